@@ -196,7 +196,7 @@ def test_a_cell_gets_the_weight_that_its_edit_sets_in_steps_too(name, tmp_path):
     look = run.look(text, layer=0, head=0, **options)
     for index, one in enumerate(look.maps):
         row, column = len(one.query) - 1, 1
-        edit = look.setting(row, column, 0.8, index=index)
+        edit = look.setting(row, column, 0.8, map=index)
         edited = run.look(text, layer=0, head=0, edits=[edit], **options)
         assert edited.maps[index].weights[row, column] == pytest.approx(0.8, abs=1e-6)
         assert edited.maps[index].weights[row].sum() == pytest.approx(1, abs=1e-6)
@@ -204,4 +204,4 @@ def test_a_cell_gets_the_weight_that_its_edit_sets_in_steps_too(name, tmp_path):
     with pytest.raises(ConfigError, match=r"changed nothing: queries were at positions 0 to .*, with .* keys"):
         run.look(text, edits=[{"edit": "set", "keys": [99], "weight": 1}], **options)
     with pytest.raises(ConfigError, match="no map 7: this look has"):
-        look.setting(0, 0, 0.5, index=7)
+        look.setting(0, 0, 0.5, map=7)

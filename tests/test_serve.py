@@ -152,15 +152,19 @@ def test_every_option_of_the_commands_is_taken_and_checked(client):
 
 def test_a_number_opens_and_its_edit_sets_the_weight(client):
     look = {"run": number_of("translation"), "input": "one two"}
-    opened = post(client, "/api/number", {"look": look, "map": 0, "row": 0, "column": 1}).json()
+    opened = post(
+        client, "/api/number", {"look": look, "map": "cross attention, layer 0, head 0", "row": 0, "column": 1}
+    ).json()
     names = {}
     exec("\n".join(opened["numpy"]) if isinstance(opened["numpy"], list) else opened["numpy"], names)
     assert names["weight"] == pytest.approx(opened["weight"], abs=1e-5)
     look["edits"] = [{**opened["edit"], "weight": 0.625}]
-    assert post(client, "/api/number", {"look": look, "map": 0, "row": 0, "column": 1}).json()[
-        "weight"
-    ] == pytest.approx(0.625)
-    wrong = post(client, "/api/number", {"look": look, "map": 0, "row": 99, "column": 1})
+    assert post(
+        client, "/api/number", {"look": look, "map": "cross attention, layer 0, head 0", "row": 0, "column": 1}
+    ).json()["weight"] == pytest.approx(0.625)
+    wrong = post(
+        client, "/api/number", {"look": look, "map": "cross attention, layer 0, head 0", "row": 99, "column": 1}
+    )
     assert wrong.status_code == 400 and "no row 99" in wrong.json()["error"]
 
 

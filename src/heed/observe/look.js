@@ -259,7 +259,7 @@
     pin(i, j) {
       this.pinned = [i, j];
       this.choose(i, j);
-      const detail = { map: Number(this.section.dataset.map ?? this.section.id.slice(4)), row: i, column: j };
+      const detail = { map: this.map.title, row: i, column: j };
       this.section.dispatchEvent(new CustomEvent("heed:pin", { bubbles: true, detail }));
     }
 
@@ -777,7 +777,6 @@
       section.querySelector(".keys").classList.add(this.data.axes[map.key].kind);
       section.querySelector(".close").addEventListener("click", () => this.close(true));
       cell.closest(".scroll").after(section);
-      section.dataset.map = cell.dataset.map;
       this.open = { cell, section, view: new MapView(section, this.data, map, rows) };
       cell.firstElementChild.setAttribute("aria-expanded", "true");
       section.focus({ preventScroll: true });

@@ -275,40 +275,47 @@ class ShownLook(KeptShown):
             scenes.append(vector_scene(self.look.summary, self.look.title, FIXED_VECTOR))
         return stacked(scenes) if scenes else shading_scene(Shading(self.look.title, Axis("text", "word", ()), ()))
 
-    def number(self, query: int | str, key: int | str, *, every: bool = False, index: int | None = None) -> ShownNumber:
+    def number(
+        self, query: int | str, key: int | str, *, every: bool = False, map: int | str | None = None
+    ) -> ShownNumber:
         """One weight opened into what it came from; `query` is a row of the map and `key` a column, from 0.
 
-        `every` shows all components and keys, not only those that count most. Of several maps, `index` chooses one.
+        `every` shows all components and keys, not only those that count most. `map` chooses one of several maps, by its
+        number or title.
 
         Raises:
             ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
-        maps = self.maps if index is None else [self._map(index)]
+        maps = self.maps if map is None else [self._map(map)]
         found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
-        for one in self.look.shadings if index is None else ():
+        for one in self.look.shadings if map is None else ():
             if one.opens is not None:
                 found.append((*one.opens, torch.tensor([one.weights])))
         return ShownNumber(open_one(found, query, key), every)
 
-    def setting(self, query: int, key: int, weight: float, *, index: int = -1) -> SetWeight | None:
+    def setting(self, query: int, key: int, weight: float, *, map: int | str = -1) -> SetWeight | None:
         """The edit that gives a cell of a map this weight, in all heads if the map is their mean.
 
-        None for a cell that no edit can name: of sentences or turns that are read by themselves, or of a saved look.
+        None for a cell that no edit can name: of sentences or turns that are read by themselves, of another network, or
+        of a saved look.
 
         Raises:
             ConfigError: There is no such row, column or map.
         """
-        one = self._map(index)
+        one = self._map(map)
         if not (0 <= query < len(one.query) and 0 <= key < len(one.key)):
             size = f"{len(one.query)} rows and {len(one.key)} columns"
             raise ConfigError(f"no cell {query}, {key}: {one.title} has {size}, counted from 0")
-        place = None if one.opens is None else one.opens.place(query, key)
+        place = None if one.opens is None or one.of else one.opens.place(query, key)
         return None if place is None else SetWeight(one.mechanism, one.layer, one.head, *place, weight)
 
-    def _map(self, index: int) -> Map:
-        if not -len(self.maps) <= index < len(self.maps):
-            raise ConfigError(f"no map {index}: this look has {len(self.maps)}, counted from 0")
-        return self.maps[index]
+    def _map(self, which: int | str) -> Map:
+        titled = {one.title: one for one in (*(one.map for one in self.look.beside), *self.maps)}
+        if isinstance(which, str) and which in titled:
+            return titled[which]
+        if isinstance(which, int) and -len(self.maps) <= which < len(self.maps):
+            return self.maps[which]
+        raise ConfigError(f"no map {which!r}: this look has {', '.join(titled) or 'none'}")
 
     def content(self) -> tuple[Any, dict[str, Any]]:
         return self.look, {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}

@@ -86,7 +86,7 @@ class Cell(Body):
     """One weight of a look."""
 
     look: Asked
-    map: Whole = Field(ge=0)
+    map: str = Field(max_length=1_000, description="Title of a map.")
     row: Whole = Field(ge=0)
     column: Whole = Field(ge=0)
 

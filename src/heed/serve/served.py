@@ -213,7 +213,9 @@ class Served:
             chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}
             flags = {keyword_of(flag): flag for flag in flags_of(self.task, "look")}
             options = {flags[name].keyword or name: value for name, value in asked["options"].items()}
-            if (other := re.fullmatch(r"run-(\d{1,3})", str(options.get("beside")))) and int(other[1]) < len(self.others):
+            if (other := re.fullmatch(r"run-(\d{1,3})", str(options.get("beside")))) and int(other[1]) < len(
+                self.others
+            ):
                 options["beside"] = self.others[int(other[1])].run()
             self._looks[key] = run.look(self.read(asked["input"]), **chosen, **options)
             while len(self._looks) > _KEPT:
@@ -221,7 +223,7 @@ class Served:
         self._looks.move_to_end(key)
         return self._looks[key]
 
-    def number(self, asked: Mapping[str, Any], index: int, row: int, column: int) -> dict[str, Any]:
+    def number(self, asked: Mapping[str, Any], map: str, row: int, column: int) -> dict[str, Any]:
         """One weight of a look: what it came from, as a page, as NumPy, and the edits that would set it.
 
         Raises:
@@ -230,13 +232,13 @@ class Served:
         look = self.look(asked)
         if not isinstance(look, ShownLook):
             raise ConfigError("the weights of this look cannot be opened")
-        opened = look.number(row, column, index=index)
+        opened = look.number(row, column, map=map)
         return {
             "head": opened.opened.head,
             "weight": opened.weight,
             "html": opened.html(),
             "numpy": opened.numpy(),
-            "edit": _as_data(look.setting(row, column, opened.weight, index=index)),
+            "edit": _as_data(look.setting(row, column, opened.weight, map=map)),
         }
 
     def saved(self, asked: Mapping[str, Any], form: str) -> bytes:
