@@ -459,8 +459,44 @@ EDITS = [
     ),
     Edit(
         "block: the other weights keep their size",
-        "return left * (weights.sum(-1, keepdim=True) / left.sum(-1, keepdim=True).clamp_min(1e-12))",
+        "return _scaled(left, weights.sum(-1, keepdim=True))",
         "return left",
         ("tests/test_edits_as_data.py",),
+    ),
+    Edit(
+        "set: a masked key gets weight",
+        "chosen = chosen if allowed is None else chosen * allowed",
+        "chosen = chosen * 1.0",
+        ("tests/test_edits_as_data.py",),
+    ),
+    Edit(
+        "serve: any Host is answered",
+        'if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.hosts:',
+        "if len(hosts) != 1:",
+        ("tests/test_serve.py",),
+    ),
+    Edit(
+        "serve: any Origin is answered",
+        'if any(origin.decode("latin-1").lower() not in allowed for origin in origins) or len(origins) > 1:',
+        "if len(origins) > 1:",
+        ("tests/test_serve.py",),
+    ),
+    Edit(
+        "serve: a part of the token is enough",
+        'if len(tokens) != 1 or not hmac.compare_digest(tokens[0], b"Bearer " + self.token):',
+        'if len(tokens) != 1 or not tokens[0].startswith(b"Bearer " + self.token):',
+        ("tests/test_serve.py",),
+    ),
+    Edit(
+        "serve: what nobody waits for goes on",
+        "            raise GivenUpError\n",
+        "            pass\n",
+        ("tests/test_serve.py",),
+    ),
+    Edit(
+        "serve: a bad input spoils the others of its batch",
+        "                    self._alone(inputs, result)",
+        "                    result.set_exception(error)",
+        ("tests/test_serve.py",),
     ),
 ]

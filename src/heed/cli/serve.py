@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import socket
 import time
@@ -68,6 +69,7 @@ def run_serve(names: list[str], place: Place, force: bool) -> None:
     print(f"{', '.join(one.name for one in runs)}: {link}{secret}\nCtrl-C ends it.", flush=True)
     if place.open_it:
         webbrowser.open(f"{link}#{token}")
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(serving, guard, listening, place.minutes))
 
