@@ -15,6 +15,7 @@ from heed.observe.beams import ShownBeams
 from heed.observe.draw_html import KEPT, look_to_html
 from heed.observe.looks import DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
+from heed.observe.shown import ShownLook
 from test_beams import MADE
 
 CHROMIUM = shutil.which("chromium")
@@ -385,3 +386,26 @@ def test_without_a_script_the_page_says_what_is_in_it(small, opened):
 
 def test_equal_looks_give_equal_bytes(large):
     assert look_to_html(look(large[0])) == large[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "dark"),
+    [
+        ('data-jp-theme-light="false"', True),
+        ('data-jp-theme-light="true"', False),
+        ('class="vscode-dark"', True),
+        ('class="vscode-high-contrast"', True),
+        ('class="vscode-light"', False),
+        ('class="vscode-high-contrast vscode-high-contrast-light"', False),
+        ("", False),
+    ],
+)
+def test_a_look_follows_the_theme_of_its_notebook(opened, body, dark):
+    """JupyterLab and VS Code mark their theme on the body; the system of this browser is light."""
+    shown = ShownLook(look(heads(5, 1, 1)), False)
+    page = opened(f"<!DOCTYPE html><html><body {body}>{shown._repr_html_()}</body></html>", scheme="null")
+    (frame,) = page.frames[1:]
+    frame.wait_for_selector("section.map")
+    ground = frame.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == ("rgb(20, 22, 27)" if dark else "rgb(255, 255, 255)")
+    assert page.evaluate("document.querySelector('iframe').style.height") != "640px"  # as high as the page

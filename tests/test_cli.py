@@ -644,7 +644,7 @@ def test_looking_from_python(run, tmp_path):
     assert (map.mechanism, map.query.labels, map.key.labels) == ("cross", ("3", "1", "4", "end"), ("3", "1", "4"))
     assert torch.allclose(map.weights.sum(-1), torch.ones(4))
     assert shown.target == "314" and str(shown) == shown.text()
-    assert shown._repr_html_().startswith("<iframe")
+    assert shown._repr_html_().startswith("<style>") and "<iframe" in shown._repr_html_()
     for name in ("a.html", "a.svg", "a.png", "a.json", "a.txt"):
         shown.save(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 100

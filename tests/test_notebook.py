@@ -6,9 +6,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 import heed
-from heed.observe.shown import framed
+from heed.observe.looks import Choice, Look, View
+from heed.observe.maps import Axis, Map
+from heed.observe.shown import ShownLook, framed
 from heed.training import progress
 from heed.training.progress import NotebookReporter, TerminalReporter, usual_reporter
 
@@ -93,6 +96,24 @@ def test_a_page_in_a_notebook_is_as_high_as_its_content():
     fit = html.unescape(attributes["onload"])
     # The root element is as high as the content; the scroll height is never less than the frame.
     assert "documentElement" in fit and "getBoundingClientRect().height" in fit and "scrollHeight" not in fit
+    assert frame.startswith("<style>") and 'class="heed-page"' in frame  # tests/test_browser.py has the themes
     assert "ResizeObserver" in fit  # steps make the page higher and lower
     shown = heed.lessons.run_lesson("lion")._repr_html_()
     assert attributes["onload"] in html.unescape(shown) or attributes["onload"] in shown
+
+
+def test_hints_name_options_on_the_command_line_and_arguments_in_python():
+    shown = ShownLook(look_of_heads(), False)
+    note = "shown: the last layer, the mean of 2 heads; change with "
+    assert f"{note}--layer, --head and --mechanism" in shown.text() and f"{note}--layer, " in shown.html()
+    for said in (str(shown), html.unescape(shown._repr_html_())):
+        assert f"{note}layer=, head= and mechanism=" in said and "--layer" not in said
+        assert "a text with x--head and 2 --heads" in said  # words of the user stay
+
+
+def look_of_heads():
+    """Two heads, of which a look shows the mean."""
+    axis = Axis("text", "token", ("a", "b"))
+    one = Map("encoder", 0, None, axis, axis, torch.eye(2))
+    note = Choice().hidden([View(one, torch.zeros(2, 2), 2)])
+    return Look("a model", "a text with x--head and 2 --heads", "", (one,), (), (), (note,))

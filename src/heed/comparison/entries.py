@@ -302,7 +302,8 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
     remarks += examiner.remarks
     beams = sorted({run.task.config.generation.beam_size for run in runs}) if examiner.has_beam else []
     if beam_size is None and len(beams) > 1:
-        remarks.append(f"Each run decodes with its own beam ({', '.join(map(str, beams))}); --beam sets one for all.")
+        own = ", ".join(map(str, beams))
+        remarks.append(f"Each run decodes with its own beam ({own}); --beam (in Python beam_size) sets one for all.")
     for name, what in (("threads", "with different numbers of threads"), ("device", "of different devices")):
         found = sorted({run.report["training"][name] for run in runs if name in run.report.get("training", {})})
         if len(found) > 1:

@@ -230,5 +230,5 @@ def test_note(drawn: Resampling, has_seeds: bool) -> str:
         "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
         f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
         f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons. Both are over "
-        "examples only: another seed may reverse a difference; --seeds 3 includes seeds."
+        "examples only: another seed may reverse a difference; --seeds 3 (in Python seeds=3) includes seeds."
     )

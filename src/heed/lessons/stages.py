@@ -264,7 +264,7 @@ def _input(bench: Bench) -> Stage:
     causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
     given = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
     masked = "; ".join(part for part in (causal, given) if part)
-    drawn = "Masked cells get no weight; they are hatched on the page, and shown as / in a terminal."
+    drawn = "Masked cells get no weight; in a terminal they are shown as /, elsewhere hatched."
     lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
     table = _vectors("X", x, bench.tokens, bench.file.roles)
     return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=lines)

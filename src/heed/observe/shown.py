@@ -8,9 +8,11 @@ wide for the screen.
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self, Unpack
@@ -116,11 +118,22 @@ class Shown(ABC):
         """
         save_as(path, self.forms(), figure)
 
+    def _for_python(self) -> Self:
+        """The same with hints in its notes that name arguments in place of options of the command line."""
+        if (look := getattr(self, "look", None)) is None:
+            return self
+        shown = copy(self)
+        vars(shown)["look"] = replace(look, notes=tuple(_HINT.sub(r"\1=", note) for note in look.notes))
+        return shown
+
     def __str__(self) -> str:
-        return self.text()
+        return self._for_python().text()
 
     def _repr_html_(self) -> str:
-        return framed(self.html(), "heed look")
+        return framed(self._for_python().html(), "heed look")
+
+
+_HINT = re.compile(r"(?<!\S)--(layer|head|mechanism|map|patch)\b")
 
 
 class ShownNumber(Shown):
@@ -357,13 +370,24 @@ _FIT = (
 opened, the window is narrowed). It measures the root element, because the scroll height never shrinks."""
 
 
+_THEMES = (
+    "<style>[data-jp-theme-light=true] .heed-page,.vscode-light .heed-page,.vscode-high-contrast-light .heed-page"
+    "{color-scheme:light}[data-jp-theme-light=false] .heed-page,.vscode-dark .heed-page,"
+    ".vscode-high-contrast:not(.vscode-high-contrast-light) .heed-page{color-scheme:dark}</style>"
+)
+"""A frame's `color-scheme` is what its page sees as preferred (CSS Working Group, issue 7493); these are the marks of
+the themes of JupyterLab and of VS Code."""
+
+
 def framed(page: str, title: str) -> str:
     """A page in a notebook, in an iframe that keeps its style and script apart from the notebook's.
 
-    The frame is as high as the page; in a viewer without scripts it is 640 pixels high and the page scrolls.
+    The frame follows the notebook's theme, and elsewhere the system's. It is as high as the page; in a viewer without
+    scripts it is 640 pixels high and the page scrolls.
     """
-    frame = '<iframe srcdoc="{}" style="width:100%;height:640px;border:0" title="{}" onload="{}"></iframe>'
-    return str(Markup(frame).format(page, title, _FIT))
+    look = 'class="heed-page" style="width:100%;height:640px;border:0"'
+    frame = f'<iframe {look} srcdoc="{{}}" title="{{}}" onload="{{}}"></iframe>'
+    return _THEMES + str(Markup(frame).format(page, title, _FIT))
 
 
 _FIRST = 6
