@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from heed.lessons import run_lesson
 from heed.observe.beams import ShownBeams
 from heed.observe.draw_html import KEPT, look_to_html
 from heed.observe.looks import DecoderFrame, EncoderFrame, Look
@@ -409,3 +410,37 @@ def test_a_look_follows_the_theme_of_its_notebook(opened, body, dark):
     ground = frame.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == ("rgb(20, 22, 27)" if dark else "rgb(255, 255, 255)")
     assert page.evaluate("document.querySelector('iframe').style.height") != "640px"  # as high as the page
+
+
+def slide(page):
+    return page.locator("section.shown h2").inner_text()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_slides_show_one_stage_and_the_keys_move(opened, scheme):
+    lesson = run_lesson("lion")
+    page = opened(lesson.slides_html(), scheme=scheme)
+    assert page.locator("section:visible").count() == 1 and slide(page).startswith("1. ")
+    for key, number in (("ArrowRight", 2), (" ", 3), ("PageDown", 4), ("ArrowLeft", 3), ("End", 9), ("ArrowRight", 9)):
+        page.keyboard.press(key)
+        assert slide(page).startswith(f"{number}. ") and page.inner_text("footer") == f"{number} of 9"
+    page.keyboard.press("Home")
+    assert slide(page).startswith("1. ") and page.locator("section.shown math").count() >= 1
+    assert page.evaluate(CONTRAST) == []
+    page.emulate_media(media="print")
+    assert page.locator("section:visible").count() == len(lesson.stages) == 9
+    breaks = page.eval_on_selector_all("section", "(all) => all.map((one) => getComputedStyle(one).breakAfter)")
+    assert breaks == ["page"] * 8 + ["auto"]
+
+
+def test_slides_without_scripts_are_the_whole_lesson(opened):
+    page = opened(run_lesson("animal").slides_html(), script=False)
+    assert page.locator("section:visible").count() > 5
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_lesson_on_a_narrow_page(opened, scheme):
+    page = opened(run_lesson("lion").html(), width=360, scheme=scheme)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.locator(".equation math").count() >= 7 and "'" not in "".join(page.locator("math").all_text_contents())
+    assert page.evaluate(CONTRAST) == []

@@ -17,6 +17,8 @@ from heed.errors import ConfigError
 from heed.lessons import run_lesson
 from heed.lessons.lesson import _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
+from heed.observe.number_tables import table_scene
+from heed.observe.scene import Label
 from test_draw import Page
 
 DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"
@@ -563,3 +565,72 @@ def test_the_documentation_names_every_field_and_stage(lion, animal):
     assert fields <= named, fields - named
     stages = {re.sub(r"width-\d", "width-2", stage.name) for stage in (*lion.stages, *animal.stages)}
     assert stages <= set(re.findall(r"`([a-z0-9-]+)`", text))
+
+
+# pictures and slides
+
+
+def test_a_picture_has_every_number_of_the_tables_in_its_cell(lion):
+    """A table's numbers, read back from where they are drawn: by rows from above, and in a row from left."""
+    for stage in lion.stages:
+        for table in stage.tables:
+            labels = [one for one in table_scene(table).items if isinstance(one, Label)]
+            rows = {}
+            for one in labels:
+                rows.setdefault(one.y, []).append(one)
+            lines = [sorted(row, key=lambda one: one.x) for y, row in sorted(rows.items()) if y > 40]
+            numbers = [[float(one.text) for one in row[1 : 1 + len(table.columns)]] for row in lines]
+            np.testing.assert_allclose(numbers, table.values.numpy(), atol=0.0005 + 1e-9)
+            assert [row[0].text for row in lines] == list(table.rows)
+
+
+def test_a_lesson_is_one_picture_or_a_picture_for_each_stage(lion, tmp_path):
+    lion.save(tmp_path / "lion.svg", theme="dark", width="170mm")
+    whole = (tmp_path / "lion.svg").read_text()
+    assert (
+        'class="figure dark"' in whole and 'width="170mm"' in whole and whole == lion.svg(theme="dark", width="170mm")
+    )
+    at = [whole.index(f"{i}/9  {stage.title}") for i, stage in enumerate(lion.stages, start=1)]
+    assert at == sorted(at) and "K'" not in whole and "sqrt(" not in whole and "softmax_" not in whole
+    files = lion.save_slides(tmp_path / "part.png", scale=1)
+    assert [file.name for file in files][4] == "part-5-all-rows.png" and len(files) == len(lion.stages)
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    assert lion.svg(4) in [file.read_text() for file in lion.save_slides(tmp_path / "part.svg")]
+    (page,) = lion.save_slides(tmp_path / "slides.html")
+    assert page.read_text() == lion.slides_html() != lion.html()
+    Page(page.read_text())
+    with pytest.raises(ConfigError, match=r"slides are \.html, \.svg or \.png, not"):
+        lion.save_slides(tmp_path / "slides.json")
+
+
+def test_masked_cells_are_hatched_in_a_picture(own):
+    drawn = own(tokens=["a", "b"], input=[[1, 0], [0, 1]], causal=True).only(["all-rows"]).svg()
+    assert drawn.count('fill="url(#masked)"') == 3 and 'id="masked"' in drawn  # in scores, scaled scores and weights
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--slides"], "--slides writes files; end --out in .html, .svg or .png"),
+        (["--slides", "--out", "a.json"], "--slides writes files"),
+        (["--out", "a.html", "--theme", "dark"], "--theme is for .svg and .png"),
+        (["--out", "a.svg", "--scale", "2"], "--scale is for .png"),
+        (["--out", "a.pdf"], "cannot tell the format of 'a.pdf'"),
+    ],
+)
+def test_wrong_options_of_pictures_are_refused(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = commands.call(capsys, "lesson", "lion", *words)
+    assert code == 2 and said in err and not list(tmp_path.iterdir())
+
+
+def test_the_command_writes_pictures_and_slides(tmp_path, capsys):
+    words = ["lesson", "lion", "--stage", "scales", "--stage", "all-rows"]
+    for name, files in (
+        ("a.png", ["a.png"]),
+        ("b.svg", ["b-1-scales.svg", "b-2-all-rows.svg"]),
+        ("c.html", ["c.html"]),
+    ):
+        slides = ["--slides"] if name != "a.png" else []
+        code, _, err = commands.call(capsys, *words, "--out", tmp_path / name, *slides)
+        assert code == 0 and all((tmp_path / file).exists() for file in files), err

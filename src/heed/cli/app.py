@@ -553,6 +553,7 @@ def look(
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))
+@with_figure
 def lesson(
     name: Annotated[
         str | None,
@@ -563,15 +564,20 @@ def lesson(
     ] = None,
     stage: Annotated[list[str] | None, option(metavar="NAME", help="Only this stage; repeatable.")] = None,
     form: Annotated[
-        Literal["text", "html", "json"] | None,
-        option("--as", metavar="text|html|json", help="Format; by default from the ending of --out, else text."),
+        Literal["text", "html", "svg", "json"] | None,
+        option("--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."),
     ] = None,
-    out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .json, .txt.")] = None,
+    out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt.")] = None,
+    slides: Annotated[
+        bool, option("--slides", help="One stage at a time: .html with arrow keys; .svg or .png, a file for each.")
+    ] = False,
+    *,
+    figure: dict[str, Any],
 ) -> None:
     """Compute attention step by step, showing every number."""
     from heed.cli.show import run_lesson_command
 
-    run_lesson_command(name, row, stage or [], form, out)
+    run_lesson_command(name, row, stage or [], form, out, slides, figure)
 
 
 @app.command(cls=called("[NAME]"))

@@ -159,12 +159,18 @@ def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
 
 
 def run_lesson_command(
-    name: str | None, row: str | None, stages: list[str], form: str | None, out: Path | None
+    name: str | None,
+    row: str | None,
+    stages: list[str],
+    form: str | None,
+    out: Path | None,
+    slides: bool,
+    figure: dict[str, Any],
 ) -> None:
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
     if name is None:
         lessons = lesson_titles()
-        if row is not None or stages or out is not None or form is not None:
+        if row is not None or stages or out is not None or form is not None or slides or figure:
             raise ConfigError(f"name a lesson: {', '.join(lessons)}, or a .yaml file")
         longest = max(map(len, lessons))
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
@@ -172,18 +178,24 @@ def run_lesson_command(
         return
     from heed.lessons.lesson import TRAINED, run_lesson
 
-    form = form_of(form, out, ("html", "json", "text"))
+    form = form_of(form, out, ("html", "svg", "png", "json", "text"))
+    check_figure(figure, form)
+    if slides and (out is None or form not in ("html", "svg", "png") or out.suffix != f".{form}"):
+        raise ConfigError("--slides writes files; end --out in .html, .svg or .png, and omit --as")
     if name in TRAINED and TRAINED[name].seconds and row is None:
         print(f"training small networks: about {TRAINED[name].seconds} seconds on one thread", file=sys.stderr)
     lesson = run_lesson(name, row=row)
     if stages:
         lesson = lesson.only(stages)
-    if form == "text" and out is None and interactive() and len(lesson.stages) > 1:
+    if slides and out is not None:
+        written = lesson.save_slides(out, **figure)
+        say([f"wrote {', '.join(map(str, written))}"])
+    elif form == "text" and out is None and interactive() and len(lesson.stages) > 1:
         _page(lesson)
     elif form == "text" and out is None:
         show_drawing(lesson.text(width(), use_color()))
     else:
-        write_output({"html": lesson.html, "json": lesson.json, "text": lambda: lesson.text() + "\n"}[form](), out)
+        write_output(f"{lesson.text()}\n" if form == "text" else getattr(lesson, form)(**figure), out)
 
 
 def lesson_titles() -> dict[str, str]:

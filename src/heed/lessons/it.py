@@ -1,6 +1,6 @@
 """A lesson without training: multi-head attention finds what "it" stands for, in two layers.
 
-    head_h = softmax(x W_Q[h] (x W_K[h])' / sqrt(d_head)) x W_V[h];  x' = x + [head_1; head_2] W_O
+    head_h = softmax(x W_Q[h] (x W_K[h])' / sqrt(d_head)) x W_V[h];  y = x + [head_1; head_2] W_O
 
 Source: Vaswani et al. 2017 (arXiv:1706.03762), section 3.2.2, with a residual connection and no normalisation.
 """

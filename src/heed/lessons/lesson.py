@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 from markupsafe import Markup
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
 from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy, verdict
+from heed.lessons.formulas import to_mathml, to_runs, with_mathml, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, double
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
-from heed.observe.number_tables import table_to_html, tables_to_lines
+from heed.observe.number_tables import table_scene, table_to_html, tables_to_lines
 from heed.observe.page import page
 from heed.observe.plain import plain_values
-from heed.observe.shown import framed, save_as
+from heed.observe.scene import Figure, Label, Scene, check_figure, stacked
+from heed.observe.shown import Shown
+from heed.storage.disk import write_outputs
 from heed.tasks.base.report import counted
-from heed.visible import clean, to_json
+from heed.visible import clean, to_json, visible
 
 
 class Trained(NamedTuple):
@@ -85,7 +88,7 @@ FORMAT = "heed-lesson-1"
 
 
 @dataclass(frozen=True, repr=False)
-class Lesson:
+class Lesson(Shown):
     """The result of `run_lesson`: its stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
     name: str
@@ -142,8 +145,40 @@ class Lesson:
         return stage_to_text(stage, self.stages.index(stage) + 1, len(self.stages), width, color)
 
     def html(self) -> str:
-        """One self-contained HTML page."""
         return lesson_to_html(self.title, self.source, self.stages)
+
+    def slides_html(self) -> str:
+        """A page with one stage at a time: arrow keys move, and each is printed on a page of its own."""
+        return lesson_to_html(self.title, self.source, self.stages, slides=True)
+
+    def scene(self, index: int | None = None) -> Scene:
+        """The stages one below the other; with an index, one of them."""
+        count = len(self.stages)
+        if index is not None:
+            return stage_scene(self.stages[index], index + 1, count)
+        head = Scene(_WIDTH, 0, clean(self.title))
+        y = head.write(textwrap.wrap(clean(self.title), 100), _MARGIN, 30, "title", 20)
+        head.height = head.write(textwrap.wrap(clean(self.source), 150), _MARGIN, y, "small") - 4
+        return stacked([head, *(stage_scene(stage, i, count) for i, stage in enumerate(self.stages, start=1))], 8)
+
+    def save_slides(self, path: str | Path, **figure: Unpack[Figure]) -> list[Path]:
+        """Write one stage a page: .html as one file, .svg and .png as a file for each stage; returns the files.
+
+        Raises:
+            ConfigError: Another ending, or an option of the figure is wrong or not for this format.
+        """
+        path = Path(path)
+        form = path.suffix[1:]
+        check_figure(figure, form)
+        if form == "html":
+            files: dict[Path, str | bytes] = {path: self.slides_html()}
+        elif form in ("svg", "png"):
+            names = [path.with_name(f"{path.stem}-{i}-{one.name}.{form}") for i, one in enumerate(self.stages, start=1)]
+            files = {name: getattr(self, form)(i, **figure) for i, name in enumerate(names)}
+        else:
+            raise ConfigError(f"slides are .html, .svg or .png, not '{path}'")
+        write_outputs(files)
+        return list(files)
 
     def json(self) -> str:
         """All numbers as JSON with six decimals."""
@@ -157,18 +192,8 @@ class Lesson:
         }
         return to_json(content, separators=(",", ":")) + "\n"
 
-    def save(self, path: str | Path) -> None:
-        """Write .html, .json or .txt, as the file name says; another ending is a ConfigError."""
-        save_as(path, {".html": self.html, ".json": self.json, ".txt": lambda: self.text() + "\n"})
-
     def __repr__(self) -> str:
         return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return framed(self.html(), "heed lesson")
 
 
 def _stage(stage: Stage) -> dict[str, object]:
@@ -231,7 +256,50 @@ def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=indent + hanging, break_on_hyphens=False) or [""]
 
 
-def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
+_WIDTH, _MARGIN = 1000, 16
+
+
+def stage_scene(stage: Stage, place: int, count: int) -> Scene:
+    """Stage number `place` of `count` as a drawing: its texts, its formula, its tables in rows that fit the width."""
+    scene = Scene(_WIDTH, 0, clean(stage.title))
+    y = scene.write([f"{place}/{count}  {clean(stage.title)}"], _MARGIN, 28, "title", 22)
+    y = _add_texts(scene, stage.prose, y)
+    if stage.equation:
+        runs = to_runs(stage.equation)
+        scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
+        y += 30
+    y = _add_tables(scene, stage.tables, y)
+    lines = [f"{one.kind}: {one.text}" for one in stage.moments]
+    lines += [*stage.lines, *([_verdict(stage.checks)] if stage.checks else [])]
+    y = _add_texts(scene, lines, y + 8)
+    scene.height = _add_tables(scene, _unequal(stage.checks), y) + 4
+    return scene
+
+
+def _add_texts(scene: Scene, texts: Iterable[str], y: float) -> float:
+    """Add texts, wrapped; returns the next baseline."""
+    for line in (line for text in texts for line in _wrap(text, 130)):
+        scene.add([Label(_MARGIN, y, line, runs=with_runs(line))])
+        y += 18
+    return y
+
+
+def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
+    """Add tables side by side, as many as fit; returns the next baseline."""
+    x, high = float(_MARGIN), 0.0
+    for drawn in map(table_scene, tables):
+        if x > _MARGIN and x + drawn.width > scene.width - _MARGIN:
+            x, y, high = _MARGIN, y + high + 14, 0.0
+        for i, one in enumerate(drawn.items):
+            if isinstance(one, Label) and (i == 0 or "sqrt(" in one.text):  # the title, and divisors
+                drawn.items[i] = replace(one, runs=with_runs(one.text))
+        scene.add(drawn.items, x, y)
+        x, high = x + drawn.width + 36, max(high, drawn.height)
+        scene.width = max(scene.width, x - 36 + _MARGIN)
+    return y + high + 14 if tables else y
+
+
+def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...], slides: bool = False) -> str:
     """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
     shown = [
         {
@@ -243,12 +311,19 @@ def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...]) -> str:
         }
         for stage in stages
     ]
-    return page("lessons/lesson.html", title, subject=source, stages=shown)
+    return page(
+        "lessons/lesson.html", title, subject=source, stages=shown, slides=slides, math=to_mathml, inline=with_mathml
+    )
+
+
+def _row_name(name: str) -> str:
+    """The name of a row; a divisor is a formula, all other names are words of the user."""
+    return with_mathml(visible(name)) if "sqrt(" in name else visible(name)
 
 
 def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:
     """The tables with their titles."""
-    return [(table.title, table_to_html(table)) for table in tables]
+    return [(table.title, table_to_html(table, _row_name)) for table in tables]
 
 
 def _verdict(checks: Sequence[Check]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -16,6 +16,8 @@ from heed.observe import palette
 from heed.observe.looks import Shading
 from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
+from heed.observe.scene import MASKED as HATCHED
+from heed.observe.scene import QUIET, Box, Label, Path, Scene
 from heed.visible import clean, visible
 
 GAP = 3
@@ -97,12 +99,12 @@ def three_decimals(value: float) -> str:
     return f"{round(value, 3) + 0.0:.3f}"
 
 
-def table_to_html(table: NumberTable) -> Markup:
-    """Draw a table that scrolls sideways; its title is its label for screen readers."""
+def table_to_html(table: NumberTable, label: Callable[[str], str] = visible) -> Markup:
+    """Draw a table that scrolls sideways; its title is its label for screen readers, `label` writes names of rows."""
     rows = []
-    for i, label in enumerate(table.rows):
+    for i, name in enumerate(table.rows):
         cells = [_cell(table.cell(i, j), table.has_heat(i)) for j in range(len(table.columns))]
-        rows.append(Row(visible(label), [*cells, *([Cell(table.notes[i], kind="note")] if table.notes else [])]))
+        rows.append(Row(label(name), [*cells, *([Cell(table.notes[i], kind="note")] if table.notes else [])]))
     heads = ["", *map(visible, table.columns), *([""] if table.notes else [])]
     return draw("tabular", table.title, heads, rows)
 
@@ -111,6 +113,33 @@ def _cell(value: float | None, heat: bool) -> str | Cell:
     if value is None:
         return Cell("", kind="m", said="masked")
     return Cell(three_decimals(value), kind=f"w{palette.level(value)}") if heat else three_decimals(value)
+
+
+_ROW, _ADVANCE, _SMALL_ADVANCE = 20, 7.3, 6.6  # of characters of 12 and 11 px, generously
+
+
+def table_scene(table: NumberTable) -> Scene:
+    """Draw a table: its title, the names of the columns, and a line for each row; masked cells are hatched."""
+    rows, columns = ([cut(visible(label), _LONG_LABEL) for label in labels] for labels in (table.rows, table.columns))
+    left = max(len(row) for row in rows) * _ADVANCE + 16
+    wide = max(6, *(len(column) for column in columns)) * _SMALL_ADVANCE + 10
+    right = left + wide * len(columns)
+    note = max((len(note) * _SMALL_ADVANCE + 16 for note in table.notes), default=0)
+    width = max(right + note, len(clean(table.title)) * _SMALL_ADVANCE)
+    scene = Scene(width, 38 + _ROW * len(rows), "", [Label(0, 12, clean(table.title), "small")])
+    scene.add(Label(left + wide * (j + 1) - 5, 32, column, "end") for j, column in enumerate(columns))
+    for i, row in enumerate(rows):
+        y = 38 + _ROW * i
+        scene.add([Label(left - 6, y + 14, row, "row"), Path(((0, y), (right, y)), QUIET, 0.4)])
+        for j in range(len(columns)):
+            value, x = table.cell(i, j), left + wide * j
+            shades = palette.shades(value) if value is not None and table.has_heat(i) else None
+            if value is None or shades:
+                scene.add([Box(x, y, wide, _ROW, shades or HATCHED, kind="cell")])
+            ink = palette.inks(shades) if shades else ""
+            scene.add([] if value is None else [Label(x + wide - 5, y + 14, three_decimals(value), "row", color=ink)])
+        scene.add([Label(right + 10, y + 14, table.notes[i], "small")] if table.notes else [])
+    return scene
 
 
 def tables_to_lines(tables: Sequence[NumberTable], width: int, color: bool) -> list[str]:

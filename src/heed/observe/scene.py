@@ -17,7 +17,7 @@ from heed.visible import clean
 
 Color = str | tuple[str, str]
 
-Style = Literal["plain", "title", "small", "middle", "end", "row", "number"]
+Style = Literal["plain", "title", "small", "middle", "end", "row", "number", "formula"]
 """Size and anchor of a text."""
 
 GRID, QUIET = "grid", "quiet"
@@ -38,7 +38,7 @@ _DARK = (
 
 STYLE = (
     ".figure text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24}"
-    ".figure .title{font-size:14px;font-weight:bold}"
+    ".figure .title{font-size:14px;font-weight:bold}.figure .formula{font-size:14px;white-space:pre}"
     ".figure .small,.figure .middle,.figure .end{font-size:11px;fill:#4a525c}"
     ".figure .middle,.figure .number{text-anchor:middle}.figure .end,.figure .row{text-anchor:end}"
     ".figure .number{font-size:10px}"
@@ -111,6 +111,7 @@ class Label:
     style: Style = "plain"
     turn: float = 0
     color: Color = ""
+    runs: tuple[tuple[str, int], ...] = ()  # the text in pieces, of which -1 is below the line and 1 above it
 
 
 @dataclass(frozen=True)
@@ -252,7 +253,8 @@ def _svg(item: Item, dark: bool) -> str:
         # A text over a cell must not keep pointer events from the cell's tooltip.
         color = f"fill:{_of(item.color, dark)};pointer-events:none" if item.color else ""
         style = f' style="unicode-bidi:plaintext;{color}"'
-        return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{escape(clean(item.text), quote=False)}</text>'
+        shown = _raised(item.runs) if item.runs else escape(clean(item.text), quote=False)
+        return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{shown}</text>'
     if isinstance(item, Path):
         points = " ".join(f"{x:.6g},{y:.6g}" for x, y in item.points)
         return f'<polyline points="{points}" fill="none"{_line(item.color, item.thick, item.dashes)}>{said}</polyline>'
@@ -267,6 +269,17 @@ def _svg(item: Item, dark: bool) -> str:
     corner = f' rx="{item.corner:g}"' if item.corner else ""
     line = _line(item.stroke, item.thick, item.dashes) if item.stroke else ""
     return f'<rect{kind} {place} fill="{_of(item.fill, dark)}"{corner}{line}>{said}</rect>'
+
+
+def _raised(runs: Iterable[tuple[str, int]]) -> str:
+    """Pieces of text below, on and above the line."""
+    parts, at = [], 0.0
+    for text, level in runs:
+        place = -0.35 * level * 14
+        size = ' font-size="10"' if level else ""
+        parts.append(f'<tspan dy="{place - at:g}"{size}>{escape(clean(text), quote=False)}</tspan>')
+        at = place
+    return "".join(parts)
 
 
 def _of(color: Color, dark: bool) -> str:
