@@ -173,8 +173,8 @@ def drawn_pages():
     stage = {"name": HOSTILE, "title": HOSTILE, "prose": [HOSTILE], "equation": HOSTILE, "checks": [1],
              "moments": [{"kind": HOSTILE, "text": HOSTILE}], "lines": [HOSTILE]}  # fmt: skip
     drawn = {"tables": [(HOSTILE, HOSTILE)], "verdict": HOSTILE, "unequal": [], "values": []}
-    yield page("lessons/lesson.html", HOSTILE, subject=HOSTILE, stages=[{"of": stage, **drawn}], slides=True, math=to_mathml,
-               inline=with_mathml)  # fmt: skip
+    yield page("lessons/lesson.html", HOSTILE, subject=HOSTILE, stages=[{"of": stage, **drawn}],
+               slides=True, math=to_mathml, inline=with_mathml)  # fmt: skip
     yield to_svg(words(HOSTILE))
 
 
@@ -195,8 +195,8 @@ def test_only_listed_places_trust_text():
         for path in sorted(PACKAGE.rglob("*.py"))
         if (found := re.findall(r"Markup\((?![\"')])", path.read_text(encoding="utf-8")))
     }
-    # Files of the package, JSON of `data`, drawings, the page's style, MathML as ElementTree has written it; the frame of
-    # a notebook is a constant.
+    # Files of the package, JSON of `data`, drawings, the page's style, MathML as ElementTree has written it; the frame
+    # of a notebook is a constant.
     assert trusted == {"lessons/formulas.py": 1, "observe/page.py": 4, "observe/shown.py": 1}
 
 

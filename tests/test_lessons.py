@@ -445,8 +445,8 @@ def test_saving_goes_by_the_ending(lion, tmp_path):
     for ending in ("html", "json", "txt"):
         lion.save(tmp_path / f"lion.{ending}")
     assert (tmp_path / "lion.html").read_text(encoding="utf-8") == lion.html()
-    with pytest.raises(ConfigError, match=re.escape("ends in '.png'; valid: .html, .json, .txt")):
-        lion.save(tmp_path / "lion.png")
+    with pytest.raises(ConfigError, match=re.escape("ends in '.pdf'; valid: .html, .svg, .png, .json, .txt")):
+        lion.save(tmp_path / "lion.pdf")
 
 
 # The command
@@ -536,7 +536,7 @@ def test_the_command_refuses_in_one_line(call):
         2,
         "heed: unknown lesson 'loin'; did you mean 'lion'? (for a lesson on your own matrices, give a .yaml file)\n",
     )
-    assert "cannot tell the format of 'lion.png'" in call("lesson", "lion", "--out", "lion.png")[2]
+    assert "cannot tell the format of 'lion.pdf'" in call("lesson", "lion", "--out", "lion.pdf")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy, verdict"
     which = f"heed: name a lesson: {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which
