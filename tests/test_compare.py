@@ -17,9 +17,11 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from safetensors.torch import load_file
 
 import heed
 from commands import call
+from heed.comparison import training
 from heed.comparison.entries import Entry
 from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
@@ -592,6 +594,56 @@ def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     code, out, err = call(*words)
     assert code == 0 and re.search(r"resumed at update \d+", err)
     assert len(made_at("runs/compare-copy")) == 2
+
+
+def test_runs_trained_side_by_side_equal_those_trained_one_after_the_other(call, config, tmp_path):
+    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--seeds", "2", *COMMON]
+    code, _, err = call(*words, "--out", "one")
+    assert code == 0, err
+    code, _, err = call(*words, "--out", "two", "--jobs", "3")
+    assert code == 0 and err.count(": finished") == 4, err
+    assert made_at("one").keys() == made_at("two").keys() and len(made_at("two")) == 4
+    for name in made_at("one"):
+        first, second = (load_file(Path(folder) / name / "model.safetensors") for folder in ("one", "two"))
+        assert all(torch.equal(first[key], second[key]) for key in first)
+    outputs = [json.loads((Path(folder) / "compare.json").read_text())["examples"] for folder in ("one", "two")]
+    assert outputs[0] == outputs[1]
+
+
+def test_side_by_side_an_interruption_and_a_failure_stop_all(call, config, tmp_path):
+    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
+    words += ["training.steps=3000", "training.validate_every=1000", "--sentences", "0", "--jobs", "2"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    folders = tmp_path / "runs" / "compare-copy"
+    deadline = time.monotonic() + 120
+    while len(list(folders.glob("*/metrics.jsonl"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, err = (text.decode() for text in process.communicate(timeout=120))
+    assert process.returncode == 130 and out == "" and "Traceback" not in err, err
+    assert len(list(folders.glob("*/checkpoints/step-*"))) >= 2 and not any(folders.glob("*/model.safetensors"))
+    bad = f"bahdanau{TINY}:training.learning_rate=1e38:training.optimizer=sgd:training.clip=null"
+    bad += ":training.warmup=0:training.schedule=constant"
+    words[3] = f"bahdanau{TINY},{bad}"
+    code, _, err = call(*words, "--out", "bad")
+    assert code == 3 and re.search(r"heed: bahdanau\S+learning_rate=1e38\S*: the .* at update", err.splitlines()[-1])
+    assert not any((tmp_path / "bad").glob("*/model.safetensors"))
+
+
+def test_side_by_side_each_run_sees_one_gpu(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    seen = []
+    for device, slot in (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0), ("auto", None)):
+        with training._seeing(device, slot):
+            seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
+    assert seen == ["0", "1", "0", None, None, None] and "CUDA_VISIBLE_DEVICES" not in os.environ
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    with training._seeing("auto", 1):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,7"
 
 
 def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys):

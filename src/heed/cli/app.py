@@ -411,6 +411,9 @@ def compare(
         str | None,
         option("Training", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
     ] = None,
+    jobs: Annotated[
+        int, option("Training", metavar="N", help="Train N at a time; several GPUs are shared out.", min=1, max=1_000)
+    ] = 1,
     valid: ValidOption = None,
     test: FilesOption = None,
     split: Annotated[
@@ -474,7 +477,7 @@ def compare(
         "data.test": split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json, look, force, figure)
-    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn)
+    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn, jobs=jobs)
     run_compare(words, fields(given), options)
 
 

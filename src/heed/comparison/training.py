@@ -13,14 +13,16 @@ import re
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import torch
 
 from heed import folder as folders
 from heed.comparison.comparison import Comparison, compare_entries
@@ -35,6 +37,7 @@ from heed.storage.disk import make_folder, write_outputs
 from heed.storage.files import damaged, read_object
 from heed.storage.lock import LOCK, Ownership
 from heed.tasks import check_config, task_class, task_names, with_paths
+from heed.tasks.base.curves import Log
 from heed.tasks.base.run import Run
 from heed.training.progress import Quiet, Reporter, TerminalReporter, duration, handled, usual_reporter
 
@@ -69,6 +72,7 @@ def compare(
     resamples: int | None = None,
     seed: int = SEED,
     look: str | None = None,
+    jobs: int = 1,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
@@ -103,6 +107,7 @@ def compare(
             the runs' reports (`evaluation.bootstrap`), so that both are the same; the tests have 10,000 trials.
         seed: Seed of the resamples; the reports use 1.
         look: A text whose attention in every run is shown too.
+        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine.
         say: Called with progress messages.
 
     Raises:
@@ -111,6 +116,8 @@ def compare(
         RunError: A run cannot be opened.
         KeyboardInterrupt: Training was interrupted; the same call resumes it.
     """
+    if jobs < 1:
+        raise ConfigError(f"jobs is {jobs}, expected at least 1")
     options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     if not isinstance(runs, str | os.PathLike):
@@ -131,7 +138,7 @@ def compare(
     config = _common(str(runs), {**fields, **(settings or {})})
     planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter)
+    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs)
     if made is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
@@ -144,10 +151,15 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def train_and_compare(
-    planned: Sequence[Planned], out: Path, options: ComparisonOptions, baseline: str | None, reporter: Reporter
+    planned: Sequence[Planned],
+    out: Path,
+    options: ComparisonOptions,
+    baseline: str | None,
+    reporter: Reporter,
+    jobs: int = 1,
 ) -> Comparison | None:
     """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
-    if not train_missing(out, planned, reporter):
+    if not train_missing(out, planned, reporter, jobs):
         return None
     return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
 
@@ -327,10 +339,11 @@ def is_comparison(path: Path) -> bool:
     return (path / _PLAN).is_file()
 
 
-def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) -> bool:
-    """Train the missing runs one after the other; unfinished ones are resumed.
+def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int = 1) -> bool:
+    """Train the missing runs, `jobs` at a time in the planned order; unfinished ones are resumed.
 
-    Each has a separate process, so that its memory is measured by itself and no run inherits another's state.
+    Each has a separate process, so that its memory is measured by itself and no run inherits another's state. Where
+    there are several GPUs, runs side by side each have one.
 
     Returns:
         False if it was interrupted.
@@ -361,11 +374,53 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter) 
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
         reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
+        if jobs > 1:
+            return _train_side_by_side(folder, missing, reporter, jobs)
         for place, one in enumerate(missing, start=1):
-            reporter.say(f"\n{place} of {len(missing)}: {described(one)}, seed {one.config.training.seed}")
+            reporter.say(f"\n{place} of {len(missing)}: {_named(one)}")
             if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
                 return False
         return True
+
+
+def _train_side_by_side(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
+    """Train runs, `jobs` at a time; False if they were interrupted. An error stops the others, which are saved."""
+    waiting, running, whole = list(enumerate(missing, start=1)), list[_Apart](), True
+    failure: HeedError | None = None
+    said = time.monotonic()
+    with _forwarding(running):
+        while running or (waiting and whole and failure is None):
+            while waiting and whole and failure is None and len(running) < jobs:
+                place, one = waiting.pop(0)
+                reporter.say(f"{place} of {len(missing)}: {_named(one)}")
+                slot = min({*range(jobs)} - {other.slot for other in running})
+                running.append(_Apart(one, folder / one.name, True, slot))
+            ended = wait([one.receiver for one in running], timeout=1.0)
+            for job in [one for one in running if one.receiver in ended]:
+                running.remove(job)
+                try:
+                    if job.result():
+                        reporter.say(f"{job.name}: finished")
+                    else:
+                        whole = False
+                except HeedError as error:
+                    failure = failure or error
+                    for other in running:
+                        other.stop(signal.SIGTERM)
+            if running and time.monotonic() - said >= _OFTEN:
+                said = time.monotonic()
+                reporter.say("\n".join(one.progress() for one in running))
+    if failure is not None:
+        raise failure
+    return whole
+
+
+_OFTEN = 20.0
+"""Seconds between lines on the progress of trainings side by side."""
+
+
+def _named(planned: Planned) -> str:
+    return f"{described(planned)}, seed {planned.config.training.seed}"
 
 
 def described(planned: Planned) -> str:
@@ -447,30 +502,59 @@ def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
 
 
 def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
-    """Train one run in a new process; False if it was interrupted. The model's name is added to its errors."""
-    context = multiprocessing.get_context("spawn")
-    receiver, sender = context.Pipe(duplex=False)
-    values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-    until, alive = context.Pipe(duplex=False)  # nothing is sent: the system closes it when this process ends
-    process = context.Process(target=_train, args=(values, path, quiet, sender, until))
-    with _without_main():
-        process.start()
-    sender.close()
-    until.close()
-    with alive, _forwarding(process):
-        try:
-            outcome = receiver.recv()
-        except EOFError:  # it ended without a result
-            outcome = None
-        process.join()
-    if isinstance(outcome, HeedError):
-        raise type(outcome)(f"{planned.label}: {outcome}")
-    if outcome is None:
-        raise TrainingError(
-            f"{planned.label}: its process ended with exit code {process.exitcode}, perhaps because memory ran out; "
-            "resume with the same command"
-        )
-    return bool(outcome)
+    """Train one run in a new process; False if it was interrupted."""
+    one = _Apart(planned, path, quiet)
+    with _forwarding([one]):
+        return one.result()
+
+
+class _Apart:
+    """The training of a run in a new process; of several side by side, `slot` is its number."""
+
+    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int | None = None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.name = _named(planned)
+        self.slot, self._label, self._path = slot, planned.label, path
+        self.receiver, sender = context.Pipe(duplex=False)
+        values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        until, self._alive = context.Pipe(duplex=False)  # nothing is sent: the system closes it when this process ends
+        self._process = context.Process(target=_train, args=(values, path, quiet, sender, until))
+        with _without_main(), _seeing(planned.config.training.device, slot):
+            self._process.start()
+        sender.close()
+        until.close()
+
+    def result(self) -> bool:
+        """False if it was interrupted; waits for the end. The model's name is added to its errors."""
+        with self._alive, self.receiver:
+            try:
+                outcome = self.receiver.recv()
+            except EOFError:  # it ended without a result
+                outcome = None
+            self._process.join()
+        if isinstance(outcome, HeedError):
+            raise type(outcome)(f"{self._label}: {outcome}")
+        if outcome is None:
+            raise TrainingError(
+                f"{self._label}: its process ended with exit code {self._process.exitcode}, perhaps because memory ran "
+                "out; resume with the same command"
+            )
+        return bool(outcome)
+
+    def stop(self, number: int) -> None:
+        """Hand a signal on."""
+        if self._process.pid is not None and self._process.is_alive():
+            os.kill(self._process.pid, number)
+
+    def progress(self) -> str:
+        """One line: the last update and validation that it has logged."""
+        with suppress(RunError, OSError):
+            log = Log.read(self._path)
+            if log.updates:
+                last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
+                shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
+                return f"{self.name}: " + ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
+        return f"{self.name}: no update yet"
 
 
 def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:
@@ -502,6 +586,26 @@ def _stop_at_end_of(other: Connection) -> None:
 
 
 @contextmanager
+def _seeing(device: str, slot: int | None) -> Iterator[None]:
+    """Context manager to start a process that, side by side with others, sees one GPU of several: that of its slot."""
+    given = os.environ.get(_VISIBLE)
+    gpus = given.split(",") if given else [str(n) for n in range(torch.cuda.device_count())]
+    alone = slot is None or device not in ("auto", "cuda") or len(gpus) < 2
+    if not alone:
+        os.environ[_VISIBLE] = gpus[(slot or 0) % len(gpus)]
+    try:
+        yield
+    finally:
+        if given is not None:
+            os.environ[_VISIBLE] = given
+        elif not alone:
+            del os.environ[_VISIBLE]
+
+
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@contextmanager
 def _without_main() -> Iterator[None]:
     """Context manager to start a process without importing the user's script, which might compare again."""
     before = sys.modules["__main__"]
@@ -513,12 +617,12 @@ def _without_main() -> Iterator[None]:
 
 
 @contextmanager
-def _forwarding(process: BaseProcess) -> Iterator[None]:
-    """Context manager that forwards Ctrl-C, SIGTERM and a closed terminal to the training process."""
+def _forwarding(running: Sequence[_Apart]) -> Iterator[None]:
+    """Context manager that forwards Ctrl-C, SIGTERM and a closed terminal to the training processes."""
 
     def hand_on(number: int) -> None:
-        if process.pid is not None and process.is_alive():
-            os.kill(process.pid, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+        for one in running:
+            one.stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
 
     with handled(hand_on):
         yield
