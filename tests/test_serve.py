@@ -16,6 +16,7 @@ import time
 
 import pytest
 import torch
+import uvicorn
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
@@ -24,6 +25,7 @@ from torch import nn
 import heed
 from commands import call
 from heed.errors import DataError
+from heed.serve import connection
 from heed.serve.app import Server
 from heed.serve.served import flags_of, open_runs
 from heed.serve.worker import LOOKS, BusyError, Worker
@@ -33,6 +35,7 @@ from small_runs import SMALL
 TOKEN = "a-token-of-twenty-letters"
 HOST = "127.0.0.1:8000"
 PICTURES = ("a", "0.png")
+ANSWERED = f"GET /v1/health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
 @pytest.fixture(scope="module")
@@ -230,9 +233,9 @@ def test_a_run_without_weights_yet_says_so_and_curves_grow(data, tmp_path):
     ],
 )
 def test_only_this_page_with_the_token_may_ask(headers, status, client):
-    for path in ("/v1/runs", "/openapi.json", "/api/look", "/nowhere"):
+    for path in ("/v1/runs", "/openapi.json", "/api/look", "/nowhere", "/v1/runs/"):
         answer = client.get(path, headers=headers)
-        expected = {"/api/look": 405, "/nowhere": 404}.get(path, 200) if status == 200 else status
+        expected = {"/api/look": 405, "/nowhere": 404, "/v1/runs/": 404}.get(path, 200) if status == 200 else status
         assert answer.status_code == expected and (answer.is_success or "error" in answer.json())
     assert "set-cookie" not in answer.headers and "access-control-allow-origin" not in answer.headers
 
@@ -349,6 +352,23 @@ def test_no_request_breaks_the_server(path, body, run, client, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_the_schema_of_a_request_is_that_of_the_served_runs(client, folders):
+    (body,) = client.get("/openapi.json").json()["paths"]["/v1/predict"]["post"]["requestBody"]["content"].values()
+    schema = body["schema"]
+    assert schema["properties"]["run"]["maximum"] == len(folders) - 1
+    kinds = {one.get("contentEncoding", one["type"]) for one in schema["properties"]["input"]["anyOf"]}
+    assert kinds == {"string", "base64", "array", "object"}
+    assert schema["oneOf"] == [{"required": ["input"]}, {"required": ["inputs"]}]
+    options = {one["title"] for one in schema["properties"]["options"]["anyOf"]}
+    assert options == {f"predict_{name}" for name in task_names()}
+
+
+def test_runs_are_named_by_their_folders_unless_two_are_called_alike(folders):
+    one, other = folders[0], folders[1]
+    assert [run.name for run in open_runs([str(one), f"{other}/"])] == [one.name, other.name]
+    assert [run.name for run in open_runs([str(one), str(one)])] == [str(one)] * 2
+
+
 # The line before the models --------------------------------------------------------------------------------------
 
 
@@ -425,6 +445,34 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
         assert answer.status_code == 504 and "no answer within 0.3 s" in answer.json()["error"]
         monkeypatch.undo()
         assert client.post("/v1/predict", json={"input": "one"}).is_success
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
+def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
+    monkeypatch.setattr(connection, "SECONDS", 0.2)
+    guard = Server(open_runs([str(folders[0])])).app([HOST], TOKEN)
+    config = uvicorn.Config(guard, http=connection.Connection, log_level="critical", timeout_keep_alive=60)
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        serving = uvicorn.Server(config)
+        thread = threading.Thread(target=serving.run, args=([listening],))
+        thread.start()
+        with socket.create_connection(listening.getsockname(), timeout=0.05) as slow:
+            slow.sendall(sent)
+            got, closed = b"", False
+            while not closed:  # with a byte each time
+                try:
+                    part = slow.recv(10_000)
+                    closed, got = not part, got + part
+                except TimeoutError:
+                    with contextlib.suppress(ConnectionError):
+                        slow.sendall(b"x")
+                except ConnectionError:
+                    closed = True
+        assert got.startswith(b"HTTP/1.1 200") is sent.startswith(ANSWERED)
+        serving.should_exit = True
+        thread.join()
 
 
 # The process -----------------------------------------------------------------------------------------------------

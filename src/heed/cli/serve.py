@@ -46,6 +46,7 @@ def run_serve(names: list[str], place: Place, force: bool) -> None:
         import uvicorn
 
         from heed.serve.app import Server
+        from heed.serve.connection import Connection
     except ImportError as error:
         raise ConfigError(
             f"heed serve needs {error.name}; install it with: pip install 'heed-attention[serve]'"
@@ -61,7 +62,13 @@ def run_serve(names: list[str], place: Place, force: bool) -> None:
     guard = Server(runs, place.batch_ms / 1000).app([name.lower() for name in (*own, *place.names)], token)
     serving = uvicorn.Server(
         uvicorn.Config(
-            guard, log_level="critical", access_log=False, server_header=False, timeout_graceful_shutdown=0, ws="none"
+            guard,
+            http=Connection,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=0,
+            ws="none",
         )
     )
     link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else here}:{port}/"

@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -143,12 +143,16 @@ class Server:
             exception_handlers={HTTPException: _http},
             lifespan=self._lifespan,
         )
+        app.router.redirect_slashes = False
         return Guard(app, hosts, token, _POLICY.format(digest))
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
         self.worker.start()
-        yield
+        try:
+            yield
+        finally:
+            self.worker.stop()
 
     def _answering(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
@@ -233,7 +237,16 @@ class Server:
 
     async def openapi(self, request: Request) -> Response:
         """The description of the interface."""
-        return JSONResponse(requests.openapi([one.task for one in self.runs]))
+
+        def kind(one: Served) -> str | None:
+            with suppress(HeedError):  # without weights yet
+                return one.kind
+            return None
+
+        def described() -> dict[str, Any]:
+            return requests.openapi([(one.task, kind(one)) for one in self.runs])
+
+        return JSONResponse(await self._wait(request, self.worker.call(described)))
 
     async def list_runs(self, request: Request) -> Response:
         """The runs; one without weights has an error in place of its facts."""

@@ -98,6 +98,19 @@ class Save(Body):
     format: Literal["html", "svg", "png", "json", "npz"]
 
 
+_TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"\S"}
+_NUMBERS = {"type": "array", "items": {"type": "number"}}
+_INPUT: dict[str, dict[str, Any]] = {
+    "text": _TEXT,
+    "pair": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2},
+    "turns": {"type": "array", "items": _TEXT, "minItems": 1},
+    "picture": {"type": "string", "contentEncoding": "base64"},
+    "row": {"type": "object", "additionalProperties": {"type": "number"}},
+    "columns": {"type": "object", "additionalProperties": _NUMBERS},
+}
+"""The schema of each kind of input."""
+
+
 @cache
 def options_model(task: str, command: str) -> type[Body]:
     """The options of a command for a task."""
@@ -146,11 +159,17 @@ def checked(kind: type[Body], given: Any, before: Sequence[str] = ()) -> Any:
         raise DataError(f"{'.'.join(place) or 'the body'}{has}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-def openapi(tasks: Sequence[str]) -> dict[str, Any]:
-    """The description of the interface for programs, OpenAPI 3.1, for the tasks of the served runs."""
-    predict = Predict.model_json_schema(ref_template="#/components/schemas/{model}")
-    models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(tasks)]
-    predict["properties"]["options"] = {"anyOf": models, "default": {}} if models else {"type": "object"}
+def openapi(runs: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
+    """The interface for programs in OpenAPI 3.1; runs are given by task and kind of input (None: not known yet)."""
+    predict = Predict.model_json_schema()
+    models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(task for task, _ in runs)]
+    kinds = [kind for kind in dict.fromkeys(kind for _, kind in runs) if kind]
+    inputs: dict[str, Any] = {"anyOf": [_INPUT[kind] for kind in kinds]} if kinds else {}
+    predict["properties"]["run"]["maximum"] = len(runs) - 1
+    predict["properties"]["input"] |= inputs
+    predict["properties"]["inputs"] = {"type": "array", "items": inputs, "maxItems": INPUTS}
+    predict["properties"]["options"] |= {"anyOf": models}
+    predict["oneOf"] = [{"required": ["input"]}, {"required": ["inputs"]}]
     error = {
         "type": "object",
         "required": ["error"],
@@ -160,6 +179,7 @@ def openapi(tasks: Sequence[str]) -> dict[str, Any]:
         "400": "The body is not JSON, or a field is wrong.",
         "401": "The token is missing or wrong.",
         "403": "The Host or Origin is not one of this server.",
+        "408": "The body did not arrive in time.",
         "413": "The body is too long.",
         "415": "The body is not application/json.",
         "500": "An error in heed; see the server's output.",
@@ -176,7 +196,7 @@ def openapi(tasks: Sequence[str]) -> dict[str, Any]:
     outputs = {"type": "object", "properties": {"output": {}, "outputs": {"type": "array"}}}
     body = {"required": True, "content": {"application/json": {"schema": predict}}}
     every = {"type": "array", "items": {"type": "object"}}
-    runs = {"type": "object", "required": ["runs"], "properties": {"runs": every}}
+    listed = {"type": "object", "required": ["runs"], "properties": {"runs": every}}
     health = {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}}
     return {
         "openapi": "3.1.0",
@@ -185,7 +205,7 @@ def openapi(tasks: Sequence[str]) -> dict[str, Any]:
         "security": [{"token": []}],
         "paths": {
             "/v1/predict": {"post": operation("Predictions for one input or several", outputs, requestBody=body)},
-            "/v1/runs": {"get": operation("The runs, their inputs and options", runs)},
+            "/v1/runs": {"get": operation("The runs, their inputs and options", listed)},
             "/v1/health": {"get": operation("Whether the server answers; needs no token", health, security=[])},
         },
     }

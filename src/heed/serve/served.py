@@ -340,7 +340,10 @@ def open_runs(names: list[str], force: bool = False) -> list[Served]:
     Raises:
         RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
     """
-    found = [Served(name, folder.find(name, folder.State.BEGUN), force) for name in names]
+    paths = [folder.find(name, folder.State.BEGUN) for name in names]
+    short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
+    shown = short if len({*short}) == len(short) else names
+    found = [Served(name, path, force) for name, path in zip(shown, paths, strict=True)]
     for one in found:
         one.others = found
         if one.training and not one._newest():

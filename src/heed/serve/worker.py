@@ -90,13 +90,24 @@ class Worker:
         self._open: dict[Hashable, Batch] = {}
         self._changed = threading.Condition()
         self._now: Job | None = None
+        self._ended = False
         self._inputs = 0
         self._thread = threading.Thread(target=self._work, name="heed models", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
-        nn.modules.module.register_module_forward_pre_hook(self._stop_given_up)
+        self._hook = nn.modules.module.register_module_forward_pre_hook(self._stop_given_up)
         self._thread.start()
+
+    def stop(self) -> None:
+        """Give up what is computed, and end the thread: torch aborts a process that exits while it computes."""
+        with self._changed:
+            self._ended = True
+            if self._now is not None:
+                self._now.given_up.set()
+            self._changed.notify()
+        self._thread.join(timeout=2)
+        self._hook.remove()
 
     def _stop_given_up(self, module: nn.Module, inputs: Any) -> None:
         if self._now is not None and self._now.given_up.is_set() and threading.current_thread() is self._thread:
@@ -106,8 +117,10 @@ class Worker:
         while True:
             with self._changed:
                 self._now = None
-                while not self._waiting:
+                while not self._waiting and not self._ended:
                     self._changed.wait()
+                if self._ended:
+                    return
                 self._now = job = self._waiting.popleft()
                 self._open = {key: one for key, one in self._open.items() if one is not job}
             job.run()
