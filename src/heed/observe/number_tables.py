@@ -17,7 +17,7 @@ from heed.observe.looks import Shading
 from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
 from heed.observe.scene import MASKED as HATCHED
-from heed.observe.scene import QUIET, Box, Label, Path, Scene
+from heed.observe.scene import GRID, Box, Label, Path, Scene
 from heed.visible import clean, visible
 
 GAP = 3
@@ -130,7 +130,7 @@ def table_scene(table: NumberTable) -> Scene:
     scene.add(Label(left + wide * (j + 1) - 5, 32, column, "end") for j, column in enumerate(columns))
     for i, row in enumerate(rows):
         y = 38 + _ROW * i
-        scene.add([Label(left - 6, y + 14, row, "row"), Path(((0, y), (right, y)), QUIET, 0.4)])
+        scene.add([Label(left - 6, y + 14, row, "row"), Path(((0, y), (right, y)), GRID)])
         for j in range(len(columns)):
             value, x = table.cell(i, j), left + wide * j
             shades = palette.shades(value) if value is not None and table.has_heat(i) else None
