@@ -16,8 +16,8 @@ from heed.observe import palette
 from heed.observe.looks import Shading
 from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
-from heed.observe.scene import MASKED as HATCHED
 from heed.observe.scene import GRID, Box, Label, Path, Scene
+from heed.observe.scene import MASKED as HATCHED
 from heed.visible import clean, visible
 
 GAP = 3
