@@ -25,7 +25,7 @@ from torch import nn
 import heed
 from commands import call
 from heed.errors import DataError
-from heed.serve import connection
+from heed.serve import app
 from heed.serve.app import Server
 from heed.serve.served import flags_of, open_runs
 from heed.serve.worker import LOOKS, BusyError, Worker
@@ -449,9 +449,9 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
 
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
 def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
-    monkeypatch.setattr(connection, "SECONDS", 0.2)
+    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
     guard = Server(open_runs([str(folders[0])])).app([HOST], TOKEN)
-    config = uvicorn.Config(guard, http=connection.Connection, log_level="critical", timeout_keep_alive=60)
+    config = uvicorn.Config(guard, http=app.Connection, log_level="critical", timeout_keep_alive=60)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

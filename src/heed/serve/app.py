@@ -25,6 +25,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from heed.errors import DataError, HeedError
 from heed.observe.page import page
@@ -37,6 +38,8 @@ BODY = 64 * 2**10
 """Most bytes of a body without pictures."""
 SECONDS = 10.0
 """After this time without an answer, or without all of the body, a request ends."""
+HEAD_SECONDS = 10.0
+"""A connection ends after one to two times this without a complete head of a request, also if bytes arrive."""
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -105,6 +108,28 @@ class Guard:
             return _failure(401, "the token is missing or wrong (header Authorization: Bearer TOKEN)",
                             {"WWW-Authenticate": "Bearer"})  # fmt: skip
         return None
+
+
+class Connection(H11Protocol):
+    """Uvicorn's connection, whose own limit begins anew with every byte."""
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._timer = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked, None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _close_unless_asked(self, before: Any) -> None:
+        now = self.cycle  # the last request
+        if now is before and (now is None or now.response_complete):
+            self.transport.abort()
+        else:
+            self._timer = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked, now)
 
 
 class Server:
