@@ -223,6 +223,10 @@ def test_an_error_names_the_field_and_the_page_goes_on(opened, data):
     page.fill("#inputs textarea", "one")
     page.click("#options summary")
     page.fill("#options [name=layer]", "7")
+    assert (
+        page.inner_text("#options fieldset:nth-of-type(2) .hint")
+        == "A number from 0, from the end if negative, or all."
+    )
     page.click("#go")
     page.wait_for_selector("#state.failed")
     assert "no layer 7" in page.inner_text("#state")

@@ -20,7 +20,7 @@
       const headers = { Authorization: `Bearer ${token}`, ...(body ? { "Content-Type": "application/json" } : {}) };
       const response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
       if (response.ok) return response;
-      if (response.status === 503 && tries < 5) { await wait(Number(response.headers.get("Retry-After")) || 1); continue; }
+      if (response.status === 503 && tries < 5) { say("the server is busy; asking again ..."); await wait(Number(response.headers.get("Retry-After")) || 1); continue; }
       const said = await response.json().catch(() => ({}));
       throw new Error(said.error || `the server answered ${response.status}`);
     }
@@ -59,7 +59,7 @@
     { name: "sort", type: "str", help: "Order the overview by a measure: entropy." },
   ];
   const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], turns: ["Turns, one a line; the last is yours"],
-    row: ["Columns as JSON, such as {\"length\": 1.5}"], columns: ["Columns as JSON, such as {\"sales\": [1, 2, 3]}"] };
+    row: ["A number for each column, as JSON"], columns: ["The last numbers of each column, as JSON"] };
   const RANGES = { temperature: [0.1, 2], top_p: [0.05, 1] };
 
   const field = ({ name, type, help, default: usual, least, most, choices, several }, kind) => {
@@ -94,9 +94,17 @@
     shown.replaceChildren();
     for (const id of ["#answer", "#edits", "#save"]) $(id).hidden = true;
     $("#curves").open = false;
+    fill();
+    say(run.error ? run.error : "");
+    $("#inputs").querySelector("textarea, input").focus({ preventScroll: true });
+  };
+
+  const tell = () => { $("#about").textContent = [run.summary, run.note].filter(Boolean).join(" "); };
+
+  const fill = () => {
     document.title = `heed: ${run.name}`;
     $("h1").textContent = run.title || run.name;
-    $("#about").textContent = [run.error || run.summary, run.note].filter(Boolean).join(" ");
+    tell();
     const kind = run.input || "text", inputs = $("#inputs");
     inputs.replaceChildren();
     if (kind === "picture") {
@@ -113,6 +121,7 @@
         area.addEventListener("keydown", (event) => {
           if (event.key === "Enter" && !event.shiftKey && kind !== "turns" && !event.isComposing) { event.preventDefault(); ask(); }
         });
+        if (kind === "row" || kind === "columns") area.value = JSON.stringify(Object.fromEntries(run.columns.map((one) => [one, kind === "row" ? 0 : [0, 0, 0]])));
         inputs.append(made("label", {}, label, area));
       }
     }
@@ -120,11 +129,21 @@
       const command = group.dataset.for, looks = command === "look" && (run.can || []).includes("look");
       const fields = [...(looks ? VIEW : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
       group.replaceChildren(group.firstElementChild, ...fields.map((one) => field(one, command)));
+      group.append(made("p", { class: "hint" }));
       group.hidden = !fields.length;
     }
     $("#go").textContent = (run.can || []).includes("look") ? "Look" : "Predict";
-    say(run.error ? run.error : "");
-    inputs.querySelector("textarea, input").focus({ preventScroll: true });
+  };
+
+  // A run that still trains may have new weights, or its first.
+  const refresh = async () => {
+    const number = runs.indexOf(run), typed = [...$("#inputs").querySelectorAll("textarea")].map((one) => one.value), { error } = run;
+    ({ runs } = await (await request("/v1/runs")).json());
+    run = runs[number];
+    if (run.error) throw new Error(run.error);
+    if (!error) return tell();
+    fill();
+    $("#inputs").querySelectorAll("textarea").forEach((one, k) => { one.value = typed[k] ?? ""; });
   };
 
   // The input as /v1/predict takes it.
@@ -154,6 +173,7 @@
     $("#stop").hidden = false;
     try {
       say("asking ...");
+      if (run.error || run.training) await refresh();
       const what = input(), output = again ? null : await answer(what, given("predict"), signal);
       if ((run.can || []).includes("look")) {
         say("looking ...");
@@ -185,7 +205,9 @@
       box.replaceChildren(text);
       $("#answer").hidden = false;
       for await (const [name, piece] of events("/api/write", body, signal)) if (name === "piece") text.textContent += piece;
-      return text.textContent;
+      const written = text.textContent;
+      if (!written.trim()) text.replaceChildren(made("span", { class: "hint" }, "The output has no words."));
+      return written;
     }
     const { output } = await (await request("/v1/predict", body, signal)).json();
     box.replaceChildren(...described(output));
@@ -231,6 +253,9 @@
   const parts = (html) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     page.querySelector("h1")?.remove();
+    for (const note of page.querySelectorAll(".notes li")) {  // options of the command are fields here
+      if (note.textContent.includes("; change with --")) note.textContent = `${note.textContent.replaceAll("--", "")} (Options)`;
+    }
     return [...page.querySelector("header").children, ...page.querySelector("main").children];
   };
 
@@ -317,6 +342,9 @@
 
   // Begin ---------------------------------------------------------------------------------------------------------
 
+  $("#options").addEventListener("focusin", ({ target }) => {
+    if (target.name) target.closest("fieldset").lastElementChild.textContent = target.title;
+  });
   $("#ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
   $("#stop").addEventListener("click", () => { stop(); say("stopped"); });
   $("#menu select").addEventListener("change", (event) => choose(Number(event.target.value)));

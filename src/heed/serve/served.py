@@ -91,7 +91,7 @@ class Served:
         Raises:
             RunError: As `run`.
         """
-        run = self.run()
+        run: Any = self.run()
         shows = {command: [_fact(flag) for flag in flags_of(self.task, command)] for command in ("predict", "look")}
         return {
             "name": self.name,
@@ -100,6 +100,7 @@ class Served:
             "summary": spec_of(self.task).summary,
             "model": run.config.model.name,
             "input": self.kind,
+            "columns": list(run.task.standard.columns) if self.kind in ("row", "columns") else [],
             "can": [name for name in CAPABILITIES if hasattr(type(run), name)],
             "streams": self._can_stream,
             "options": shows,
