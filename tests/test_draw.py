@@ -134,6 +134,19 @@ def test_cells_stand_under_their_labels(width, color):
         assert len({line.index("   ", 2 + len(labels)) for line in rows}) == 1
 
 
+def test_columns_are_as_wide_as_their_labels_where_even_ones_do_not_fit():
+    keys = ["Ein", "orangefarbenen", "Hut", *"abcdefgh"]
+    weights = [[k / 55 for k in range(11)]]
+    of_width = {
+        width: map_to_text(make_map("x", keys, kind="word", weights=weights), width=width) for width in (75, 76)
+    }
+    assert "Hut" not in of_width[75]  # labels are written downwards
+    header, row = of_width[76].split("\n\n")[1].split("\n")
+    ends = [match.end() for match in re.finditer(r"\S+", header)]
+    cells = [(match.end(), match[0][-4:]) for match in re.finditer(r"\S+", row)][1:]
+    assert cells == [(end, f"{k / 55:.2f}") for k, end in enumerate(ends)] and len(row) == 76
+
+
 def test_plain_text_has_no_escape_codes_and_coloured_text_resets_each():
     assert "\x1b" not in look_to_text(make_look(make_map(NASTY, NASTY)), steps=True)
     colored = map_to_text(DATE, color=True)
@@ -390,6 +403,13 @@ def test_text_over_any_colour_can_be_read():
     quiet = re.findall(r"--quiet: (#[0-9a-f]{6})", style)
     for color, ramp in zip(quiet, (palette.LIGHT, palette.DARK), strict=True):
         assert all(palette.contrast(color, palette.shade(weight, ramp)) >= 4.5 for weight in (0.0, 0.025))
+
+
+def test_a_map_of_few_rows_and_many_columns_fits_a_page():
+    svg = map_to_svg(make_map("abc", "x" * 100))
+    root = ElementTree.fromstring(svg)
+    assert float(root.get("width")) < 1300 and svg.count('class="cell"') == 300 and svg.count(">x</text>") == 100
+    assert float(ElementTree.fromstring(map_to_svg(make_map("abc", "x" * 60))).get("width")) > 1800  # with numbers
 
 
 def test_a_large_map_is_drawn_as_pixels():

@@ -2,6 +2,8 @@
 
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from commands import call
 from heed.errors import ConfigError
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Map, Traces
-from heed.observe.overview import overview_to_text, thumbnail
+from heed.observe.overview import overview_scene, overview_to_text, thumbnail
 from heed.observe.remarks import entropy
 from heed.observe.shown import ShownLook
 from small_runs import SMALL, write_data
@@ -79,6 +81,14 @@ def test_the_drawing_has_a_picture_for_each_map():
     assert len(images) == 7 and max(float(one.get("width")) for one in images) == 64
     assert any("looks at the previous word: 0.83" in one[0].text for one in images)
     assert shown.svg() == shown.svg() and 'class="figure"' in shown.svg(0)
+
+
+def test_labels_of_thumbnails_do_not_overlap():
+    maps = [replace(map, layer=11, head=10 + map.head, untrained=0.25) for map in every(1, 4)[:4]]
+    items = [one for one in overview_scene(maps, "t", "untrained").items if getattr(one, "text", "").startswith("L11")]
+    assert len(items) == 4 and items[0].text == "L11 H10 \u03940.25"
+    starts = sorted(one.x for one in items)
+    assert all(b - a > 6.2 * len(items[0].text) for a, b in pairwise(starts))
 
 
 def test_the_command_and_python_draw_all_layers_and_heads(tmp_path_factory, capsys):

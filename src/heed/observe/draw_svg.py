@@ -13,7 +13,7 @@ from torch import Tensor
 
 from heed.observe import palette
 from heed.observe.looks import Shading
-from heed.observe.maps import Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.observe.maps import LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.observe.number_tables import nested_table
 from heed.observe.remarks import remarks
 from heed.observe.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
@@ -43,14 +43,15 @@ _FRAME = "#9aa3ad"
 def map_scene(map: Map, cell: int = 30) -> Scene:
     """Draw a map with cells of `cell` pixels.
 
-    The scale is fixed from 0 to 1, so that figures can be compared; above `LONG` keys it is that of each row. Cells of
-    at least 28 px show their number; every cell has a tooltip with its labels and weight. Masked cells are hatched. A
-    map of more than `MOST_CELLS` cells is drawn as one embedded picture, with masked cells in grey and only some of the
-    labels.
+    The scale is fixed from 0 to 1, so that figures can be compared; above `LONG` keys it is that of each row, and cells
+    are smaller, so that a map fits a page. Cells of at least 28 px show their number; every cell has a tooltip with its
+    labels and weight. Masked cells are hatched. A map of more than `MOST_CELLS` cells is drawn as one embedded picture,
+    with masked cells in grey and only some of the labels.
     """
     small = len(map.query) * len(map.key) <= MOST_CELLS
-    if not small:
-        cell = max(1, min(cell, _LARGEST // max(len(map.query), len(map.key))))
+    longest = max(len(map.query), len(map.key))
+    if longest > LONG and not (small and map.token_width):
+        cell = max(_FONT if small else 1, min(cell, _LARGEST // longest))
     wide = cell + (6 * map.token_width if small else 0)
     step = 1 if cell >= _FONT else -(-_FONT * 5 // (4 * cell))  # between two labels
     left = _MARGIN + _extent(map.query) + 8 + _FONT + 8  # labels, and the name of the axis beside them
@@ -185,7 +186,7 @@ _SMALL = 11 / 12  # of a small character, in width
 
 def shading_scene(shading: Shading) -> Scene:
     """The text in lines of fixed width, each word on its background colour."""
-    head = textwrap.wrap(clean(shading.title), 80, break_on_hyphens=False) or [clean(shading.title)]
+    head = textwrap.wrap(clean(shading.title), 86, break_on_hyphens=False) or [clean(shading.title)]
     scene = Scene(_WIDTH, 0, clean(shading.title))
     top = scene.write(head, _MARGIN, _MARGIN + 12, "title", 18) - 4
     scale = "under each word: its tag and the tag's probability" if shading.tags else shading.said_scale

@@ -141,7 +141,8 @@ def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: b
             for start in range(0, len(row), per_line):
                 part = row[start : start + per_line]
                 lines += _line_of_thumbnails(part, sort, label, columns, color)
-        blocks += [*lines, *_by_kind(rows, width), ""]
+        kinds = _by_kind(rows, width)
+        blocks += [*lines, *kinds, *([""] if kinds else [])]
     return [*blocks, *textwrap.wrap(said(maps, sort), width)]
 
 
@@ -193,11 +194,12 @@ def overview_scene(maps: Sequence[Map], title: str, sort: str | None = None) -> 
     """Thumbnails of at most 64 pixels as one drawing, with the entropy and the first remark of each map."""
     found = groups(maps, sort)
     widest = max((len(row) for rows in found.values() for row in rows), default=1)
-    left, step = 16 + 26, _SIDE + _GAP
+    longest = max((len(one.label(sort)) for rows in found.values() for row in rows for one in row), default=0)
+    left, step = 16 + 26, max(_SIDE + _GAP, 6.2 * longest + 8)
     scene = Scene(max(520, left + widest * step), 0, f"{clean(title)}: overview of {len(maps)} maps")
     y = scene.write([clean(title)], 16, 28, "title", 22)
     for name, rows in found.items():
-        y = scene.write([heading(name, rows)], 16, y + 6, "plain", 14)
+        y = scene.write([heading(name, rows)], 16, y + 14, "plain", 14)
         for row in rows:
             sizes = [_drawn_size(one.map) for one in row]
             if sort is None:

@@ -37,7 +37,10 @@ _DARK = (
 )
 
 STYLE = (
-    ".figure text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24}"
+    # Each text is a bidirectional paragraph of its own, whose direction `plaintext` takes from its content. A text over
+    # a cell, which has a colour of its own, must not keep pointer events from the cell's tooltip.
+    ".figure text{font:12px 'DejaVu Sans','Noto Sans',Arial,sans-serif;fill:#1b1f24;unicode-bidi:plaintext}"
+    ".figure text[style]{pointer-events:none}"
     ".figure .title{font-size:14px;font-weight:bold}.figure .formula{font-size:14px;white-space:pre}"
     ".figure .small,.figure .middle,.figure .end{font-size:11px;fill:#4a525c}"
     ".figure .middle,.figure .number{text-anchor:middle}.figure .end,.figure .row{text-anchor:end}"
@@ -249,10 +252,7 @@ def _svg(item: Item, dark: bool) -> str:
     if isinstance(item, Label):
         kind = f' class="{item.style}"' if item.style != "plain" else ""
         turn = f' transform="rotate({item.turn:g} {item.x:g} {item.y:g})"' if item.turn else ""
-        # Each text element is a separate bidirectional paragraph; `plaintext` takes the direction from its content.
-        # A text over a cell must not keep pointer events from the cell's tooltip.
-        color = f"fill:{_of(item.color, dark)};pointer-events:none" if item.color else ""
-        style = f' style="unicode-bidi:plaintext;{color}"'
+        style = f' style="fill:{_of(item.color, dark)}"' if item.color else ""
         shown = _raised(item.runs) if item.runs else escape(clean(item.text), quote=False)
         return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{shown}</text>'
     if isinstance(item, Path):

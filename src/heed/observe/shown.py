@@ -576,12 +576,15 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
     number_width = 1 + max(len(map.number(map.most)), len(map.number(map.least)))
-    cell_width = max(number_width + map.token_width, *(min(_LABEL, len(visible(label))) for label in map.key.labels))
-    per_line = max(1, (width - label_width) // (cell_width + 1))
-    blocks = -(-len(map.key) // per_line)
+    own = [max(number_width + map.token_width, min(_LABEL, len(visible(label)))) for label in map.key.labels]
+    widths = [max(own)] * len(own)  # of even columns, unless only uneven ones fit
+    per_line = max(1, (width - label_width) // (widths[0] + 1))
+    if per_line < len(own) and label_width + sum(own) + len(own) <= width:
+        widths, per_line = own, len(own)
+    blocks = -(-len(own) // per_line)
     few = not map.shares and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
     if blocks == 1 or tokens or few:
-        return [*_numbers(map, label_width, cell_width, per_line, color), "", _legend(map, color)]
+        return [*_numbers(map, label_width, widths, per_line, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
     per_block = width - label_width - tail_width - 4
     if per_block < 8 or -(-len(map.key) // per_block) > _BLOCKS:
@@ -590,16 +593,17 @@ def _body(map: Map, width: int, color: bool) -> list[str]:
     return [*_compact(map, label_width, per_block, color), "", _legend(map, color), *said]
 
 
-def _numbers(map: Map, label_width: int, cell_width: int, per_line: int, color: bool) -> list[str]:
+def _numbers(map: Map, label_width: int, widths: Sequence[int], per_line: int, color: bool) -> list[str]:
     """The wide grid: shade and number in every cell, in blocks of columns that fit the width."""
     lines: list[str] = []
     for start in range(0, len(map.key), per_line):
         shown = range(start, min(start + per_line, len(map.key)))
         lines += [""] if lines else []
-        header = " ".join(cut(visible(map.key.labels[j]), cell_width).rjust(cell_width) for j in shown)
-        lines += [*_part_line(map.key, shown, label_width, cell_width + 1), f"{'':{label_width}} {header}"]
+        header = " ".join(cut(visible(map.key.labels[j]), widths[j]).rjust(widths[j]) for j in shown)
+        sizes = [size + 1 for size in widths]
+        lines += [*_part_line(map.key, shown, label_width, sizes), f"{'':{label_width}} {header}"]
         for i, (label, row) in enumerate(zip(map.query.labels, map.cells(), strict=True)):
-            cells = ("" if color else " ").join(_number_cell(map, i, j, row[j], cell_width, color) for j in shown)
+            cells = ("" if color else " ").join(_number_cell(map, i, j, row[j], widths[j], color) for j in shown)
             lines.append(f"{cut(visible(label), label_width):>{label_width}} {cells.rstrip()}")
     return lines
 
@@ -620,7 +624,7 @@ def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[st
     for start in range(0, len(map.key), per_block):
         stop = min(start + per_block, len(map.key))
         lines += [""] if lines else []
-        lines += _part_line(map.key, range(start, stop), label_width, 1)
+        lines += _part_line(map.key, range(start, stop), label_width, [1] * len(map.key))
         lines += [f"{'':{label_width}} {line}" for line in _header(map.key.labels[start:stop])]
         for label, row, tail in zip(map.query.labels, rows, tails, strict=True):
             cells = "".join(_compact_cell(map, shade, color) for shade in row[start:stop])
@@ -640,11 +644,11 @@ def _compact_cell(map: Map, shade: float, color: bool) -> str:
     return shaded(shade, "·")
 
 
-def _part_line(axis: Axis, shown: range, label_width: int, columns: int) -> list[str]:
+def _part_line(axis: Axis, shown: range, label_width: int, sizes: Sequence[int]) -> list[str]:
     """A line with a bar before the columns of each part, followed by the part's name if there is room."""
     line = ""
     for part in axis.parts:
-        size = (min(part.stop, shown.stop) - max(part.start, shown.start)) * columns
+        size = sum(sizes[max(part.start, shown.start) : min(part.stop, shown.stop)])
         if size > 0:
             line += ("|" + cut(visible(part.label), size - 1) if size > 2 else "|").ljust(size)
     return [f"{'':{label_width}} {line}".rstrip()] if line else []
