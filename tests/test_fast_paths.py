@@ -47,7 +47,7 @@ def loss_of(model, args, in_pieces):
     hidden, smoothing = out.flatten(0, 1), 0.1
     labels = torch.arange(len(hidden)) % VOCAB_SIZE
     if in_pieces:
-        return vocabulary_loss(hidden, model.output, labels, smoothing, piece_bytes=4 * VOCAB_SIZE * 5)
+        return vocabulary_loss(hidden, model.output, labels, smoothing, piece=5)
     return torch.nn.functional.cross_entropy(model.logits(hidden), labels, label_smoothing=smoothing, reduction="sum")
 
 

@@ -1,5 +1,7 @@
 """The loss in pieces is the loss."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -7,34 +9,31 @@ from torch.nn.functional import cross_entropy
 from torch.testing import assert_close
 
 import reference as ref
-from heed.training.loss import vocabulary_loss
+from heed.kernels.private import find_onednn_linear
+from heed.training.loss import piece_positions, vocabulary_loss
+
+LINEAR = sys.modules["heed.kernels.linear"]  # the package has a function of this name
 
 N, D, V = 13, 6, 9
-ROW = 4 * V  # bytes of one position's logits
 
 
-class Spy(nn.Linear):
-    """Counts the positions of each call."""
-
-    def forward(self, x):
-        self.__dict__.setdefault("calls", []).append(len(x))
-        return super().forward(x)
+class Other(nn.Linear):
+    """A layer that the loss knows only as a function."""
 
 
-def make(positions=N, seed=0, kind=Spy, **fields):
+def make(positions=N, seed=0, kind=nn.Linear, vocab_size=V, **fields):
     torch.manual_seed(seed)
-    return torch.randn(positions, D, requires_grad=True), kind(D, V, **fields), torch.randint(0, V, (positions,))
+    targets = torch.randint(0, vocab_size, (positions,))
+    return torch.randn(positions, D, requires_grad=True), kind(D, vocab_size, **fields), targets
 
 
-@pytest.mark.parametrize("piece_bytes", [1, ROW, 4 * ROW, N * ROW, 10**6])
-@pytest.mark.parametrize(
-    ("smoothing", "kind"), [(0.1, {}), (0.0, {"kind": nn.Linear}), (0.1, {"kind": nn.Linear, "bias": False})], ids=str
-)
-def test_any_piece_size_gives_the_cross_entropy_and_its_gradients(smoothing, piece_bytes, kind):
+@pytest.mark.parametrize("piece", [1, 4, N, 10**6])
+@pytest.mark.parametrize(("smoothing", "kind"), [(0.1, {"kind": Other}), (0.0, {}), (0.1, {"bias": False})], ids=str)
+def test_any_piece_size_gives_the_cross_entropy_and_its_gradients(smoothing, piece, kind):
     hidden, output, targets = make(**kind)
     wanted = [hidden, *output.parameters()]
     expected = cross_entropy(output(hidden), targets, reduction="sum", label_smoothing=smoothing)
-    loss = vocabulary_loss(hidden, output, targets, smoothing, piece_bytes)
+    loss = vocabulary_loss(hidden, output, targets, smoothing, piece)
     assert_close(loss, expected)
     # scaled, as by the number of tokens in training
     assert_close(torch.autograd.grad(loss / 3, wanted), torch.autograd.grad(expected / 3, wanted))
@@ -45,25 +44,69 @@ def test_it_is_the_sum_of_the_reference_over_positions(smoothing):
     hidden, output, targets = make()
     logits = output(hidden).detach().numpy()
     expected = sum(ref.cross_entropy_smoothed(logits[i], int(targets[i]), smoothing) for i in range(N))
-    assert vocabulary_loss(hidden, output, targets, smoothing, 4 * ROW).item() == pytest.approx(expected, rel=1e-5)
+    assert vocabulary_loss(hidden, output, targets, smoothing, 4).item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5])
 @pytest.mark.parametrize("backward", [True, False])
-def test_no_more_than_a_piece_of_the_logits_is_made_at_a_time(rows, backward):
+def test_no_more_than_a_piece_of_the_logits_is_made_at_a_time(monkeypatch, rows, backward):
     hidden, output, targets = make()
+    calls, into = [], LINEAR.linear_into
+    monkeypatch.setattr(LINEAR, "linear_into", lambda x, *given: calls.append(len(x)) or into(x, *given))
     with torch.set_grad_enabled(backward):
-        loss = vocabulary_loss(hidden, output, targets, piece_bytes=rows * ROW)
+        loss = vocabulary_loss(hidden, output, targets, piece=rows)
     if backward:
         loss.backward()
-    assert max(output.calls) == rows
-    assert sum(output.calls) == N  # each position once: nothing is computed again for the gradient
+    assert max(calls) == rows
+    assert sum(calls) == N  # each position once: nothing is computed again for the gradient
+
+
+@pytest.mark.parametrize("library", ["torch", "oneDNN"])
+@pytest.mark.parametrize("fresh", [0, 10**9])
+def test_both_libraries_and_both_ways_to_add_gradients_agree(monkeypatch, library, fresh):
+    operation = find_onednn_linear()
+    if library == "oneDNN" and operation is None:
+        pytest.skip("torch without oneDNN")
+    monkeypatch.setattr("heed.kernels.private.onednn_linear", lambda: operation if library == "oneDNN" else None)
+    monkeypatch.setattr(LINEAR, "_ENOUGH", 0)
+    monkeypatch.setattr(LINEAR, "_FRESH", fresh)
+    hidden, output, targets = make(50, vocab_size=70)
+    wanted = [hidden, *output.parameters()]
+    expected = cross_entropy(output(hidden), targets, reduction="sum", label_smoothing=0.1)
+    loss = vocabulary_loss(hidden, output, targets, 0.1, 16)
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    assert_close(loss / 50, expected / 50, **close)
+    assert_close(torch.autograd.grad(loss / 50, wanted), torch.autograd.grad(expected / 50, wanted), **close)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_in_bf16_the_vocabulary_is_padded_and_the_sum_is_not(bias):
+    """70 tokens become 128 columns, the last 58 of which neither the loss nor a gradient sees."""
+    hidden, output, targets = make(50, vocab_size=70, bias=bias)
+    wanted = [hidden, *output.parameters()]
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = vocabulary_loss(hidden, output, targets, 0.1, 16)
+        logits = output(hidden).float()
+    expected = cross_entropy(logits, targets, reduction="sum", label_smoothing=0.1)
+    assert_close(loss, expected, rtol=1e-3, atol=0.0)
+    found, slopes = torch.autograd.grad(loss, wanted), torch.autograd.grad(expected, wanted)
+    for one, other in zip(found, slopes, strict=True):
+        assert one.shape == other.shape and one.dtype == torch.float32 and one.is_contiguous()
+        assert (one - other).norm() < 0.01 * other.norm()
+
+
+@pytest.mark.parametrize(
+    ("vocab_size", "device", "positions"),
+    [(1_000, "cpu", 2_096), (8_192, "cpu", 256), (50_304, "cpu", 256), (50_304, "cuda", 10_672), (10**9, "cuda", 16)],
+)
+def test_a_piece_has_enough_positions_for_its_products(vocab_size, device, positions):
+    assert piece_positions(vocab_size, device) == positions
 
 
 def test_a_frozen_output_layer_still_passes_the_gradient_to_the_hidden_states():
     hidden, output, targets = make()
     output.weight.requires_grad_(False)
-    vocabulary_loss(hidden, output, targets, piece_bytes=4 * ROW).backward()
+    vocabulary_loss(hidden, output, targets, piece=4).backward()
     expected = torch.autograd.grad(cross_entropy(output(hidden), targets, reduction="sum"), [hidden, output.bias])
     assert output.weight.grad is None
     assert_close((hidden.grad, output.bias.grad), expected)
@@ -78,7 +121,7 @@ def test_no_positions_cost_nothing():
     assert not output.weight.grad.any()
 
 
-@pytest.mark.parametrize("kind", [Spy, nn.Linear])
+@pytest.mark.parametrize("kind", [Other, nn.Linear])
 def test_a_token_that_is_all_but_impossible_costs_what_it_should(kind):
     """Its probability is 0 in float32, its cost is not infinite."""
     hidden, output, targets = make(kind=kind)
@@ -86,7 +129,7 @@ def test_a_token_that_is_all_but_impossible_costs_what_it_should(kind):
         hidden.mul_(1_000)
     wanted = [hidden, *output.parameters()]
     expected = cross_entropy(output(hidden), targets, reduction="sum", label_smoothing=0.1)
-    loss = vocabulary_loss(hidden, output, targets, 0.1, 4 * ROW)
+    loss = vocabulary_loss(hidden, output, targets, 0.1, 4)
     assert expected > 1_000
     assert_close(loss, expected)
     assert_close(torch.autograd.grad(loss, wanted), torch.autograd.grad(expected, wanted), rtol=1e-4, atol=1e-2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor, nn
 
 from heed.kernels import private
 from heed.kernels.private import enabled
-from heed.shapes import Float, ReturnsTensor
+from heed.shapes import Float, Int, ReturnsTensor
 
 _ENOUGH = 1_500_000
 """Multiplications from which the other library pays off despite its slower call; four times as many with a gradient."""
@@ -117,35 +116,36 @@ class Linear(ReturnsTensor, nn.Linear):
 _LEAST = 1e-30
 """Probabilities from which the logarithm has full precision in float32."""
 
-_MULTIPLE = 16
-"""The number of positions of a piece is a multiple of this: products with other numbers of rows copy the logits."""
+_ALIGNED = 64
+"""In 16 bits, rows of logits are padded to a multiple of this: a GPU's products of odd widths are slow."""
+
+_FRESH = 2**25
+"""Bytes from which C's allocator takes memory from the system each time, whose first touch is slower than a product."""
 
 
-def layer_cross_entropy(
-    hidden: Tensor,
-    layer: Callable[[Tensor], Tensor],
-    parameters: Sequence[Tensor],
-    targets: Tensor,
+def linear_cross_entropy(
+    hidden: Float[Tensor, "positions d"],
+    weight: Float[Tensor, "vocab_size d"],
+    bias: Float[Tensor, " vocab_size"] | None,
+    targets: Int[Tensor, " positions"],
     label_smoothing: float,
-    piece_bytes: int,
-    vocab_size: int | None = None,
+    piece: int,
 ) -> Tensor:
-    """Sum over positions of the cross-entropy of the logits `layer(hidden)`, in float32.
+    """Sum over positions of the cross-entropy of the logits `hidden weight' + bias`, in float32.
 
-    The gradients of the states and of the parameters are computed piece by piece during the forward pass, so neither
-    the logits nor their gradient is ever held in full.
+    The gradients of states and parameters are computed piece by piece during the forward pass, so neither the logits
+    nor their gradient is ever held in full. Products are in the type of autocast where that is
+    enabled; all else is in float32.
 
     Args:
-        hidden: `(positions, d)`.
-        layer: From `(n, d)` to `(n, vocab_size)`.
-        parameters: Parameters of `layer` that need gradients.
-        targets: `(positions,)`, the target tokens.
+        hidden: The states.
+        weight: The matrix of the output layer.
+        bias: Its bias, or None.
+        targets: The target tokens.
         label_smoothing: Probability mass spread evenly over the vocabulary (Szegedy et al. 2016, arXiv:1512.00567).
-        piece_bytes: Largest size of a piece of logits, in bytes.
-        vocab_size: If known; otherwise a first piece of one position determines it.
+        piece: Largest number of positions whose logits exist at a time.
     """
-    sizes = label_smoothing, piece_bytes, vocab_size
-    loss: Tensor = _Piecewise.apply(hidden, layer, targets, *sizes, torch.is_grad_enabled(), *parameters)
+    loss: Tensor = _Piecewise.apply(hidden, weight, bias, targets, label_smoothing, piece, torch.is_grad_enabled())
     return loss
 
 
@@ -154,50 +154,60 @@ class _Piecewise(torch.autograd.Function):
     def forward(
         ctx: Any,
         hidden: Tensor,
-        layer: Callable[[Tensor], Tensor],
+        weight: Tensor,
+        bias: Tensor | None,
         targets: Tensor,
         smoothing: float,
-        piece_bytes: int,
-        vocab_size: int | None,
+        piece: int,
         has_graph: bool,
-        *parameters: Tensor,
     ) -> Tensor:
-        wanted = has_graph and any(tensor.requires_grad for tensor in (hidden, *parameters))
+        (vocab_size, d), device = weight.shape, hidden.device.type
+        cast = torch.is_autocast_enabled(device)
+        kind = torch.get_autocast_dtype(device) if cast else hidden.dtype
+        padding = -vocab_size % _ALIGNED if kind.itemsize == 2 else 0  # rows of zeros, whose logits stay out of the sum
+        w = nn.functional.pad(weight.to(kind), (0, 0, 0, padding)) if padding else weight.to(kind)
+        b = None if bias is None else nn.functional.pad(bias.to(kind), (0, padding))
+        of_hidden, of_weight, of_bias = (has_graph and needed for needed in ctx.needs_input_grad[:3])
         total = hidden.new_zeros((), dtype=torch.float32)
-        d_hidden, d_parameters = torch.empty_like(hidden), [torch.zeros_like(parameter) for parameter in parameters]
-        start, piece = 0, 1 if vocab_size is None else _positions(vocab_size, piece_bytes)
-        while start < len(hidden):
-            end = min(len(hidden), start + piece)
-            with torch.set_grad_enabled(wanted):
-                part = hidden[start:end].detach().requires_grad_(wanted)
-                output = layer(part)
-            logits = output.detach().to(torch.float32, copy=True)
-            piece = _positions(logits.shape[-1], piece_bytes)
-            total += _cross_entropy(logits, targets[start:end], smoothing)
-            if wanted:
-                d_part, *d_piece = torch.autograd.grad(output, [part, *parameters], logits.to(output.dtype))
-                d_hidden[start:end] = d_part
-                for accumulated, d in zip(d_parameters, d_piece, strict=True):
-                    accumulated += d
-            del logits, output  # so that the next piece can use their memory
-            start = end
-        if wanted:
-            ctx.save_for_backward(d_hidden)
-            ctx.d_parameters = d_parameters  # not saved tensors: independent of the batch size, and freed early
+        d_hidden = torch.empty_like(hidden) if of_hidden else None
+        d_weight = weight.new_zeros(vocab_size + padding, d) if of_weight else None
+        d_bias = torch.zeros_like(bias) if bias is not None and of_bias else None
+        memory = hidden.new_empty(min(piece, len(hidden)), vocab_size + padding, dtype=kind)
+        with torch.autocast(device, enabled=False):
+            for start in range(0, len(hidden), piece):
+                part = hidden[start : start + piece].to(kind)
+                output = linear_into(part, w, b, memory[: len(part)])
+                logits = output[:, :vocab_size].float()
+                total += _cross_entropy(logits, targets[start : start + piece], smoothing)
+                if logits.dtype != kind:
+                    output[:, :vocab_size] = logits  # now the gradient, as in `logits`; that of the padding is zero
+                if d_hidden is not None:
+                    d_hidden[start : start + piece] = linear(output, w.t())
+                if d_weight is not None:
+                    _add_outer(d_weight, output, part)
+                if d_bias is not None:
+                    d_bias += logits.sum(0)
+                del logits, output  # so that the next piece can use their memory
+        if of_hidden or of_weight or of_bias:
+            ctx.save_for_backward(total)
+            # Not saved tensors, which would be kept until the end of the backward pass.
+            ctx.slopes = d_hidden, None if d_weight is None else d_weight[:vocab_size], d_bias
         return total
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Any:
-        (d_hidden,) = ctx.saved_tensors
-        scale, d_parameters = grad_outputs[0], ctx.d_parameters
-        ctx.d_parameters = None  # a second backward pass fails at `saved_tensors` above
-        return d_hidden.mul_(scale), *[None] * 6, *(d.mul_(scale) for d in d_parameters)
+        _ = ctx.saved_tensors  # fails in a second backward pass
+        slopes, ctx.slopes = ctx.slopes, None
+        return *(None if slope is None else slope.mul_(grad_outputs[0]) for slope in slopes), *[None] * 4
 
 
-def _positions(vocabulary: int, piece_bytes: int) -> int:
-    """Number of positions of a piece."""
-    count = max(1, piece_bytes // (4 * vocabulary))
-    return count - count % _MULTIPLE if count > _MULTIPLE else count
+def _add_outer(total: Tensor, rows: Tensor, columns: Tensor) -> None:
+    """Add `rows' columns` to `total`, without memory for the product where that is as fast."""
+    apart = total.device.type == "cpu" and private.onednn_linear() is not None and total.nbytes < _FRESH
+    if apart or total.dtype != rows.dtype:
+        total += outer(rows, columns)
+    else:
+        total.addmm_(rows.t(), columns)
 
 
 def _cross_entropy(logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:

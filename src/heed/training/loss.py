@@ -2,46 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 import torch
 from torch import Tensor, nn
 
-from heed.kernels import enabled, layer_cross_entropy, linear
+from heed.kernels import Linear, enabled, linear_cross_entropy
 from heed.shapes import Bool, Float, Int
 
 PIECE_BYTES = 2**23
-"""Bytes of logits in one piece: the fastest of 1 to 32 MiB that still needs little memory."""
+"""Bytes of logits in one piece on a CPU: the fastest of 1 to 32 MiB that still needs little memory."""
+_FEWEST = 256
+"""Positions of a piece on a CPU, however large the vocabulary: adding a gradient takes as long for one as for many."""
+_BYTES_ELSEWHERE = 2**31
+"""Bytes of float32 logits in one piece on a GPU, 10,672 positions of 50,304 tokens."""
+_MULTIPLE = 16
+"""The number of positions of a piece is a multiple of this: products with other numbers of rows copy the logits."""
+
+
+def piece_positions(vocab_size: int, device: str) -> int:
+    """Number of positions whose logits exist at a time, on a type of device."""
+    fewest, size = (_FEWEST, PIECE_BYTES) if device == "cpu" else (_MULTIPLE, _BYTES_ELSEWHERE)
+    return max(fewest, size // (4 * vocab_size) // _MULTIPLE * _MULTIPLE)
 
 
 def vocabulary_loss(
-    hidden: Tensor, output: nn.Module, targets: Tensor, label_smoothing: float = 0.0, piece_bytes: int = PIECE_BYTES
+    hidden: Tensor, output: nn.Module, targets: Tensor, label_smoothing: float = 0.0, piece: int | None = None
 ) -> Tensor:
     """Sum over positions of the cross-entropy of the true token.
 
-    `(1 - e) * (-log p[target]) + e * mean over the vocabulary of (-log p)`, e the label smoothing. It is computed piece
-    by piece, its gradient in the same pass, so that the logits of all positions never exist together.
+    `(1 - e) * (-log p[target]) + e * mean over the vocabulary of (-log p)`, e the label smoothing. With a linear output
+    layer it is computed piece by piece, its gradient in the same pass, so that the logits of all positions never exist
+    together.
 
     Args:
         hidden: `(positions, d)`, only positions that count (no padding).
         output: The layer from hidden states to logits.
         targets: `(positions,)`, the true tokens.
         label_smoothing: e above, 0 for none (Szegedy et al. 2016, arXiv:1512.00567, section 7).
-        piece_bytes: Largest size of one piece of logits, in bytes.
+        piece: Positions of a piece; by default as many as are fast on the device.
 
     Returns:
         The sum (not the mean) in nats, float32.
     """
-    if not enabled():
+    if not (enabled() and isinstance(output, nn.Linear) and type(output) in (nn.Linear, Linear)):
         logits = output(hidden).float()
         return nn.functional.cross_entropy(logits, targets, label_smoothing=label_smoothing, reduction="sum")
-    layer: Callable[[Tensor], Tensor] = output
-    if type(output) is nn.Linear:
-        layer = partial(linear, weight=output.weight, bias=output.bias)
-    parameters = [p for p in output.parameters() if p.requires_grad]
-    vocab_size = output.out_features if isinstance(output, nn.Linear) else None
-    return layer_cross_entropy(hidden, layer, parameters, targets, label_smoothing, piece_bytes, vocab_size)
+    piece = piece or piece_positions(output.out_features, hidden.device.type)
+    return linear_cross_entropy(hidden, output.weight, output.bias, targets, label_smoothing, piece)
 
 
 def loss_at(

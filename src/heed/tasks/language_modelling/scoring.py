@@ -42,7 +42,7 @@ from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
 from heed.tasks.base.report import counted_are, span, with_interval
 from heed.threads import threads_for
-from heed.training.loss import PIECE_BYTES
+from heed.training.loss import piece_positions
 from heed.training.processes import current
 from heed.visible import visible
 
@@ -250,7 +250,7 @@ def _of_tokens(
 ) -> tuple[NDArray[np.float64], NDArray[np.int32] | None]:
     """Log-probabilities and ranks of `labels` `(positions,)` after `hidden` `(positions, d)`, piece by piece."""
     values, places = [], []
-    size = max(1, PIECE_BYTES // (4 * int(model.config.vocab_size)))  # type: ignore[attr-defined]
+    size = piece_positions(int(model.config.vocab_size), hidden.device.type)  # type: ignore[attr-defined]
     for part, label in zip(hidden.split(size), labels.split(size), strict=True):
         logits = model.logits(part)
         logits = logits if logits.dtype == torch.float64 else logits.float()

@@ -42,7 +42,7 @@ from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
-from heed.training.loss import PIECE_BYTES, loss_at
+from heed.training.loss import loss_at, piece_positions
 
 _PIECE_TOKENS = 256
 """Tokens of a piece, if only a part of the validation set is scored."""
@@ -535,4 +535,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         positions = max(TOGETHER, self.context)
         layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
         scores = 20 * sum(len(self.stream(name)) for name in self.split_names if name != "train")
-        return round(activations * positions / layers) + 4 * PIECE_BYTES + scores
+        vocab_size = self.tokenizer.vocab_size
+        piece = 4 * vocab_size * piece_positions(vocab_size, "cpu")
+        return round(activations * positions / layers) + 4 * piece + scores
