@@ -263,6 +263,8 @@ def test_the_page_runs_its_own_script_alone_and_asks_only_this_server(client):
         (b'{"run": -1, "input": "x"}', "application/json", 400, "run is -1"),
         (b'{"run": 5}', "application/json", 400, "give either input, for one, or inputs, a list"),
         (b'{"run": 0, "input": "x", "inputs": []}', "application/json", 400, "give either input"),
+        (b'{"run": 0, "input": "x", "inputs": null}', "application/json", 400, "inputs is null: input should be"),
+        (b'{"run": 0, "input": null}', "application/json", 400, "input is null, expected"),
         (b'{"run": 0, "input": " "}', "application/json", 400, "input is blank"),
         (b'{"run": 0, "inputs": ["a", 1]}', "application/json", 400, "inputs[1] is 1, expected a text"),
         (b'{"run": 0, "input": "\\ud800"}', "application/json", 400, "half a character"),
@@ -359,7 +361,10 @@ def test_the_schema_of_a_request_is_that_of_the_served_runs(client, folders):
     kinds = {one.get("contentEncoding", one["type"]) for one in schema["properties"]["input"]["anyOf"]}
     assert kinds == {"string", "base64", "array", "object"}
     assert schema["oneOf"] == [{"required": ["input"]}, {"required": ["inputs"]}]
-    options = {one["title"] for one in schema["properties"]["options"]["anyOf"]}
+    models = {one["title"]: one for one in schema["properties"]["options"]["anyOf"]}
+    nbest = models["predict_translation"]["properties"]["nbest"]["anyOf"][0]
+    assert (nbest["type"], nbest["minimum"], nbest["maximum"]) == ("integer", 1, 1000)
+    options = {*models}
     assert options == {f"predict_{name}" for name in task_names()}
 
 

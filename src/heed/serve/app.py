@@ -298,9 +298,9 @@ class Server:
         asked = requests.checked(requests.Predict, await self._json(request))
         one = self._run(asked.run)
         options = requests.checked_options(asked.options, one.task, "predict")
-        if (asked.inputs is None) == (asked.input is None):
+        single = "input" in asked.model_fields_set
+        if single == ("inputs" in asked.model_fields_set):
             raise DataError("give either input, for one, or inputs, a list")
-        single = asked.inputs is None
         given = [one.read(asked.input)] if single else [one.read(x, f"inputs[{n}]") for n, x in enumerate(asked.inputs)]
         if not given:
             return JSONResponse({"outputs": []})

@@ -49,7 +49,7 @@ class Predict(OfRun):
     """`heed predict`: one input, or several."""
 
     input: Any = Field(None, description="One input: a text; for some runs a list of texts, or an object of numbers.")
-    inputs: list[Any] | None = Field(None, max_length=INPUTS, description="Several inputs, in place of `input`.")
+    inputs: list[Any] = Field([], max_length=INPUTS, description="Several inputs, in place of `input`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of `heed predict` for the run's task.")
 
 
@@ -98,7 +98,7 @@ class Save(Body):
     format: Literal["html", "svg", "png", "json", "npz"]
 
 
-_TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"\S"}
+_TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"[^\s\x1c-\x1f\x85]"}  # what Python strips
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _INPUT: dict[str, dict[str, Any]] = {
     "text": _TEXT,
@@ -119,12 +119,14 @@ def options_model(task: str, command: str) -> type[Body]:
 
 
 def _field(flag: Flag) -> Any:
-    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else Whole if flag.type is int else flag.type
+    kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     about: dict[str, Any] = {"description": flag.help}
     if flag.type is str:
         kind = Annotated[str, Field(max_length=CHARACTERS)]
     if flag.least is not None or flag.most is not None:
         kind = Annotated[kind, Field(ge=flag.least, le=flag.most)]
+    if flag.type is int:  # after the limits: of another order, pydantic's schema lacks them
+        kind = Annotated[kind, BeforeValidator(_whole)]
     if flag.several:
         kind, about["max_length"] = list[kind], 1_000
     return kind | None, Field(None, **about)
