@@ -669,3 +669,20 @@ def test_tracing_and_editing_from_python(run):
     plain = run.predict("314")
     assert uniform.log_prob != pytest.approx(plain.log_prob, abs=1e-6)
     assert run.predict("314") == plain  # nothing of it stays
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("predict", "12"), ("evaluate",), ("look", "12"), ("heads",), ("align", "a.txt", "b.txt"), ("serve",)],
+    ids=lambda words: words[0],
+)
+def test_a_command_names_the_devices_that_are_there(call, run, words):
+    name, *rest = words
+    code, out, err = call(name, run.folder, *rest, "--device", "cuda:7")
+    assert code == 2 and not out and "device is 'cuda:7', but this machine has only cpu (1)" in err
+    code, out, err = call(name, run.folder, *rest, "--device", "gpu")
+    assert code == 2 and not out and "device is 'gpu'; valid: auto, cpu, cuda, cuda:N, mps" in err
+
+
+def test_the_cpu_can_be_asked_for(call, run):
+    assert call("predict", run.folder, "12", "--device", "cpu") == call("predict", run.folder, "12")

@@ -13,6 +13,7 @@ from heed.cli.options import (
     BadLinesOption,
     CheckedArgument,
     ComparedArgument,
+    DeviceOption,
     FilesOption,
     ForceOption,
     FormOption,
@@ -154,6 +155,7 @@ def predict(
     bad_lines: BadLinesOption = None,
     window: WindowOption = 2_000,
     others: WithOption = None,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
@@ -164,7 +166,7 @@ def predict(
     """
     from heed.cli.predict import Given, run_predict
 
-    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force), flags)
+    run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force, device), flags)
 
 
 @app.command("import", cls=called("FOLDER|FILE|NAME [SECTION.KEY=VALUE]..."))
@@ -260,6 +262,7 @@ def serve(
     batch_ms: Annotated[
         float, option("--batch-ms", metavar="N", help="Predictions wait this long for others.", min=0, max=1_000)
     ] = 10.0,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
     """Open a page where a trained model is typed to and looked into; serve predictions to programs.
@@ -269,7 +272,7 @@ def serve(
     from heed.cli.serve import Place, run_serve
 
     place = Place(host, port, tuple(names or ()), token_file, open_it, minutes, batch_ms)
-    run_serve(runs or [], place, force)
+    run_serve(runs or [], place, force, device)
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -282,6 +285,7 @@ def evaluate(
     split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     as_json: Annotated[bool, option("--json", help="Print the whole report as JSON.")] = False,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
@@ -289,7 +293,7 @@ def evaluate(
     """Score a run on its test set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force)
+    run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force, device)
 
 
 @app.command(cls=called("RUN [FILE]..."))
@@ -309,6 +313,7 @@ def heads(
         option(metavar="PATH", help="Write a file: .html, .svg, .png, .json, .csv, .txt; of --prune, the new folder."),
     ] = None,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
     *,
     figure: dict[str, Any],
@@ -320,7 +325,7 @@ def heads(
     """
     from heed.cli.evaluate import run_heads
 
-    run_heads(run, files or [], split, most, prune, out, as_json, force, figure)
+    run_heads(run, files or [], split, most, prune, out, as_json, force, device, figure)
 
 
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))
@@ -362,6 +367,7 @@ def align(
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
     ] = False,
     out: Annotated[Path | None, option("Output", metavar="FILE", help="Write to this file instead of stdout.")] = None,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
     """Link the words of given translations.
@@ -371,7 +377,7 @@ def align(
     from heed.cli.evaluate import run_align
 
     how = {"layer": layer, "head": head, "state": state, "gold": gold, "gold_base": gold_base}
-    run_align(run, files, reverse, symmetrize, how, scores, out, force)
+    run_align(run, files, reverse, symmetrize, how, scores, out, force, device)
 
 
 @app.command(
@@ -537,6 +543,7 @@ def look(
     form: FormOption = None,
     out: OutOption = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
+    device: DeviceOption = "auto",
     force: ForceOption = False,
     *,
     flags: dict[str, Any],
@@ -551,7 +558,7 @@ def look(
     given = {"layer": layer, "head": head, "overview": overview, "sort": sort, "edits": tuple(edits or ())}
     chosen = {name: value for name, value in given.items() if value not in (None, False, ())}
     opened = (number, every, numpy)
-    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, figure, *opened)
+    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, figure, *opened, device=device)
     run_look(run, texts or [], flags, drawing)
 
 

@@ -23,12 +23,18 @@ from heed.visible import shell_word, to_json
 
 @sparing()
 def run_evaluate(
-    names: list[str], files: list[str], split: str | None, as_json: bool, flags: dict[str, Any], force: bool = False
+    names: list[str],
+    files: list[str],
+    split: str | None,
+    as_json: bool,
+    flags: dict[str, Any],
+    force: bool = False,
+    device: str = "auto",
 ) -> None:
     """Score a run, or an ensemble on the data of its first run, and print the report."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    run: Run[Any, Any] = open_together(names, force)
+    run: Run[Any, Any] = open_together(names, force, device)
     options = options_of(run.config.task, "evaluate", flags)
     most, page = options.get("errors", 0), options.get("page")
     if page is not None and (not most or as_json):
@@ -89,6 +95,7 @@ def run_heads(
     out: Path | None,
     as_json: bool,
     force: bool,
+    device: str,
     figure: dict[str, Any],
 ) -> None:
     """Score a run without each of its heads, and prune it; progress goes to stderr."""
@@ -99,7 +106,7 @@ def run_heads(
     if count is not None and out is not None and out.suffix in FORMS:
         raise ConfigError(f"--out: with --prune, '{out}' is the new run folder; give a name without {out.suffix}")
     split = split or "valid"
-    run = load(name, force=force)
+    run = load(name, force=force, device=device)
     if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
     if count is None and out is not None and out.suffix not in FORMS:
@@ -149,9 +156,10 @@ def run_align(
     scores: bool,
     out: Path | None,
     force: bool,
+    device: str,
 ) -> None:
     """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
-    run = load(name, force=force)
+    run = load(name, force=force, device=device)
     aligns = capability(run, "align")
     if symmetrize is not None and reverse is None:
         raise ConfigError(
@@ -164,7 +172,7 @@ def run_align(
         how["head"] = number("head", how["head"], "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    back = None if reverse is None else load(reverse, force=force)
+    back = None if reverse is None else load(reverse, force=force, device=device)
     if back is not None:
         capability(back, "align")
     aligner = aligns.aligner(pairs, reverse=back, symmetrize=symmetrize, **how)

@@ -238,6 +238,9 @@ WindowOption = Annotated[
 ForceOption = Annotated[
     bool, option("--force", help="Use a run despite missing or altered files; heed check lists them.")
 ]
+DeviceOption = Annotated[
+    str, option("--device", metavar="NAME", help="Where to compute: auto (the default), cpu, cuda, cuda:N or mps.")
+]
 FormOption = Annotated[
     Literal["text", "html", "svg", "json"] | None,
     option(

@@ -258,6 +258,7 @@ class Given:
     bad_lines: Literal["error", "skip"] | None = None  # as in training by default
     window: int = 2_000  # lines sorted by length and computed together
     force: bool = False  # use a damaged run
+    device: str = "auto"
 
     def findings(self, run: Run[Any, Any]) -> InputFindings:
         """The policy for unusable lines."""
@@ -271,7 +272,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
     if given.texts and given.input is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run[Any, Any] = open_together(names, given.force)
+    run: Run[Any, Any] = open_together(names, given.force, given.device)
     outputs = outputs_of(run, flags)
     source, out = given.input, given.out
     if (

@@ -40,7 +40,7 @@ class Place:
     batch_ms: float = 10.0
 
 
-def run_serve(names: list[str], place: Place, force: bool) -> None:
+def run_serve(names: list[str], place: Place, force: bool, device: str = "auto") -> None:
     """Serve runs until Ctrl-C, or until nobody has asked for some minutes."""
     try:
         import uvicorn
@@ -53,7 +53,7 @@ def run_serve(names: list[str], place: Place, force: bool) -> None:
     from heed.serve.served import open_runs
 
     token = _token(place)
-    runs = open_runs(names or ["last"], force)
+    runs = open_runs(names or ["last"], force, device)
     listening = _listen(place)
     host, port = listening.getsockname()[:2]
     here = f"[{host}]" if ":" in host else host

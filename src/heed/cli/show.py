@@ -42,6 +42,7 @@ class Drawing:
     number: tuple[str, str] | None = None
     every: bool = False
     numpy: bool = False
+    device: str = "auto"
 
 
 def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
@@ -108,7 +109,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     from heed.threads import sparing
 
     with sparing():
-        run = load(path, force=drawing.force)
+        run = load(path, force=drawing.force, device=drawing.device)
         if isinstance(run, TextRun):
             say(line for _, line in read_as_texts(texts))
         typed = run.typed(texts) if isinstance(run, TextRun) else texts
@@ -125,7 +126,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         if (beside := options.get("beside")) is not None and not names_no_run(beside):
             if beside != "last" and not os.path.exists(beside):
                 other_of(run, beside)  # names what there is
-            options["beside"] = load(beside, force=drawing.force)
+            options["beside"] = load(beside, force=drawing.force, device=drawing.device)
         if drawing.every and options.get("beams"):
             options["beams"] = "all"
         return capability(run, "look").look(

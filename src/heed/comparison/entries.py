@@ -63,13 +63,13 @@ def _shortfall(run: Run[Any, Any]) -> str:
 
 
 def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:
-    """Open runs; `force` opens them despite missing or altered files, with a warning.
+    """Open runs on the CPU; `force` opens them despite missing or altered files, with a warning.
 
     Raises:
         ConfigError: Fewer than two runs, or one run twice.
         RunError: A folder is not a run, or its training has not finished.
     """
-    opened = [run if isinstance(run, Run) else load(run, finished=True, force=force) for run in runs]
+    opened = [run if isinstance(run, Run) else load(run, finished=True, force=force, device="cpu") for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{'1 run' if opened else 'no run'} was given; a comparison takes two or more")
     seen: dict[Path, Run[Any, Any]] = {}
@@ -258,7 +258,7 @@ def predict_all(
         DataError: The runs do not have the same examples.
     """
     opened = [run for entry in entries for run in entry.runs]
-    where, beam_size, threads = choose_device(options.device), options.beam_size, options.threads
+    where, beam_size, threads = choose_device(options.device, "device"), options.beam_size, options.threads
     if options.resamples is None:
         resampling = Resampling(max(run.config.evaluation.bootstrap for run in opened), _TRIALS, options.seed)
     else:

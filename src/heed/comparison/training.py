@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
@@ -443,8 +444,9 @@ def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force:
     for name in names:
         size = plan[name]["config"].get("training", {}).get("train_size")
         groups.setdefault((size, plan[name]["label"]), []).append(name)
+    opened = partial(load, finished=True, force=force, device="cpu")  # each is moved while it predicts
     return [
-        Entry(label, tuple(load(folder / name, finished=True, force=force) for name in groups[size, label]), size)
+        Entry(label, tuple(opened(folder / name) for name in groups[size, label]), size)
         for size, label in sorted(groups, key=lambda group: (group[0] is None, group[0] or 0))
     ]
 

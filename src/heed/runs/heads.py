@@ -410,7 +410,7 @@ def _write(run: Any, model: nn.Module, left: dict[tuple[str, int], list[int]], o
         write_config(config, part / folders.CONFIG)
         count = sum(parameter.numel() for parameter in model.parameters())
         folders.write_report(part, {**run.report, "parameters": count, "scores": {}})
-    return load(path)
+    return load(path, device=next(model.parameters()).device)
 
 
 def _timed(runs: Sequence[Any], examples: Sequence[Any]) -> list[tuple[Measure, float]]:

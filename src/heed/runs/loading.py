@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from warnings import warn
 
+import torch
 from torch import nn
 
 from heed import folder as folders
@@ -26,6 +27,7 @@ from heed.tasks.base.beside import load_step
 from heed.tasks.base.run import Run, check_one_task
 from heed.tasks.base.transfer import without_numbers
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
+from heed.training.device import choose_device
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
@@ -155,7 +157,12 @@ _TRIES = 3
 
 
 def load(
-    run: str | Path = "last", *, finished: bool = False, force: bool = False, step: int | None = None
+    run: str | Path = "last",
+    *,
+    finished: bool = False,
+    force: bool = False,
+    step: int | None = None,
+    device: str | torch.device = "auto",
 ) -> Run[Any, Any]:
     """Open a run folder, or a packed run; "last" is the newest usable one under `runs/`.
 
@@ -167,11 +174,14 @@ def load(
         force: Open the run despite missing or altered files, with a warning. Weights that are not finite are still
             refused.
         step: Use the weights kept at this update (`training.snapshots`, or a checkpoint that is still there).
+        device: Where the model computes: "auto" (a GPU if there is one), "cpu", "cuda", "cuda:1" or "mps".
 
     Raises:
+        ConfigError: This machine has no such device; the message lists its devices.
         RunError: The folder is missing, damaged or of another format, or has no weights yet, or none of that step; the
             message says which file, or which steps there are.
     """
+    where = choose_device(str(device), "device")
     path = folders.find(run, folders.State.FINISHED if finished and not force else folders.State.USABLE)
     for tries in range(_TRIES):
         sealed = _seal(path)
@@ -186,7 +196,14 @@ def load(
         opened.so_far = f"using the weights of update {step:,}"
     elif opened.so_far:
         warn(f"{path}: {opened.so_far}", HeedWarning, stacklevel=2)
+    _move(opened, where)
     return opened
+
+
+def _move(run: Run[Any, Any], device: torch.device) -> None:
+    lower = "choose another device, such as cpu"
+    with memory_explained(f"while moving the model of {run.folder} to {device}", lower):
+        run.model.to(device)
 
 
 def _seal(path: Path) -> bytes | None:
@@ -234,24 +251,33 @@ def _weights_verified(path: Path, force: bool) -> Iterator[None]:
             folders.verify(path, [folders.WEIGHTS], force)
 
 
-def open_together(names: Sequence[str | Path], force: bool = False) -> Run[Any, Any]:
+def open_together(names: Sequence[str | Path], force: bool = False, device: str = "auto") -> Run[Any, Any]:
     """Open one run folder, or several as an ensemble; arguments and errors as in `ensemble`."""
-    return load(names[0], force=force) if len(names) == 1 else ensemble(names, force=force)
+    if len(names) == 1:
+        return load(names[0], force=force, device=device)
+    return ensemble(names, force=force, device=device)
 
 
-def ensemble(runs: Sequence[Run[Any, Any] | str | Path], *, force: bool = False) -> Run[Any, Any]:
+def ensemble(
+    runs: Sequence[Run[Any, Any] | str | Path], *, force: bool = False, device: str | torch.device | None = None
+) -> Run[Any, Any]:
     """Combine runs of one task, of any architectures, by the mean of their probabilities.
 
     Runs of translation share their tokenizers, runs of classification or tagging their labels. Settings are those of
-    the first run. `force` opens runs despite missing or altered files, with a warning.
+    the first run. `force` opens runs despite missing or altered files, with a warning. `device` is where all compute,
+    as in `load`; by default where the first open run already is.
 
     Raises:
         ConfigError: No run is given, the runs are of different tasks, or two differ in a tokenizer or their labels;
-            the message names the first difference.
+            the message names the first difference. Or this machine has no such device.
     """
-    opened = [run if isinstance(run, Run) else load(run, force=force) for run in runs]
+    if device is None:
+        device = next((next(run.model.parameters()).device for run in runs if isinstance(run, Run)), "auto")
+    opened = [run if isinstance(run, Run) else load(run, force=force, device=device) for run in runs]
     if not opened:
         raise ConfigError("an ensemble needs at least one run")
+    for run in opened:
+        _move(run, choose_device(str(device), "device"))
     check_one_task(opened, "answer together")
     together: Run[Any, Any] = capability(opened[0], "ensemble").ensemble(opened)
     return together

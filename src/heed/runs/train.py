@@ -45,7 +45,7 @@ from heed.tasks.base.task import Task, settings_text
 from heed.threads import fixed
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
-from heed.training.device import peak_memory
+from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
 from heed.training.plan import USABLE, VALIDATIONS
 from heed.training.processes import current, join, was_restarted
@@ -318,7 +318,7 @@ def train_config(
                 check_not_owned(Path(out))
             done = processes.broadcast(result_if_done(Path(out), config) if processes.is_first else None)
             if done is not None:
-                opened = load(out, finished=True)
+                opened = load(out, finished=True, device=device_of(config.training, processes))
                 if processes.is_first:
                     reporter.say(how_to_go_on(Path(out), done, opened.config.training))
                 return opened, done
@@ -369,7 +369,7 @@ def _train(
             _finish(run, trainer, result, predicted)
     if not result.finished:
         return None, result
-    return (run if processes.is_first else load(path)), result
+    return (run if processes.is_first else load(path, device=trainer.device)), result
 
 
 def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:

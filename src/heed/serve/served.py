@@ -53,8 +53,8 @@ def flags_of(task: str, command: str) -> list[Flag]:
 class Served:
     """A run of the server; its model is used by the worker's thread alone."""
 
-    def __init__(self, name: str, path: Path, force: bool = False) -> None:
-        self.name, self.path, self._force = name, path, force
+    def __init__(self, name: str, path: Path, force: bool = False, device: str = "auto") -> None:
+        self.name, self.path, self._force, self._device = name, path, force, device
         self.config = folder.read_settings(path)[0]
         self.task: str = self.config.get("task", "translation")
         self._run: Run[Any, Any] | None = None
@@ -78,7 +78,8 @@ class Served:
         written = folder.state_of(self.path), self._newest()
         if self._run is None or self._opened != written:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
-                self._run, self._opened = load(self.path, force=self._force), written
+                self._run = load(self.path, force=self._force, device=self._device)
+            self._opened = written
             self._looks.clear()
         return self._run
 
@@ -335,8 +336,8 @@ def _numbers(value: Any, kind: str, where: str) -> Any:
     return value
 
 
-def open_runs(names: list[str], force: bool = False) -> list[Served]:
-    """The runs to serve, in order.
+def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:
+    """The runs to serve, in order; their models stay on the device.
 
     Raises:
         RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
@@ -344,7 +345,7 @@ def open_runs(names: list[str], force: bool = False) -> list[Served]:
     paths = [folder.find(name, folder.State.BEGUN) for name in names]
     short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
     shown = short if len({*short}) == len(short) else names
-    found = [Served(name, path, force) for name, path in zip(shown, paths, strict=True)]
+    found = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
     for one in found:
         one.others = found
         if one.training and not one._newest():

@@ -51,8 +51,8 @@ LOWER_VALIDATION = (
 """Advice for running out of memory in a validation."""
 
 
-def choose_device(name: str) -> torch.device:
-    """The device meant by "auto", "cpu", "cuda", "cuda:1" or "mps".
+def choose_device(name: str, field: str = "training.device") -> torch.device:
+    """The device meant by "auto", "cpu", "cuda", "cuda:1" or "mps"; `field` is its name in messages.
 
     Raises:
         ConfigError: This machine has no such device; the message lists its devices.
@@ -64,12 +64,12 @@ def choose_device(name: str) -> torch.device:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise ConfigError(f"training.device is '{name}'; valid: auto, cpu, cuda, cuda:N, mps") from None
+        raise ConfigError(f"{field} is '{name}'; valid: auto, cpu, cuda, cuda:N, mps") from None
     here = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     count = here.get(device.type, 0)
     if (device.index or 0) >= count:
         have = ", ".join(f"{kind} ({n})" for kind, n in here.items() if n)
-        raise ConfigError(f"training.device is '{name}', but this machine has only {have}")
+        raise ConfigError(f"{field} is '{name}', but this machine has only {have}")
     return device
 
 
