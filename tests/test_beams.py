@@ -167,6 +167,7 @@ def test_text_fits_a_terminal_and_numbers_are_in_every_drawing():
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
     assert "   2     1   0.500    -0.900  ● c␛\n" in text and "  x  left out" not in ShownBeams(MADE).text(80)
     assert "edited: nothing" in text and "beam of 2, 3 steps, 2 finished outputs" in text
+    assert "\nA: Hi.\nB: Yes?\n-> b c\n" in ShownBeams(replace(MADE, source="A: Hi.\nB: Yes?")).text()
     for every, count in ((False, 5), (True, 8)):
         shown = ShownBeams(MADE, every)
         rows = re.findall(r'<tr( class="chosen")?><th scope="row">', shown.html())

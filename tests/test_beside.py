@@ -16,6 +16,7 @@ from heed.observe.maps import Axis, Map, Traces, common_units
 from heed.observe.overview import groups
 from heed.observe.remarks import SAME, remarks
 from heed.observe.shown import ShownLook
+from heed.tasks import MissingCapabilityError
 from small_runs import SMALL, write_data
 
 TEXT = "one two three"
@@ -224,6 +225,10 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
     assert torch.equal(one.map.weights, step.look(TEXT, target=target).maps[0].weights)
     again = run.look(TEXT, beside=heed.load(data / "again")).beside[0].difference
     assert again.distance > 0
+    for output, said in (([], True), (["--target", "ONE"], False)):
+        _, out, _ = call(capsys, "look", trained, TEXT, "--beside", "step-1", *output)
+        (note,) = re.findall("beside it: the weights of update 1.*", out)
+        assert ("with its own output" in note) == said and "log-probability" in note
     code, out, _ = call(capsys, "look", trained, TEXT, "--sort", "untrained", "--as", "json")
     assert code == 0 and json.loads(out)["beside"] and json.loads(out)["sort"] == "untrained"
     code, out, _ = call(capsys, "look", trained, TEXT, "--verdict", "--beside", "step-1")
@@ -239,6 +244,9 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
         (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
         (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
         (["--sort", "untrianed"], "valid: entropy, untrained"),
+        (["--sort", "untrained", "--beside", "step-1"], "--sort untrained compares with the untrained network"),
+        (["--sort", "untrained", "--beside", "permuted", "--verdict"], "leave out --beside, or --sort"),
+        (["--sort", "untrained", "--edit", '{"edit": "keep"}'], "--sort untrained and --edit each show a difference"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(trained, capsys, options, said):
@@ -253,6 +261,10 @@ def test_a_model_without_attention_and_a_run_of_another_task_are_refused(drawn):
             one.look(TEXT, beside=other)
     with pytest.raises(ConfigError, match="only runs of one task can be looked at beside each other"):
         run.look(TEXT, beside=drawn("tagging", "encoder"))
+    with pytest.raises(ConfigError, match="unknown --beside '7'; give untrained"):
+        run.look(TEXT, beside=7)
+    with pytest.raises(MissingCapabilityError, match="`look` is not available for an ensemble"):
+        run.look(TEXT, beside=heed.ensemble([run, run]))
     with pytest.raises(ConfigError, match="--beside luong-8: no 'encoder' attention"):
         drawn("translation", "transformer").look(TEXT, beside=drawn("translation", "luong", 8), mechanism="encoder")
 
@@ -278,6 +290,8 @@ def test_a_picture_stands_beside_the_untrained_network_on_one_scale(drawn, model
     assert any(note.startswith("beside it: an untrained network of seed 1: ") for note in shown.look.notes)
     with pytest.raises(ConfigError, match="--beside takes one picture, but 2 were given"):
         run.look([picture, picture], beside="untrained")
+    with pytest.raises(ConfigError, match="of a picture it is --map rollout"):
+        run.look(picture, mechanism="rollout")
 
 
 def test_an_edited_picture_shows_what_the_edit_changes(drawn):

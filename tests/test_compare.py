@@ -672,8 +672,11 @@ def test_one_text_shows_the_attention_of_every_run(gru, folder, tmp_path, capsys
     words = ["compare", gru.folder, plain.folder, "--resamples", "5", "--look", text]
     code, _, err = call(capsys, *words, "--out", tmp_path / "one.png", "--scale", "1", "--theme", "dark")
     assert code == 0 and (tmp_path / "one.png").read_bytes().startswith(b"\x89PNG"), err
-    code, _, err = call(capsys, *words, "--out", tmp_path / "one.tex", "--theme", "dark")
-    assert code == 2 and "--theme is for .svg and .png" in err
+    for out in (["--out", tmp_path / "one.tex"], []):
+        code, _, err = call(capsys, *words, *out, "--theme", "dark")
+        assert code == 2 and "--theme is for .svg and .png" in err
+    code, _, err = call(capsys, *words, "--out", tmp_path / "version-1.2", "--theme", "dark")
+    assert code == 0 and 'class="figure dark"' in (tmp_path / "version-1.2" / "compare.svg").read_text()
     code, _, err = call(
         capsys, "compare", "translation", "data.name=dates", "--models", "bahdanau", "--out", tmp_path / "new.png"
     )

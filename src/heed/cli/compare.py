@@ -72,8 +72,9 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         _refuse_training_options([field for field in fields if field not in tests], options)
         how = replace(how, files=tuple(apply_overrides({}, tests)["data"]["test"])) if tests else how
         entries = chosen_sizes(_opened(words, options.force), sizes)
+        ending = "svg" if out is None or out.suffix not in FORMS else out.suffix[1:]
+        check_figure(options.figure, "text" if out is None else ending)
         if out is not None:
-            check_figure(options.figure, out.suffix[1:] or "svg")
             (disk.check_output if out.suffix in FORMS else check_folder)(out)
         made = compare_entries(entries, how, options.baseline, reporter.say)
     else:

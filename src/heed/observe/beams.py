@@ -148,7 +148,7 @@ def _finished(nodes: Sequence[BeamNode]) -> list[int]:
 
 def beams_to_text(beams: Beams, every: bool, width: int) -> str:
     """The tree for a terminal: a line for each node."""
-    head = [clean(beams.title), *(line for fact in (beams.source, f"-> {beams.output}", "", *beams.facts)
+    head = [clean(beams.title), *(line for fact in (*beams.source.split("\n"), f"-> {beams.output}", "", *beams.facts)
                                   for line in textwrap.wrap(clean(fact), width) or [""])]  # fmt: skip
     rows = ["step  rank   prob.     score  token (● the output)"]
     for i, before in beams.lines(every):

@@ -230,7 +230,10 @@ def open_one(found: Sequence[Openable], query: int | str, key: int | str) -> Ope
     """
     may = [(title, axes, opener, weights) for title, axes, opener, weights in found if opener is not None]
     if not may:
-        raise ConfigError("no weight can be opened: this look shows no attention, or was read from a file")
+        raise ConfigError(
+            "no weight can be opened: this look was read from a file, or shows no attention by itself (a rollout is a "
+            "product of several)"
+        )
     if len(may) > 1:
         names = "; ".join(title for title, *_ in may)
         raise ConfigError(f"several attentions are shown, so choose one with mechanism, layer and head: {names}")

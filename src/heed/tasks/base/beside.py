@@ -14,15 +14,17 @@ import torch
 from torch import nn
 
 from heed import folder as folders
-from heed.errors import ConfigError, RunError, suggest
+from heed.errors import ConfigError, RunError, nearest
 from heed.observe.looks import Look, laid_beside
 from heed.observe.maps import cut
+from heed.tasks import capability
 from heed.tasks.base.run import Run, check_one_task
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
 
 UNTRAINED, PERMUTED_WEIGHTS = "untrained", "permuted"
-_WORDS = (UNTRAINED, "twin", PERMUTED_WEIGHTS)
+_UNTRAINED = (UNTRAINED, "twin")
+_WORDS = (*_UNTRAINED, PERMUTED_WEIGHTS)
 _LONGEST = 80
 """Characters of the other network's own output that are shown."""
 _STEP = re.compile(r"step-([0-9]{1,18})")
@@ -41,12 +43,15 @@ def names_no_run(beside: str) -> bool:
     return beside in _WORDS or _STEP.fullmatch(beside) is not None
 
 
-def check_beside(beside: Any, verdict: bool, edits: Any = ()) -> None:
-    """Refuse permuted weights without a verdict, and another network beside edits (ConfigError)."""
+def check_beside(beside: Any, verdict: bool, edits: Any = (), sort: str | None = None) -> None:
+    """Refuse what does not go together (ConfigError): `beside`, permuted weights without a verdict, edits, an order."""
     if beside == PERMUTED_WEIGHTS and not verdict:
         raise ConfigError(f"--beside {PERMUTED_WEIGHTS} shows more of a verdict; add --verdict")
-    if beside is not None and edits:
-        raise ConfigError("--beside and --edit each show a difference: leave out one")
+    if sort == UNTRAINED and beside not in (None, *_UNTRAINED):
+        raise ConfigError(f"--sort {UNTRAINED} compares with the untrained network: leave out --beside, or --sort")
+    if edits and (beside is not None or sort == UNTRAINED):
+        option = "--beside" if beside is not None else f"--sort {UNTRAINED}"
+        raise ConfigError(f"{option} and --edit each show a difference: leave out one")
 
 
 def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
@@ -58,19 +63,20 @@ def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
             or another run of the task.
 
     Raises:
-        ConfigError: There is no such word, or the other run is of another task.
+        ConfigError: There is no such word, or the other run is of another task or an ensemble.
         RunError: The weights of that update are not there.
     """
     if isinstance(beside, Run):
+        capability(beside, "look")
         check_one_task([run, beside], "can be looked at beside each other")
         same = beside.folder.name == run.folder.name
         name = str(beside.folder) if same else beside.folder.name
         return Other(name, beside.title, beside)
-    step = _STEP.fullmatch(beside)
-    if step is None and beside not in (UNTRAINED, "twin"):
+    step = _STEP.fullmatch(beside) if isinstance(beside, str) else None
+    if step is None and beside not in _UNTRAINED:
         raise ConfigError(
             f"unknown --beside '{beside}'; give {UNTRAINED}, step-N, another run (in Python heed.load(...)) or, with a "
-            f"verdict, {PERMUTED_WEIGHTS}{suggest(beside, _WORDS)}"
+            f"verdict, {PERMUTED_WEIGHTS}{nearest(str(beside), _WORDS)}"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.config.training.seed)
@@ -101,8 +107,8 @@ def look_beside(run: Any, look: Look, beside: str | Run[Any, Any], text: Any, op
     if not found.beside:
         without = "this look" if not found.maps else name
         raise ConfigError(f"--beside compares attention maps, and {without} has none")
-    answer = "; ".join(part for part in (cut(own.target, _LONGEST), *own.notes[:1]) if part)
-    note = f"beside it: {said}, with its own output: {answer}"
+    output = "" if options.get("target") else f", with its own output: {cut(own.target, _LONGEST)}"
+    note = "; ".join([f"beside it: {said}{output}", *own.notes[:1]])
     return replace(found, notes=(*look.notes, note, *found.notes[len(look.notes) :]))
 
 
@@ -121,7 +127,7 @@ def load_step(folder: Path, step: int, model: nn.Module, force: bool = False) ->
         there = f"there are {', '.join(f'step-{one}' for one in steps)}" if steps else "there are none"
         raise RunError(
             f"'{folder}' has no weights of step-{step}; {there} (training.snapshots=[0.1,0.5] keeps those at these "
-            "shares of the updates)"
+            "shares of the updates; packed runs have none)"
         )
     path = folder / "checkpoints" / f"step-{step}"
     check_own(path, folders.made_of(folder))

@@ -155,6 +155,7 @@ class LooksAtText(ABC):
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
         check_sort(sort)
+        check_beside(beside, verdict, edits, sort)
         overview = overview or sort is not None
         beside = "untrained" if beside is None and sort == "untrained" else beside
         layer = ("all" if overview else -1) if layer is None else layer
@@ -174,7 +175,6 @@ class LooksAtText(ABC):
             if plain.target != look.target and "target" in inspect.signature(see).parameters:
                 same = see(**given | {"edits": (), "target": look.output or look.target})
             look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
-        check_beside(beside, verdict, given["edits"])
         if beside not in (None, PERMUTED_WEIGHTS):
             look = look_beside(self, look, beside, text, {"choice": choice, **options})
         if attribution is not None:

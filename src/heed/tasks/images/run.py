@@ -32,7 +32,7 @@ from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError, whole_number
 from heed.evaluation.measures import Outcomes, share
 from heed.observe.edits import Given, edits_of
-from heed.observe.looks import Choice
+from heed.observe.looks import ROLLOUT, Choice
 from heed.observe.page import draw
 from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.observe.picture_looks import GridPlace, PictureMap
@@ -257,6 +257,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         arrays, sources = self.opened(picture)
         if not arrays:
             raise DataError("no picture was given to look at")
+        if mechanism == ROLLOUT:
+            raise ConfigError("--mechanism rollout is for texts; of a picture it is --map rollout")
         title = self.task.title
         if len(arrays) != 1:
             if beside is not None:
