@@ -78,8 +78,8 @@ class Asked(OfRun):
         return {
             name: value
             for name, value in self.model_dump(exclude={"run"}, exclude_none=True).items()
-            if value or name in ("input", "layer", "head", "options")
-        }
+            if value or name in ("layer", "head", "options")
+        } | {"input": self.input}
 
 
 class Cell(Body):
