@@ -418,10 +418,22 @@ def test_more_looks_than_the_line_holds_are_refused():
     assert all(one is True or one is None or isinstance(one, BusyError) for one in found)
 
 
-def test_what_nobody_waits_for_is_stopped_at_the_next_module():
+def test_a_large_batch_takes_no_further_requests():
+    calls = []
+
+    def predict(inputs):
+        calls.append(len(inputs))
+        return inputs
+
+    together(*(lambda worker: worker.predict("key", predict, [1] * 100) for _ in range(4)))
+    assert calls == [300, 100]
+
+
+@pytest.mark.parametrize("predicts", [False, True])
+def test_what_nobody_waits_for_is_stopped_at_the_next_module(predicts):
     seen = []
 
-    def endless():
+    def endless(*_):
         layer = nn.Identity()
         while True:
             layer(torch.ones(1))
@@ -430,7 +442,7 @@ def test_what_nobody_waits_for_is_stopped_at_the_next_module():
 
     async def give_up(worker):
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(worker.call(endless), 0.1)
+            await asyncio.wait_for(worker.predict("key", endless, [1]) if predicts else worker.call(endless), 0.1)
         return await worker.call(lambda: "next")
 
     assert together(give_up) == ["next"] and seen

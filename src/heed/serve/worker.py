@@ -21,6 +21,8 @@ LOOKS = 4
 """Jobs other than predictions that may wait."""
 INPUTS = 4_096
 """Inputs of predictions that may wait."""
+TOGETHER = 256
+"""Inputs from which on a batch takes no further requests, so that the first ones need not wait for all."""
 
 
 class BusyError(Exception):
@@ -56,6 +58,7 @@ class Batch(Job):
         super().__init__(lambda: None)
         self.predict = predict
         self.parts: list[tuple[list[Any], Future[list[Any]]]] = []
+        self.awaited = 0  # parts that somebody still waits for
 
     def run(self) -> None:
         """Predict all inputs at once; if one cannot be used, request by request, so that it spoils no other's."""
@@ -164,15 +167,20 @@ class Worker:
                 raise BusyError
             self._inputs += len(inputs)
             batch = self._open.get(key)
-            if batch is None:
+            if batch is None or sum(len(one) for one, _ in batch.parts) >= TOGETHER:
                 batch = self._open[key] = Batch(predict)
                 asyncio.get_running_loop().call_later(self._batch_seconds, self._enqueue, batch)
             batch.parts.append(([*inputs], result))
+            batch.awaited += 1
+            batch.given_up.clear()
         try:
             return await asyncio.wrap_future(result)
         finally:
             with self._changed:
                 self._inputs -= len(inputs)
+                batch.awaited -= 1
+                if not batch.awaited:
+                    batch.given_up.set()
 
     def _enqueue(self, batch: Batch) -> None:
         with self._changed:
