@@ -236,14 +236,16 @@
       ...values(others)];
   };
 
+  const short = (value) => String(typeof value === "number" ? Number(value.toPrecision(4)) : value);
+
   // Values of JSON as lists of names and values; shares have bars.
   const values = (value) => {
     if (value === null || typeof value !== "object") {
-      const text = typeof value === "number" ? String(Number(value.toPrecision(4))) : String(value);
+      const text = short(value);
       const isShare = typeof value === "number" && value >= 0 && value <= 1 && !Number.isInteger(value);
       return isShare ? [meter(value), made("span", { class: "value" }, text)] : [made("span", { dir: "auto" }, text)];
     }
-    if (Array.isArray(value) && value.every((one) => one === null || typeof one !== "object")) return [made("span", { dir: "auto" }, value.join(", "))];
+    if (Array.isArray(value) && value.every((one) => one === null || typeof one !== "object")) return [made("span", { dir: "auto" }, value.map(short).join(", "))];
     const rows = Object.entries(value).slice(0, 50).map(([key, one]) =>
       made("div", {}, made("dt", { dir: "auto" }, Array.isArray(value) ? String(Number(key) + 1) : key), made("dd", {}, ...(Array.isArray(value) ? described(one) : values(one)))));
     return [made("dl", { class: "rows" }, ...rows)];
