@@ -215,7 +215,8 @@ class Block(Edit):
     keys: Sequence[int] = ()
 
     def reaches(self, weights: Tensor, positions: Tensor) -> bool:
-        return super().reaches(weights, positions) and all(0 <= key < weights.shape[-1] for key in self.keys)
+        there = bool(self.keys) and all(0 <= key < weights.shape[-1] for key in self.keys)
+        return there and super().reaches(weights, positions)
 
     def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
         left = torch.where(self._chosen(weights), 0.0, weights)
