@@ -1,5 +1,10 @@
 """`training.compile`: used in training only, gone afterwards, refused without a compiler."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -30,7 +35,7 @@ def asked(monkeypatch):
     modes = []
 
     def compile_(function, dynamic):
-        assert dynamic
+        assert dynamic is True  # batches of a translation differ in length
 
         def fast(*given, **named):
             modes.append(function.__self__.training)
@@ -54,6 +59,19 @@ def test_it_is_used_in_updates_only_and_nothing_of_it_stays(tmp_path, asked):
         assert torch.equal(tensor, other[name])
     checkpoint = load_file(run.folder / "checkpoints" / "step-2" / "model.safetensors")
     assert checkpoint.keys() == own.keys()
+
+
+def test_a_pass_is_few_graphs_and_computes_the_same():
+    """Whether a source is padded is read from its mask, which leaves three graphs of a Transformer."""
+    script = Path(__file__).with_name("graphs.py")
+    done = subprocess.run([sys.executable, "-W", "ignore", script], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    graphs = {"gpt learned": 1, "gpt rotary": 1, "vit": 1, "transformer": 3}
+    assert {name: runs for name, (runs, _) in found.items()} == {
+        f"{name}, dropout {p}": count for p in (0.1, 0.0) for name, count in graphs.items()
+    }
+    for name, (_, apart) in found.items():
+        assert "0.1" in name or apart < 1e-9, name  # of dropout the draws differ
 
 
 def test_whoever_watches_sees_the_model_itself(asked):

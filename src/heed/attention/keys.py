@@ -21,6 +21,11 @@ class Origin:
     rows: Int[Tensor, " rows"] | None = None  # entry i was entry `rows[i]` of those keys
 
 
+def _new_origin() -> Origin | None:
+    """An origin, except in a compiled pass, which is never observed, and whose graph making the object would split."""
+    return None if torch.compiler.is_compiling() else Origin()
+
+
 @dataclass(frozen=True, eq=False)
 class Keys:
     """Prepared keys, values and a mask; made by the `prepare` of an attention module, and immutable.
@@ -35,7 +40,7 @@ class Keys:
     prepared: Float[Tensor, "batch heads key d"]
     value: Float[Tensor, "batch heads key d_value"]
     mask: Bool[Tensor, "batch ..."] | None = None
-    origin: Origin | None = field(default_factory=Origin, repr=False)
+    origin: Origin | None = field(default_factory=_new_origin, repr=False)
 
     def __post_init__(self) -> None:
         if self.prepared.shape[:3] != self.value.shape[:3]:

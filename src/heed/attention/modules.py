@@ -45,8 +45,9 @@ def fused_attend(
     # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
     square = causal and mask is None and num_queries == num_keys and num_queries > 1
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
+    own = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
     return scaled_dot_product_attention(
-        projected, prepared, value, attn_mask=combined, dropout_p=dropout, is_causal=square, scale=scale
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **own
     )
 
 

@@ -161,8 +161,8 @@ class TrainingConfig(Section):
     """Keep only the input of each block and recompute its activations in the backward pass: less memory, more time, the
     same gradients. For models made of blocks (transformer, encoder, bert, gpt, vit)."""
     compile: bool = False
-    """Compile the model's forward and backward pass with torch, which takes a minute or more; needs a C++ compiler on a
-    CPU, triton on a GPU."""
+    """Compile the model's forward and backward pass with torch, which takes a minute or more; needs triton on a GPU,
+    and a C++ compiler on a CPU, where updates do not become faster."""
     save_minutes: float = Field(5.0, gt=0)
     """A checkpoint is written after each validation, and when this much time has passed since the last one."""
     snapshots: tuple[Annotated[float, Field(gt=0, le=1)], ...] = ()

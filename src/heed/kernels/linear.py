@@ -41,13 +41,13 @@ def linear(
 def is_large(x: Tensor, weight: Tensor) -> bool:
     """Whether a library faster than torch's default is available and the product `x weight'` is large enough for it."""
     return (
-        x.numel() * len(weight) >= _ENOUGH
+        not torch.compiler.is_compiling()  # first: the compiler cannot trace the others
+        and x.numel() * len(weight) >= _ENOUGH
         and x.device.type == "cpu"
         and x.dtype == weight.dtype == torch.float32
         and enabled()
         and private.onednn_linear() is not None
         and not torch.is_autocast_enabled("cpu")
-        and not torch.compiler.is_compiling()
     )
 
 

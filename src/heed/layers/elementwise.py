@@ -49,7 +49,7 @@ class Dropout(ReturnsTensor, nn.Module):
     """Zero each element with probability p in training, and scale up the others so that the mean is unchanged.
 
     On a CPU one random byte decides for each element (`heed.kernels.elementwise`), so the probability is rounded to a
-    multiple of 1/256. Other devices use torch's dropout.
+    multiple of 1/256. Other devices and compiled updates use torch's dropout.
 
     Source: Srivastava et al. 2014, Dropout, JMLR 15.
     """
@@ -62,7 +62,7 @@ class Dropout(ReturnsTensor, nn.Module):
         """`x` with elements dropped in training, otherwise `x` itself."""
         if not self.training or self.p == 0:
             return x
-        return byte_dropout(x, self.p) if x.device.type == "cpu" else dropout(x, self.p)
+        return byte_dropout(x, self.p) if _by_bytes(x) else dropout(x, self.p)
 
     def after(self, activation: Activation, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d_out"]:
         """`self(activation(x))`; after a relu in training on a CPU, only the result is kept for the backward pass.
@@ -71,12 +71,17 @@ class Dropout(ReturnsTensor, nn.Module):
         """
         if activation != RELU:  # not `is not`: models are copied
             return self(activation.function(x))
-        if self.training and self.p > 0 and x.device.type == "cpu":
+        if self.training and self.p > 0 and _by_bytes(x):
             return relu_dropout(x, self.p)
         return self(relu(x, inplace=not torch.is_grad_enabled()))
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+def _by_bytes(x: Tensor) -> bool:
+    """Whether elements are dropped by random bytes, which the compiler cannot draw."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 class LayerNorm(ReturnsTensor, nn.LayerNorm):

@@ -142,6 +142,16 @@ def places_within(
     return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
+def _length(positions: Tensor) -> int:
+    """One more than the largest position.
+
+    In a compiled pass it is the length of the rows, which begin at position 0: reading the maximum splits the graph.
+    """
+    if torch.compiler.is_compiling():
+        return positions.shape[-1]
+    return int(positions.max()) + 1 if positions.numel() else 0
+
+
 class LearnedPositions(ReturnsTensor, nn.Module):
     """Learned table of positions up to a fixed length.
 
@@ -160,10 +170,10 @@ class LearnedPositions(ReturnsTensor, nn.Module):
             ShapeError: A position lies beyond the table.
         """
         single = isinstance(positions, int)
-        last = positions if isinstance(positions, int) else int(positions.max()) if positions.numel() else 0
-        if last >= self.table.num_embeddings:
+        length = positions + 1 if isinstance(positions, int) else _length(positions)
+        if length > self.table.num_embeddings:
             raise ShapeError(
-                f"a sequence of length {last + 1} does not fit {self.table.num_embeddings} learned positions; "
+                f"a sequence of length {length} does not fit {self.table.num_embeddings} learned positions; "
                 "raise max_length, shorten the input, or use sinusoidal positions"
             )
         return self.table.weight[None, None, positions] if single else self.table(positions)
@@ -215,8 +225,7 @@ class RotaryPositions:
         """The rotation for positions `(rows, positions)`, or for one position of all rows, on the CPU."""
         if isinstance(positions, int):
             return Rotation(self._upto(positions + 1, torch.device("cpu"))[None, None, positions : positions + 1])
-        last = int(positions.max()) + 1 if positions.numel() else 0
-        return Rotation(self._upto(last, positions.device)[positions].unsqueeze(1))
+        return Rotation(self._upto(_length(positions), positions.device)[positions].unsqueeze(1))
 
     def _upto(self, count: int, device: torch.device) -> Tensor:
         if len(self._table) < count or self._table.device != device:

@@ -53,6 +53,8 @@ class Trainable(Protocol):
 
     targets: ClassVar[str] = "tokens"
     """Display name of what a batch's `num_targets` counts."""
+    same_shapes: ClassVar[bool] = False
+    """True if nearly all batches have the same shape, for which compiled updates are then made."""
     valid_share: float = 1.0
     """Share of the validation set, evenly chosen, that `validate` scores; set by the loop."""
 

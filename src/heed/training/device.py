@@ -147,13 +147,13 @@ def check_compiler(device: torch.device) -> None:
 
 
 @contextmanager
-def compiled(model: nn.Module) -> Iterator[None]:
+def compiled(model: nn.Module, same_shapes: bool = False) -> Iterator[None]:
     """Context manager that compiles the model for training mode; its weights keep their names.
 
-    Lengths differ from batch to batch: shapes are dynamic, so that a new length does not cause a recompilation.
+    Unless all batches have the same shape, shapes are dynamic from the start: a new length causes no recompilation.
     """
     plain = model.forward
-    model.forward = partial(_choose, model, plain, torch.compile(plain, dynamic=True))
+    model.forward = partial(_choose, model, plain, torch.compile(plain, dynamic=None if same_shapes else True))
     try:
         yield
     finally:

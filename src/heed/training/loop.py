@@ -143,7 +143,8 @@ class Trainer:
             self.first_plan()
         feed = self._feed()
         try:
-            with interrupts(self._stop, self.reporter), compiled(self.model) if self.config.compile else nullcontext():
+            fast = compiled(self.model, self.task.same_shapes) if self.config.compile else nullcontext()
+            with interrupts(self._stop, self.reporter), fast:
                 reason = self._train(feed)
         finally:
             feed.close()

@@ -130,6 +130,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     targets = "pictures"
     batch_field = "batch_size"
     enough_updates = 300
+    same_shapes = True
     interfaces = ("image_encoder",)
     head_class = ImagesHead
     size_fields: ClassVar = {"channels": "num_channels", "height": "height", "width": "width"}

@@ -321,6 +321,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     """The task: where documents, model, loss and scores meet."""
 
     interfaces = ("language_model",)
+    same_shapes = True
     tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length",)
