@@ -412,6 +412,13 @@ def test_a_map_of_few_rows_and_many_columns_fits_a_page():
     assert float(ElementTree.fromstring(map_to_svg(make_map("abc", "x" * 60))).get("width")) > 1800  # with numbers
 
 
+def test_a_long_title_is_not_cut():
+    one = make_map("a", "b")
+    map = Map("encoder backward network, over all of the source words", 0, None, one.query, one.key, one.weights)
+    width = float(ElementTree.fromstring(map_to_svg(map)).get("width"))
+    assert width > 32 + 8.4 * len(map.title) > 420  # DejaVu Sans Bold of 14 px, measured: 8.3 a character
+
+
 def test_a_large_map_is_drawn_as_pixels():
     n = 512
     mask = torch.ones(n, n).tril().bool()

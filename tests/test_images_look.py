@@ -14,6 +14,7 @@ from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Uniform
 from heed.observe.picture_drawing import ramp
+from heed.observe.scene import Label
 
 GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
 QUICK = {
@@ -182,6 +183,8 @@ def test_several_pictures_give_the_mean_attention_distance(vit, photos):
     shown = vit.look(photos / "red")
     assert torch.allclose(shown.distances.values, torch.stack(each).mean(0), atol=1e-6)
     assert shown.distances.pictures == 8 and "mean of 8" in shown.svg()
+    texts = [one.text for one in shown.scene().items if isinstance(one, Label)]  # the title, then what is drawn
+    assert texts[0] == "Mean attention distance by layer" and texts[1].startswith("Dots: heads") and all(texts)
     assert json.loads(shown.json())["pictures"] == 8
     assert vit.look("valid").distances.pictures == 4
     assert vit.look("valid:1").look.source == vit.examples("valid")[1].origin

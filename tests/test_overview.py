@@ -83,6 +83,12 @@ def test_the_drawing_has_a_picture_for_each_map():
     assert shown.svg() == shown.svg() and 'class="figure"' in shown.svg(0)
 
 
+def test_several_maps_are_drawn_by_their_indices():
+    shown = ShownLook(Look("a model", "", "", (*every(),), (), ()), False)
+    titles = [one.text for one in shown.scene([3, 0]).items if getattr(one, "style", "") == "title"]
+    assert titles == [shown.maps[3].title, shown.maps[0].title] and shown.scene([3]) == shown.scene(3)
+
+
 def test_labels_of_thumbnails_do_not_overlap():
     maps = [replace(map, layer=11, head=10 + map.head, untrained=0.25) for map in every(1, 4)[:4]]
     items = [one for one in overview_scene(maps, "t", "untrained").items if getattr(one, "text", "").startswith("L11")]

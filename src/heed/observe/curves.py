@@ -206,7 +206,7 @@ def panel_scene(
         return round(bottom - (bottom - _TOP) * scale.share(y), 1)
 
     scene = Scene(width, height, panel.title, follows_scheme=True)
-    scene.add([Label(_LEFT, 14, panel.title, "title"), *(_legend(panel) if named else [])])
+    scene.add([*([Label(_LEFT, 14, panel.title, "title")] if panel.title else []), *(_legend(panel) if named else [])])
     for tick in scale.ticks:
         scene.add([Path(((_LEFT, down(tick)), (right, down(tick))), GRID)])
         scene.add([Label(_LEFT - 5, down(tick) + 4, number(tick), "end")])
@@ -222,7 +222,8 @@ def panel_scene(
         scene.add([Label(x - 4 if left else x + 4, bottom - 5, panel.mark[1], "end" if left else "small")])
     if panel.level is not None:
         y = down(panel.level[0])
-        scene.add([Path(((_LEFT, y), (right, y)), QUIET, dashes="5 3"), Label(right, y - 4, panel.level[1], "end")])
+        scene.add([Path(((_LEFT, y), (right, y)), QUIET, dashes="5 3")])
+        scene.add([Label(right, y - 4, panel.level[1], "end")] if panel.level[1] else [])
     for line, shift in zip(panel.lines, _shifts(curves, panel), strict=True):
         color = palette.LINES[line.color % len(palette.LINES)]
         places = [(across(x) + shift, down(y)) for x, y in line.points]
@@ -231,7 +232,7 @@ def panel_scene(
         for (x, _), (at, _), values in zip(places, line.points, line.others, strict=bool(line.others)):
             for i, value in enumerate(values):
                 said = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""
-                scene.add([Dot(x + (5 if line.spans else 0), down(value), 2, color, said, 0.45)])
+                scene.add([Dot(x + (5 if line.spans else 0), down(value), 2.4, color, said, 0.7)])
         if len(places) > 1:
             scene.add([Path(tuple(places), color, 1.6, palette.dashes(line.color))])
         if line.dots or len(places) == 1:

@@ -26,7 +26,7 @@ MASKED_PIXEL = "#d9dde2", "#3a414b"
 _STEPS = 250
 _FONT = 12
 _ADVANCE = 7.3  # a generous mean width of a 12 px character, as SVG text has no measured width
-_HEADER_ADVANCE = 6.6
+_HEADER_ADVANCE, _TITLE_ADVANCE = 6.6, 8.8
 _LONGEST = 24
 _NUMBER_FROM = 28
 _MARGIN = 16
@@ -64,7 +64,8 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more, fitting)]
     header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.", fitting)]
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
-    width = max(width, int(max(len(line) for line in header) * _HEADER_ADVANCE) + 2 * _MARGIN)
+    longest_line = max(len(header[0]) * _TITLE_ADVANCE, *(len(line) * _HEADER_ADVANCE for line in header[1:]))
+    width = max(width, int(longest_line) + 2 * _MARGIN)
     bottom = top + cell * len(map.query)
     scene = Scene(width, bottom + 56, f"{header[0]}; {header[1]}", _header(header))
     scene.add([
@@ -153,8 +154,9 @@ def png_uri(steps: NDArray[np.uint8], colors: Sequence[str]) -> str:
     """A matrix of numbers of colours as a PNG in a data URI."""
     from PIL import Image as Pillow
 
-    image = Pillow.fromarray(steps, "P")
-    image.putpalette(b"".join(bytes.fromhex(color[1:]) for color in colors))
+    used, places = np.unique(steps, return_inverse=True)  # a palette of all colours is larger than most thumbnails
+    image = Pillow.fromarray(places.reshape(steps.shape).astype(np.uint8), "P")
+    image.putpalette(b"".join(bytes.fromhex(colors[i][1:]) for i in used))
     file = io.BytesIO()
     image.save(file, "PNG")
     return f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

@@ -285,18 +285,22 @@ def distances_scene(distances: Distances, head: bool = True) -> Scene:
     """Mean attention distance by layer: a line through the means of the heads, and another for uniform attention."""
     scene = Scene(_WIDTH, _MARGIN, _DISTANCES)
     if head:
-        caption = _wrapped(f"Dots: heads; line: their mean. {distances.caption} Dashed: uniform attention.", _WIDTH)
-        scene.height = scene.write(caption, _MARGIN, _MARGIN + 8, "small") - 8
+        below = scene.write([_DISTANCES], _MARGIN, _MARGIN + 12, "title", 18)
+        scene.height = scene.write(_wrapped(_caption(distances), _WIDTH), _MARGIN, below, "small") - 24
     values = distances.values.double()
     ticks = tuple((float(i), str(i)) for i in range(0, len(values), max(1, -(-len(values) // 24))))
-    even = (distances.even, f"uniform attention {distances.even:.3g}")
     means, heads = enumerate(values.nanmean(1).tolist()), tuple(map(tuple, distances.heads))
     mean = Line("mean of the heads", tuple(means), dots=True, others=heads, each="head")
-    panel = Panel(_DISTANCES if head else "", (mean,), whole=True, level=even)
+    panel = Panel("", (mean,), whole=True, level=(distances.even, ""))
     plot = panel_scene(panel, Curves("", (), "layer", (panel,), ticks=ticks), False, *_PLOT)
     scene.add(plot.items, _MARGIN, scene.height)
     scene.height += plot.height
     return scene
+
+
+def _caption(distances: Distances) -> str:
+    uniform = f"Dashed: uniform attention, {distances.even:.3g}."
+    return f"Dots: heads; line: their mean. {distances.caption} {uniform}"
 
 
 # Text ---------------------------------------------------------------------------------------------------------
@@ -424,8 +428,7 @@ def picture_to_html(look: PictureLook, *, steps: bool = False) -> str:
 
 
 def _distances_section(distances: Distances, title: str) -> tuple[str, str, str, Scene]:
-    caption = f"Dots: heads; line: their mean. {distances.caption} Dashed: uniform attention."
-    return "distances", title, caption, distances_scene(distances, head=False)
+    return "distances", title, _caption(distances), distances_scene(distances, head=False)
 
 
 def _viewer_data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> dict[str, Any]:

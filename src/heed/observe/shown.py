@@ -259,8 +259,8 @@ class ShownLook(KeptShown):
     def html(self) -> str:
         return look_to_html(self.look, steps=self.steps, overview=self.overview, sort=self.sort)
 
-    def scene(self, index: int | None = None) -> Scene:
-        """The map of that index; without one the shaded words, all maps or their overview, and the fixed vector.
+    def scene(self, index: int | Sequence[int] | None = None) -> Scene:
+        """The maps of that index or those; without it shaded words, all maps or their overview, and the fixed vector.
 
         Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
         beside another network, its maps and the differences too. Verdicts on the maps are written below.
@@ -271,14 +271,14 @@ class ShownLook(KeptShown):
         scene.height = scene.write(lines, 16, scene.height + 12, "small") + 8 if lines else scene.height
         return scene
 
-    def _drawn(self, index: int | None) -> Scene:
+    def _drawn(self, index: int | Sequence[int] | None) -> Scene:
         if index is None and self.look.beside and not self.overview:
             return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
         if index is None and self.look.differences:
             changed = [map_scene(one, cell=36) for one in self.look.differences]
             return stacked([*map(shading_scene, self.look.shadings), *changed])
         if index is not None:
-            return map_scene(self.maps[index])
+            return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
         attention = [one for one in self._all_maps if one.shares]
         together = self.overview or len(attention) > FEW
         scenes = [] if self.overview else [shading_scene(one) for one in self.look.shadings]
