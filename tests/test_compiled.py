@@ -1,4 +1,4 @@
-"""`training.compile`: used in training only, gone afterwards, refused without a compiler."""
+"""`training.compile` (used in training only, gone afterwards, refused without a compiler) and `training.float32`."""
 
 import json
 import subprocess
@@ -101,3 +101,13 @@ def test_without_a_compiler_it_is_refused_before_there_is_a_folder(tmp_path, mon
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="triton is not installed"):
         check_compiler(torch.device("cuda"))
+
+
+def test_float32_is_as_exact_as_asked_for(tmp_path):
+    try:
+        train_config(config(float32="high"), tmp_path / "high", Quiet())
+        assert torch.get_float32_matmul_precision() == "high"
+        train_config(config(), tmp_path / "default", Quiet())
+        assert torch.get_float32_matmul_precision() == "highest"
+    finally:
+        torch.set_float32_matmul_precision("highest")

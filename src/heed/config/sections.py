@@ -121,6 +121,9 @@ class TrainingConfig(Section):
     are."""
     precision: Literal["auto", "float32", "bf16"] = "auto"
     """Precision of the forward pass; auto is bf16 on a GPU that supports it, float32 elsewhere."""
+    float32: Literal["highest", "high"] = "highest"
+    """Precision of products of float32 matrices: with high, a GPU may use TF32, which has 10 bits of mantissa in place
+    of 23. It is set for the whole process."""
     batch_tokens: int = Field(2_000, gt=0)
     """Source and target tokens of one batch, including padding."""
     accumulate: int = Field(1, gt=0)

@@ -74,7 +74,7 @@ def choose_device(name: str, field: str = "training.device") -> torch.device:
 
 
 def device_of(config: TrainingConfig, processes: Processes) -> torch.device:
-    """The device of this process.
+    """The device of this process; also makes the settings of torch that hold for the whole process.
 
     Raises:
         ConfigError: This machine has no such device.
@@ -83,6 +83,7 @@ def device_of(config: TrainingConfig, processes: Processes) -> torch.device:
         # cuBLAS repeats its sums only with a workspace of fixed size; read when CUDA starts.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
+    torch.set_float32_matmul_precision(config.float32)
     return choose_device(config.device) if processes.count == 1 else processes.device
 
 
