@@ -179,3 +179,26 @@ def test_an_empty_sequence_ends_where_it_began(kind):
 def test_an_unknown_cell_suggests_the_nearest():
     with pytest.raises(ConfigError, match="unknown cell 'lstmm'; did you mean 'lstm'"):
         RecurrentCell(3, 3, "lstmm")
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["sequence", "step"])
+@pytest.mark.parametrize("kind", sorted({*CELLS} - {"gru_notes"}))  # which has no kernel of torch
+def test_autocast_does_not_lower_the_precision_of_torch_kernels(kind, whole, monkeypatch):
+    name = {"rnn": "rnn_tanh"}.get(kind, kind) + ("" if whole else "_cell")
+    kernel, seen = getattr(torch, name), []
+
+    def recorded(inputs, *given):
+        seen.append((inputs.dtype, torch.is_autocast_enabled("cpu")))
+        return kernel(inputs, *given)
+
+    monkeypatch.setattr(torch, name, recorded)
+    cell = make_cell(kind).float().eval()
+    inputs, state = randn(B, T, D_INPUT, seed=3), make_state(kind)
+    with torch.autocast("cpu", torch.bfloat16):
+        low = inputs.bfloat16() if whole else inputs[:, 0].bfloat16()
+        state = tuple(part.bfloat16() for part in state)
+        found = cell.sequence(low, state)[0] if whole else cell.step(low, state)[0]
+    assert seen == [(torch.float32, False)] and found.dtype == torch.float32
+    rounded = tuple(part.float() for part in state)
+    again = cell.sequence(low.float(), rounded)[0] if whole else cell.step(low.float(), rounded)[0]
+    assert_close(found, again)

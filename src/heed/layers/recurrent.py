@@ -15,9 +15,11 @@ Symbols: the notes write one matrix on the concatenation [h, x]; torch keeps two
 `w_hh` on the state, which is the same matrix split in two.
 """
 
+import functools
 import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal, cast, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -139,6 +141,27 @@ def replay_gates(
     return {**named, "cell": cell_states, "hidden": o * torch.tanh(cell_states)}
 
 
+T = TypeVar("T")
+
+
+def _in_full_precision(run: Callable[..., T]) -> Callable[..., T]:
+    """A method of a cell without autocast, its inputs in the type of the weights.
+
+    On a GPU, autocast runs torch's recurrent kernels in float16 whatever type is asked for; without scaling of the
+    loss, small gradients become zero there. Products inside may still be TF32 (`torch.backends.cudnn.allow_tf32`).
+    """
+
+    @functools.wraps(run)
+    def method(cell: "RecurrentCell", inputs: Tensor, state: State) -> T:
+        device, dtype = inputs.device.type, cell.w_ih.dtype
+        if not torch.is_autocast_enabled(device):
+            return run(cell, inputs, state)
+        with torch.autocast(device, enabled=False):
+            return run(cell, inputs.to(dtype), tuple(part.to(dtype) for part in state))
+
+    return method
+
+
 class RecurrentCell(nn.Module):
     """One layer in one direction: the same weights for single steps and for whole sequences in one kernel.
 
@@ -174,6 +197,7 @@ class RecurrentCell(nn.Module):
         """One step by the equations; the specification of `step`."""
         return _next_state(self.cell, _GATES[self.cell][0](x, state[0], self.weights()), state)
 
+    @_in_full_precision
     def step(self, x: Float[Tensor, "batch d_input"], state: State) -> State:
         """The next state, by torch's cell."""
         parameters = (self.w_ih, self.w_hh, self.b_ih, self.b_hh)
@@ -185,6 +209,7 @@ class RecurrentCell(nn.Module):
             return (torch.rnn_tanh_cell(x, state[0], *parameters),)
         return self.readable_step(x, state)
 
+    @_in_full_precision
     def sequence(self, inputs: Float[Tensor, "batch length d_input"], initial: State) -> tuple[Tensor, State]:
         """Run over whole sequences in one kernel; returns hidden `(batch, length, d_hidden)` and the last state."""
         if self.cell == "gru_notes":
