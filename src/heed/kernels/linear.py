@@ -241,6 +241,8 @@ def _log_total(largest: Tensor, probabilities: Tensor) -> Tensor:
 
 _RUN = 64
 """Neighbouring tokens that are first represented by their maximum."""
+_PIECE = 16 * _RUN
+"""Tokens whose logits MKL computes at once."""
 _SMALL = 40_000
 """Logits up to which one softmax and one sort are as fast."""
 
@@ -299,11 +301,22 @@ class LargeVocabulary:
         rows, written = row.expand(flat.shape).flatten(1).gather(1, place), tokens.flatten(1).gather(1, place)
         return Best(best, rows, written, found.flatten(1).gather(1, place))
 
+    def _logits(self, hidden: Tensor) -> Tensor:
+        if private.onednn_linear() is not None:
+            return linear(hidden, self._weight, self._bias)
+        logits = self._rows[: len(hidden)]
+        for start in range(0, self._vocab_size, _PIECE):  # whole, MKL takes 1.2 times as long
+            piece = slice(start, start + _PIECE)
+            linear_into(
+                hidden, self._weight[piece], None if self._bias is None else self._bias[piece], logits[:, piece]
+            )
+        return logits
+
     def _log_probs_and_runs(self, hidden: Tensor, banned: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         """All log-probabilities, `(rows, vocab_size)`, -inf where banned, and each run's maximum, `(rows, runs)`."""
         if len(self._rows) < len(hidden):
             self._rows = hidden.new_empty(len(hidden), self._vocab_size)
-        logits = linear_into(hidden, self._weight, self._bias, self._rows[: len(hidden)])
+        logits = self._logits(hidden)
         log_probs = torch.log_softmax(logits, dim=-1, out=logits)
         if banned not in self._banned:
             self._banned[banned] = torch.tensor(banned, dtype=torch.long, device=hidden.device)
