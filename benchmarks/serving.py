@@ -107,8 +107,8 @@ def main() -> None:
     parser.add_argument("lines")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=20)
-    given = parser.parse_args()
     print_machine()
+    given = parser.parse_args()
     lines = [one for one in Path(given.lines).read_text("utf-8").splitlines() if one.strip()]
     with tempfile.TemporaryDirectory() as folder:
         every, one = command(given.run, lines, Path(folder)), command(given.run, lines[:1], Path(folder))

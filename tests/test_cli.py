@@ -566,6 +566,7 @@ def test_the_public_names():
         "Permute",
         "Run",
         "Scale",
+        "SetWeight",
         "Uniform",
         "ZeroHead",
         "attend",

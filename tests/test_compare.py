@@ -457,7 +457,7 @@ def test_what_cannot_be_compared_is_refused(call, gru, rnn, tmp_path):
         ([gru.folder, rnn.folder, "--minutes", 3], "training.minutes is for training, but these runs are already"),
         ([gru.folder, rnn.folder, "--seeds", 3], "--seeds is for training"),
         ([gru.folder, rnn.folder, "--open"], "--open shows the page that --out DIR writes"),
-        ([gru.folder, rnn.folder, "--device", "cuda:77"], "training.device is 'cuda:77'"),
+        ([gru.folder, rnn.folder, "--device", "cuda:77"], "device is 'cuda:77'"),
     ]:
         code, out, err = call("compare", *words)
         assert code == 2 and out == "" and "Traceback" not in err

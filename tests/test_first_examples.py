@@ -36,6 +36,7 @@ OTHERS = {  # pages without such an example, and what tries their commands inste
     "install": "tests/test_docs.py",
     "lineage": "tests/test_examples.py",
     "configuration": "tests/test_docs.py",
+    "serving": "tests/test_serve.py",
     "verdict": "tests/test_lessons_trained.py",
     **dict.fromkeys(("architecture", "benchmarks", "glossary", "reliability"), ""),  # no examples
 }
@@ -52,8 +53,8 @@ def in_kind(text):
 
 def blocks(page, kind):
     """The blocks of a page with the text after each."""
-    found = re.finditer(rf"^```{kind}\n(.*?)^```\n", PAGES[page], flags=re.MULTILINE | re.DOTALL)
-    return [(one[1].replace("\\\n", " "), PAGES[page][one.end() :]) for one in found]
+    found = re.finditer(r"^```(\w*)\n(.*?)^```\n", PAGES[page], flags=re.MULTILINE | re.DOTALL)
+    return [(one[2].replace("\\\n", " "), PAGES[page][one.end() :]) for one in found if one[1] == kind]
 
 
 def needs_no_files(words):
@@ -140,7 +141,7 @@ def check_minutes(page, small):
     elif page == "dialogue":
         (text,) = re.findall(r"^```\n(response .*?)^```", PAGES[page], flags=re.MULTILINE | re.DOTALL)
         title = text.splitlines()[1]
-        assert title in every and re.match(r"N N (guest|host) ", every[every.index(title) + 2])
+        assert title in every and re.match(r"N (█* )?N (guest|host) ", every[every.index(title) + 2])
 
 
 @pytest.mark.parametrize("page", sorted(MINUTES - {"data"}))  # its check reads 40,000 sentences

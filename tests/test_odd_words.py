@@ -337,6 +337,7 @@ def named_options():
         "look": ["run", "one"],
         "lesson": ["lion"],
         "import": ["run"],
+        "serve": ["no-run"],  # a run would be served
         "models": [],
         "demo": [],
     }

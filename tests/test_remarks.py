@@ -1,6 +1,7 @@
 """What is said of a map holds for it, by the stated number; one definition for looks and `heed heads`."""
 
 import json
+import re
 
 import pytest
 import torch
@@ -50,7 +51,8 @@ def test_a_remark_says_its_number_in_every_form(name):
     assert found.kind == name.split(" ")[0] and found.value == pytest.approx(value, abs=1e-6)
     assert f"{value:.2f}" in found.text
     assert f"remark: {found.text}" in map_to_text(map)
-    assert f"Remark: {found.text}." in to_svg(map_scene(map)).replace("&#x27;", "'")
+    lines = re.findall(r"<text[^>]*>([^<]*)</text>", to_svg(map_scene(map)).replace("&#x27;", "'"))
+    assert f"Remark: {found.text}." in " ".join(lines)
     look = Look("", "", "", (map,), (), ())
     shown = clean(found.text).replace("'", "&#39;")
     assert f'<ul class="remarks"><li dir="auto">{shown}</li></ul>' in look_to_html(look)

@@ -116,7 +116,7 @@ def test_one_update_and_one_thread_are_singular(config, capsys, monkeypatch, tmp
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "hf", "export", "pandas")  # extras that the package itself can use
+OF_USERS = ("hub", "hf", "export", "pandas", "serve")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 

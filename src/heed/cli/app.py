@@ -265,9 +265,10 @@ def serve(
     device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
-    """Open a page where a trained model is typed to and looked into; serve predictions to programs.
+    """Open a page to type to a model and look inside.
 
-    Only this machine can ask, and only with the token in the printed address (docs/serving.md).
+    It also answers programs. Only this machine can ask, and only with the token in the printed address
+    (docs/serving.md).
     """
     from heed.cli.serve import Place, run_serve
 

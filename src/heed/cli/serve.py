@@ -47,9 +47,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
 
         from heed.serve.app import Connection, Server
     except ImportError as error:
-        raise ConfigError(
-            f"heed serve needs {error.name}; install it with: pip install 'heed-attention[serve]'"
-        ) from None
+        raise ConfigError(f"heed serve needs {error.name}; install it with: pip install -e '.[serve]'") from None
     from heed.serve.served import open_runs
 
     token = _token(place)

@@ -32,6 +32,7 @@ from heed.observe.page import page
 from heed.serve import requests
 from heed.serve.served import PICTURE, Served
 from heed.serve.worker import BusyError, Worker
+from heed.tasks import spec_of
 from heed.visible import clean
 
 BODY = 64 * 2**10
@@ -138,7 +139,7 @@ class Server:
     def __init__(self, runs: Sequence[Served], batch_seconds: float = 0.01, seconds: float = SECONDS) -> None:
         self.runs, self.seconds = runs, seconds
         self.worker = Worker(batch_seconds)
-        self.most = PICTURE * 4 // 3 + BODY if any(one.task == "images" for one in runs) else BODY
+        self.most = PICTURE * 4 // 3 + BODY if any(spec_of(one.task).input == "picture" for one in runs) else BODY
 
     def app(self, hosts: Sequence[str], token: str) -> Guard:
         """The ASGI application; `hosts` are the names, with ports, by which it may be called."""

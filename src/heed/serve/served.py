@@ -22,7 +22,7 @@ from heed.errors import ConfigError, DataError, HeedWarning
 from heed.observe.edits import SetWeight
 from heed.observe.shown import Shown, ShownLook
 from heed.runs.loading import load
-from heed.tasks import CAPABILITIES, spec_of
+from heed.tasks import CAPABILITIES, DEFAULT, spec_of
 from heed.tasks.base import Flag
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.predictions import TextOutputs
@@ -36,7 +36,6 @@ _KEPT = 8
 """Looks that are kept, so that saving one or opening a number of it does not compute it again."""
 _ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
 """Options of the commands that concern files, or output other than JSON."""
-_KINDS = {"images": "picture", "dialogue": "turns", "table": "row", "series": "columns"}
 
 
 def keyword_of(flag: Flag) -> str:
@@ -56,7 +55,7 @@ class Served:
     def __init__(self, name: str, path: Path, force: bool = False, device: str = "auto") -> None:
         self.name, self.path, self._force, self._device = name, path, force, device
         self.config = folder.read_settings(path)[0]
-        self.task: str = self.config.get("task", "translation")
+        self.task: str = self.config.get("task", DEFAULT)
         self._run: Run[Any, Any] | None = None
         self._opened: object = None
         self._looks: OrderedDict[str, Shown] = OrderedDict()
@@ -112,7 +111,8 @@ class Served:
     @cached_property
     def kind(self) -> str:
         """Kind of the input: text, pair, turns, picture, row or columns."""
-        return _KINDS.get(self.task) or ("pair" if getattr(self.run().task, "pairs", False) else "text")
+        kind = spec_of(self.task).input
+        return "pair" if kind == "text" and getattr(self.run().task, "pairs", False) else kind
 
     @property
     def _can_stream(self) -> bool:

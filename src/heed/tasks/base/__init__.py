@@ -30,6 +30,7 @@ class TaskSpec:
     summary: str  # one line
     example: str  # its training files, as in `heed train TASK <example>`
     interfaces: tuple[str, ...]  # interfaces of the models it can use, the preferred one first
+    input: str = "text"  # what one input is to `heed serve`: text, picture, turns, row or columns (of numbers)
     per_token: bool = False  # its models must return a state for each token, not one vector for a text
     framed: bool = False  # its models must read a start and an end token around each text, as BERT does
     num_files: tuple[int, int | None] = (1, None)  # fewest and most training files; None for any number

@@ -14,6 +14,7 @@ from heed.tasks.base import (
 )
 
 SPEC = TaskSpec(
+    input="turns",
     unit="conversation",
     summary="Write the response to the turns of a conversation so far.",
     example="talks.jsonl",

@@ -3,6 +3,7 @@
 from heed.tasks.base import ATTRIBUTION, ERRORS, JSON, NBEST, SORT, VERDICT, Flag, TaskSpec
 
 SPEC = TaskSpec(
+    input="picture",
     unit="picture",
     summary="Give pictures labels.",
     example="photos/",

@@ -3,6 +3,7 @@
 from heed.tasks.base import UNITS, Flag, TaskSpec
 
 SPEC = TaskSpec(
+    input="columns",
     unit="row",
     scored_unit="forecast",
     summary="Forecast series of numbers.",

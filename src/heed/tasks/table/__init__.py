@@ -3,6 +3,7 @@
 from heed.tasks.base import ERRORS, JSON, TaskSpec
 
 SPEC = TaskSpec(
+    input="row",
     unit="row",
     summary="Classify rows of numbers.",
     example="flowers.csv",
