@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder
-from heed.cli.options import options_of
 from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
@@ -15,7 +14,7 @@ from heed.observe.scene import check_figure
 from heed.runs.card import record_verdicts, scores_text
 from heed.runs.heads import FORMS, check_prunable, prune, score_heads
 from heed.runs.loading import load, open_together
-from heed.tasks import capability, spec_of
+from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word, to_json

@@ -298,7 +298,7 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     for task in task_names():
         for flag in spec_of(task).flags:
             if flag.command == function.__name__:
-                owners.setdefault(_key(flag), (flag, []))[1].append(task)
+                owners.setdefault(flag.key, (flag, []))[1].append(task)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
@@ -325,11 +325,6 @@ def _with_parameters(
     return command
 
 
-def _key(flag: Flag) -> str:
-    """The name of an option as a keyword."""
-    return flag.keyword or flag.name.replace("-", "_")
-
-
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
@@ -341,27 +336,11 @@ def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     described = option(*words, metavar=metavar, help=flag.help, min=flag.least, max=flag.most)
     switch = kind is bool
     return inspect.Parameter(
-        _key(flag),
+        flag.key,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
         default=False if switch else None,
         annotation=Annotated[kind if switch else kind | None, described],
     )
-
-
-def options_of(task: str, command: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The values of the options that a task has for a command.
-
-    Raises:
-        ConfigError: An option was given that the task does not have.
-    """
-    own = [flag for flag in spec_of(task).flags if flag.command == command]
-    for name in given:
-        if name not in {flag.name for flag in own}:
-            having = [
-                one for one in task_names() if (command, name) in {(f.command, f.name) for f in spec_of(one).flags}
-            ]
-            raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {_key(flag): given.get(flag.name, () if flag.several else flag.default) for flag in own}
 
 
 def fields(given: dict[str, Any]) -> list[str]:

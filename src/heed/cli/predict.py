@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from heed.cli.options import options_of, read_as_texts
+from heed.cli.options import read_as_texts
 from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
 from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
 from heed.storage.disk import mkdir
-from heed.tasks import capability
+from heed.tasks import capability, options_of
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.run import Run
 from heed.threads import sparing

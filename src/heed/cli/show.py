@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from heed.cli.options import options_of, read_as_texts
+from heed.cli.options import read_as_texts
 from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, RunError, suggest, whole_number
 from heed.observe.scene import check_figure
-from heed.tasks import MissingCapabilityError, capability, missing_in, spec_of, task_names
+from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
 
 if TYPE_CHECKING:
     from heed.models.base import Body, ModelConfig

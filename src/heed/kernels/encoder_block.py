@@ -7,7 +7,7 @@ lists their number and length. Attention runs group by group, so that no weight 
 needed; everything else runs over all rows at once.
 
 Savings over autograd on the modules with padded texts: no padding; memory is reused from block to
-block and update to update (`kernels/memory.py`); attention weights stay in the processor's cache between products,
+block and update to update (`Pool`); attention weights stay in the processor's cache between products,
 softmax and dropout; dropout uses random bytes (`kernels/elementwise.py`).
 
 Source: the gradients of linear layers, layer normalisation and activations by torch's own operations; that of attention
@@ -16,6 +16,8 @@ by hand, as in Dao et al. 2022 (arXiv:2205.14135), appendix B.2; combined by the
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -25,9 +27,51 @@ from torch import Tensor
 from heed.kernels import private
 from heed.kernels.elementwise import drawn, drop_scale, threshold_of
 from heed.kernels.linear import linear_into, outer, residual_into
-from heed.kernels.memory import Pool
 from heed.kernels.private import enabled
 from heed.shapes import Float
+
+_MOST = 2**28
+"""Most bytes kept for reuse."""
+_STEPS = 8
+"""Sizes from a power of two to the next, so that batches of similar size use the same memory."""
+
+
+class Pool:
+    """Float32 tensors on the CPU that are used again, by size: touching fresh pages takes longer than filling them."""
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Tensor]] = defaultdict(list)
+        self._bytes = 0
+
+    def take(self, *shape: int) -> Tensor:
+        """An uninitialised contiguous tensor."""
+        count = math.prod(shape)
+        size = _rounded(count)
+        if free := self._free[size]:
+            flat = free.pop()
+            self._bytes -= flat.nbytes
+        else:
+            flat = torch.empty(size)
+        return flat[:count].view(shape)
+
+    def give(self, *tensors: Tensor) -> None:
+        """Return tensors from `take`, which must not be read afterwards; memory of other sizes is ignored."""
+        for tensor in tensors:
+            size = tensor.untyped_storage().nbytes() // 4
+            if size != _rounded(size):
+                continue
+            flat = tensor.detach().as_strided((size,), (1,), 0)
+            if self._bytes + flat.nbytes > _MOST:
+                self._free.clear()
+                self._bytes = 0
+            self._free[size].append(flat)
+            self._bytes += flat.nbytes
+
+
+def _rounded(count: int) -> int:
+    """The count, rounded up by at most an eighth."""
+    step = max(64, (1 << max(0, count.bit_length() - 1)) // _STEPS)
+    return -(-count // step) * step
 
 
 class BlockWeights(NamedTuple):

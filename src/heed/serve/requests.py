@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from heed.errors import DataError
-from heed.serve.served import CHARACTERS, flags_of, keyword_of
+from heed.serve.served import CHARACTERS, flags_of
 from heed.tasks.base import Flag
 
 INPUTS = 1_000
@@ -114,7 +114,7 @@ _INPUT: dict[str, dict[str, Any]] = {
 @cache
 def options_model(task: str, command: str) -> type[Body]:
     """The options of a command for a task."""
-    fields: dict[str, Any] = {keyword_of(flag): _field(flag) for flag in flags_of(task, command)}
+    fields: dict[str, Any] = {flag.word: _field(flag) for flag in flags_of(task, command)}
     return create_model(f"{command}_{task}", __base__=Body, **fields)
 
 
@@ -139,7 +139,7 @@ def checked_options(given: Mapping[str, Any], task: str, command: str) -> dict[s
         DataError: One is unknown or has a wrong value; the message begins with its field.
     """
     made = checked(options_model(task, command), given, ("options",)).model_dump(exclude_none=True)
-    several = {keyword_of(flag) for flag in flags_of(task, command) if flag.several}
+    several = {flag.word for flag in flags_of(task, command) if flag.several}
     return {name: tuple(value) if name in several else value for name, value in made.items() if value is not False}
 
 

@@ -56,7 +56,7 @@
     { name: "mechanism", type: "str", help: "Only this attention: cross, encoder, decoder, ..." },
     { name: "layer", type: "str", help: "A number from 0, from the end if negative, or all." },
     { name: "head", type: "str", help: "A number from 0, mean or all." },
-    { name: "sort", type: "str", help: "Order the overview by a measure: entropy." },
+    { name: "sort", type: "str", help: "Order the overview by a measure: entropy or untrained." },
   ];
   const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], turns: ["Turns, one a line; the last is yours"],
     row: ["A number for each column, as JSON"], columns: ["The last numbers of each column, as JSON"] };

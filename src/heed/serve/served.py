@@ -22,7 +22,7 @@ from heed.errors import ConfigError, DataError, HeedWarning
 from heed.observe.edits import SetWeight
 from heed.observe.shown import Shown, ShownLook
 from heed.runs.loading import load
-from heed.tasks import CAPABILITIES, DEFAULT, spec_of
+from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
 from heed.tasks.base import Flag
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.predictions import TextOutputs
@@ -38,11 +38,6 @@ _ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
 """Options of the commands that concern files, or output other than JSON."""
 
 
-def keyword_of(flag: Flag) -> str:
-    """The name of an option in a request."""
-    return flag.name.replace("-", "_")
-
-
 def flags_of(task: str, command: str) -> list[Flag]:
     """The options of a command that a request may have; none of them names a file."""
     own = [flag for flag in spec_of(task).flags if flag.command == command and not flag.file]
@@ -54,8 +49,7 @@ class Served:
 
     def __init__(self, name: str, path: Path, force: bool = False, device: str = "auto") -> None:
         self.name, self.path, self._force, self._device = name, path, force, device
-        self.config = folder.read_settings(path)[0]
-        self.task: str = self.config.get("task", DEFAULT)
+        self.task: str = folder.read_settings(path)[0].get("task", DEFAULT)
         self._run: Run[Any, Any] | None = None
         self._opened: object = None
         self._looks: OrderedDict[str, Shown] = OrderedDict()
@@ -147,17 +141,17 @@ class Served:
 
     # Answers ---------------------------------------------------------------------------------------------------------
 
-    def _outputs(self, options: Mapping[str, Any]) -> TextOutputs | None:
+    def _options(self, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of a command, by keyword, with their defaults."""
+        return options_of(self.task, command, {flag.name: given[flag.word] for flag in flags_of(self.task, command)
+                                               if flag.word in given})  # fmt: skip
+
+    def _outputs(self, options: Mapping[str, Any], as_json: bool = False) -> TextOutputs | None:
         """The writer of `heed predict`; None for tasks whose inputs are no texts."""
         run: Any = self.run()
         if self.kind in ("picture", "row", "columns"):
             return None
-        every = [flag for flag in spec_of(self.task).flags if flag.command == "predict"]
-        values = {flag.keyword or keyword_of(flag): () if flag.several else flag.default for flag in every}
-        for flag in flags_of(self.task, "predict"):
-            if options.get(keyword_of(flag)) is not None:
-                values[flag.keyword or keyword_of(flag)] = options[keyword_of(flag)]
-        outputs = run.outputs(values)
+        outputs = run.outputs({**self._options("predict", options), "json": as_json})
         assert isinstance(outputs, TextOutputs)
         return outputs
 
@@ -167,13 +161,12 @@ class Served:
         Raises:
             HeedError: An option or an input cannot be used.
         """
-        outputs = self._outputs({**options})
+        outputs = self._outputs(options, as_json=True)
         if outputs is None:
             run: Any = self.run()
             if self.kind == "columns":
                 return [np.asarray(run.predict(one, **options)).tolist() for one in inputs]
             return [one.as_json() for one in run.predict(inputs, **options)]
-        outputs.options = {**outputs.options, "json": True}
         texts = [self._line(one) for one in inputs]
         for text in texts:
             outputs.check(text, "input")
@@ -210,15 +203,14 @@ class Served:
             HeedError: An option or the input cannot be used.
         """
         run: Any = self.run()
-        key = json.dumps(asked, sort_keys=True)
+        options = self._options("look", asked["options"])
+        number, opened = re.fullmatch(r"run-(\d{1,3})", str(options.get("beside"))), None
+        if number and int(number[1]) < len(self.others):
+            other = self.others[int(number[1])]
+            options["beside"], opened = other.run(), str(other._opened)
+        key = json.dumps([asked, opened], sort_keys=True)
         if key not in self._looks:
             chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}
-            flags = {keyword_of(flag): flag for flag in flags_of(self.task, "look")}
-            options = {flags[name].keyword or name: value for name, value in asked["options"].items()}
-            if (other := re.fullmatch(r"run-(\d{1,3})", str(options.get("beside")))) and int(other[1]) < len(
-                self.others
-            ):
-                options["beside"] = self.others[int(other[1])].run()
             self._looks[key] = run.look(self.read(asked["input"]), **chosen, **options)
             while len(self._looks) > _KEPT:
                 self._looks.popitem(last=False)
@@ -285,7 +277,7 @@ def _fact(flag: Flag) -> dict[str, Any]:
     kind = "choice" if isinstance(flag.type, tuple) else flag.type.__name__
     limits = {"default": flag.default, "several": flag.several, "least": flag.least, "most": flag.most}
     choices = {"choices": list(flag.type)} if isinstance(flag.type, tuple) else {}
-    return {"name": keyword_of(flag), "type": kind, "help": flag.help, **limits, **choices}
+    return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
 
 
 _EXPECTED = {

@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import pkgutil
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ __all__ = [
     "config_class",
     "missing",
     "missing_in",
+    "options_of",
     "run_class",
     "spec_of",
     "suggest_task",
@@ -66,6 +68,22 @@ def spec_of(task: str) -> TaskSpec:
         ConfigError: There is no such task.
     """
     return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
+
+
+def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the options that a task has for a command.
+
+    Raises:
+        ConfigError: An option was given that the task does not have.
+    """
+    own = [flag for flag in spec_of(task).flags if flag.command == command]
+    for name in given:
+        if name not in {flag.name for flag in own}:
+            having = [
+                one for one in task_names() if (command, name) in {(f.command, f.name) for f in spec_of(one).flags}
+            ]
+            raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
+    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
 
 
 def task_of(architecture: str) -> str | None:

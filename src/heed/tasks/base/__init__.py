@@ -22,6 +22,16 @@ class Flag:
     several: bool = False  # may be given several times; the value is then a tuple
     file: bool = False  # a text that is the name of a file
 
+    @property
+    def word(self) -> str:
+        """The name as a field of a request to `heed serve`."""
+        return self.name.replace("-", "_")
+
+    @property
+    def key(self) -> str:
+        """The name as a keyword of the Python method."""
+        return self.keyword or self.word
+
 
 @dataclass(frozen=True)
 class TaskSpec:
