@@ -398,6 +398,22 @@ def test_requests_that_arrive_together_are_predicted_together():
     assert found == [[0, 10], [20, 30], [40, 50]] and calls == [[0, 1, 2, 3, 4, 5]]
 
 
+def test_a_batch_closes_at_about_two_seconds_by_the_pace_of_the_last_one():
+    sizes = []
+
+    def predict(inputs):
+        sizes.append(len(inputs))
+        time.sleep(0.1)
+        return inputs
+
+    async def ask(worker):
+        await worker.predict("key", predict, [0])  # a tenth of a second for one input: 20 in two seconds
+        return await asyncio.gather(*(worker.predict("key", predict, [n] * 10) for n in range(5)))
+
+    (found,) = together(ask)
+    assert found == [[n] * 10 for n in range(5)] and sizes == [1, 20, 20, 10]
+
+
 def test_an_input_that_cannot_be_used_spoils_no_other_request():
     def predict(inputs):
         if -1 in inputs:

@@ -167,16 +167,11 @@ class Served:
             if self.kind == "columns":
                 return [np.asarray(run.predict(one, **options)).tolist() for one in inputs]
             return [one.as_json() for one in run.predict(inputs, **options)]
-        texts = [self._line(one) for one in inputs]
+        texts = [_line(outputs.run, one) for one in inputs]
         for text in texts:
             outputs.check(text, "input")
         outputs.expect(texts, None)
         return [_json_of(written) for written in outputs.write(texts)]
-
-    def _line(self, given: Any) -> str:
-        run: Any = self.run()
-        (line,) = run.typed([given] if isinstance(given, str) else list(given))
-        return str(line)
 
     def write(self, given: Any, options: Mapping[str, Any]) -> Iterator[str]:
         """An output while it is being written; all at once where the search does not write from left to right.
@@ -187,7 +182,7 @@ class Served:
         outputs = self._outputs(options)
         if outputs is None:
             raise ConfigError(f"a run of {self.task} writes no text")
-        text = self._line(given)
+        text = _line(outputs.run, given)
         outputs.check(text, "input")
         outputs.expect([text], None)
         if outputs.streams:
@@ -260,6 +255,12 @@ class Served:
         with suppress(OSError):
             return [(path.name, path.stat().st_size) for path in sorted(self.path.glob("*.jsonl"))]
         return None
+
+
+def _line(run: Any, given: Any) -> str:
+    """An input of a run of texts as one line of a file."""
+    (line,) = run.typed([given] if isinstance(given, str) else list(given))
+    return str(line)
 
 
 def _as_data(edit: SetWeight | None) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
@@ -21,8 +22,10 @@ LOOKS = 4
 """Jobs other than predictions that may wait."""
 INPUTS = 4_096
 """Inputs of predictions that may wait."""
-TOGETHER = 256
-"""Inputs from which on a batch takes no further requests, so that the first ones need not wait for all."""
+TOGETHER = 1_024
+"""Inputs from which on a batch takes no further requests."""
+_SECONDS = 2.0
+"""The same for its time, by the pace of the last batch, so that the first requests need not wait for all."""
 
 
 class BusyError(Exception):
@@ -60,6 +63,11 @@ class Batch(Job):
         self.parts: list[tuple[list[Any], Future[list[Any]]]] = []
         self.awaited = 0  # parts that somebody still waits for
 
+    @property
+    def size(self) -> int:
+        """Number of inputs."""
+        return sum(len(inputs) for inputs, _ in self.parts)
+
     def run(self) -> None:
         """Predict all inputs at once; if one cannot be used, request by request, so that it spoils no other's."""
         parts = [(inputs, result) for inputs, result in self.parts if result.set_running_or_notify_cancel()]
@@ -95,6 +103,7 @@ class Worker:
         self._now: Job | None = None
         self._ended = False
         self._inputs = 0
+        self._pace = _SECONDS / 256  # seconds for an input of the last batch
         self._thread = threading.Thread(target=self._work, name="heed models", daemon=True)
 
     def start(self) -> None:
@@ -126,7 +135,10 @@ class Worker:
                     return
                 self._now = job = self._waiting.popleft()
                 self._open = {key: one for key, one in self._open.items() if one is not job}
+            begun = time.monotonic()
             job.run()
+            if isinstance(job, Batch):
+                self._pace = max(1e-6, (time.monotonic() - begun) / max(1, job.size))
 
     def submit(self, job: Job) -> Job:
         """Put a job into the line.
@@ -167,7 +179,7 @@ class Worker:
                 raise BusyError
             self._inputs += len(inputs)
             batch = self._open.get(key)
-            if batch is None or sum(len(one) for one, _ in batch.parts) >= TOGETHER:
+            if batch is None or batch.size >= min(TOGETHER, _SECONDS / self._pace):
                 batch = self._open[key] = Batch(predict)
                 asyncio.get_running_loop().call_later(self._batch_seconds, self._enqueue, batch)
             batch.parts.append(([*inputs], result))
