@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from torch import nn
 
 import heed
 from commands import call
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.serve import app
 from heed.serve.app import Server
 from heed.serve.served import flags_of, open_runs
@@ -151,6 +152,22 @@ def test_every_option_of_the_commands_is_taken_and_checked(client):
     assert post(
         client, "/v1/predict", {"run": number_of("translation"), "input": "one", "options": {"nbest": 1.0}}
     ).is_success
+
+
+def test_a_look_beside_another_run_of_the_server_names_it_by_its_number(data, tmp_path):
+    for name, steps in (("first", 2), ("second", 3)):
+        replace(SMALL["translation"], steps=steps).trained(data, tmp_path / name)
+    first, second = open_runs([str(tmp_path / "first"), str(tmp_path / "second")])
+    asked = {"input": "one two", "options": {"beside": "run-1"}}
+    look = first.look(asked)
+    same = heed.load(first.path).look("one two", beside=heed.load(second.path))
+    assert look.html() == same.html() and first.look(asked) is look
+    (second.path / "checksums.json").unlink()  # now it counts as unfinished, with other weights
+    (second.path / "model.safetensors").unlink()
+    assert first.look(asked) is not look
+    for wrong in ("run-2", str(second.path), "../second"):
+        with pytest.raises(ConfigError, match="unknown --beside"):
+            first.look({"input": "one two", "options": {"beside": wrong}})
 
 
 def test_a_number_opens_and_its_edit_sets_the_weight(client):

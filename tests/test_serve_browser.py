@@ -152,7 +152,7 @@ def test_a_weight_is_opened_set_and_set_back(name, opened, folders, data):
     page = opened()
     ask(page, name, data)
     before = page.inner_text("section.map [role=grid] >> nth=0")
-    pin(page, 1, 0)
+    pin(page, 1, 1)
     page.click(".cell summary")
     code = page.inner_text(".cell pre")
     names = {}
@@ -163,7 +163,7 @@ def test_a_weight_is_opened_set_and_set_back(name, opened, folders, data):
     page.wait_for_selector("#edits li")
     settled(page)
     row = page.locator("section.map [role=grid] >> nth=0").locator("tbody tr").nth(1)
-    assert row.locator("td").nth(0).inner_text() == "0.75"
+    assert row.locator("td").nth(1).inner_text() == "0.75"
     assert page.inner_text("#answer h2") == "Output, without the edits"
     (edit,) = (json.loads(one) for one in page.locator("#edits li").all_inner_texts())
     look = heed.load(folders[name]).look("one two three" if name != "talk" else ["one two", "three"], edits=[edit])
