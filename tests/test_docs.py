@@ -12,10 +12,9 @@ import pytest
 import yaml
 
 import heed
-from heed.cli.options import options_of
 from heed.config import short_config_text
 from heed.errors import ConfigError
-from heed.tasks import capability_table, check_config, missing, run_class, task_names
+from heed.tasks import capability_table, check_config, missing, options_of, run_class, task_names
 from test_imports import LAYERS
 
 ROOT = Path(__file__).parent.parent

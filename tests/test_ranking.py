@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from continuing import random_run, write_texts
-from heed.cli.options import options_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
+from heed.tasks import options_of
 from heed.tasks.language_modelling.writing import join
 
 PROMPT, CHOICES = "I love", ["pizza with my friend!", "the café", "a", "We see"]
