@@ -3,13 +3,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test slow fuzz mutants check fix docs bench
+.PHONY: demo test gpu gpu-stand-in slow fuzz mutants check fix docs bench
 
 demo: $(VENV)/.heed
 	$(BIN)/heed demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "not slow and not gpu and not network"
+
+gpu: $(VENV)/.dev  # on a machine with a GPU: all that is asked of it, with a table, in under ten minutes
+	$(BIN)/python -m pytest -n 0 -rs tests/test_gpu.py tests/gpu
+
+gpu-stand-in: $(VENV)/.dev  # torch's device "cuda" in memory of the CPU (tests/gpu/stand_in.py), built by g++
+	PYTHONPATH=tests/gpu $(BIN)/python -m pytest -n auto --dist worksteal -rs -p stand_in tests/gpu tests/test_gpu.py
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

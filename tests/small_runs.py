@@ -2,16 +2,21 @@
 
 import json
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from PIL import Image
 
 import heed
 from heed.config.reading import set_field
-from heed.tasks import check_config, run_class, task_class
+from heed.errors import ConfigError
+from heed.models.base import TextEncoder
+from heed.registry import body_class, model_names
+from heed.tasks import check_config, run_class, spec_of, task_class
 from pictures import noise
 
 TRAINING = {
@@ -170,3 +175,28 @@ def write_data(folder: Path) -> None:
         path = folder / "photos" / "ab"[number % 2] / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(noise(number, 16, 16)).save(path)
+
+
+def usable(name: str) -> Iterator[tuple[str, Any]]:
+    """The models of a task, with their bodies."""
+    for model in model_names():
+        try:
+            body = body_class(model, task_class(name).interfaces)
+        except ConfigError:  # the task cannot use this model
+            continue
+        spec = spec_of(name)
+        if not (spec.per_token and issubclass(body, TextEncoder)) and (body.framed if spec.framed else True):
+            yield model, body
+
+
+def assert_alike(one: Any, other: Any, within: float = 2e-5) -> None:
+    """Equal but for rounding."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        one, other = list(one.values()), list(other.values())
+    if isinstance(one, list | tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_alike(a, b, within)
+    else:
+        assert one == (pytest.approx(other, abs=within) if isinstance(other, float) else other)

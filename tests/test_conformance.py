@@ -16,12 +16,10 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.models.base import TextEncoder
-from heed.registry import body_class, model_names
 from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
 from heed.tasks.base import sizing
 from heed.tasks.tagging.task import TAG_HEADS
-from small_runs import SMALL, TRAINING
+from small_runs import SMALL, TRAINING, assert_alike, usable
 
 HEADS_BY_NAME = {"tagging.head": TAG_HEADS}
 """Choices of a head that are found by name."""
@@ -88,19 +86,6 @@ def test_predictions_together_are_those_of_each_alone(name, runs, data):
     options = {"length": 3} if name == "language_modelling" else {}
     for one, asked in zip(run.predict(given, **options), given, strict=True):
         assert_alike(one.as_json(), run.predict(asked, **options).as_json())
-
-
-def assert_alike(one, other):
-    """Equal but for rounding."""
-    if isinstance(one, dict):
-        assert one.keys() == other.keys()
-        one, other = list(one.values()), list(other.values())
-    if isinstance(one, list | tuple):
-        assert len(one) == len(other)
-        for a, b in zip(one, other, strict=True):
-            assert_alike(a, b)
-    else:
-        assert one == (pytest.approx(other, abs=2e-5) if isinstance(other, float) else other)
 
 
 @every_task
@@ -193,18 +178,6 @@ def test_a_packed_run_answers_as_its_folder_does(name, runs, data, tmp_path, mon
     assert code == 0 and out, err
     code, out, err = call(capsys, *packed["start"])
     assert code == 0 and out, err
-
-
-def usable(name):
-    """The models of a task, with their bodies."""
-    for model in model_names():
-        try:
-            body = body_class(model, task_class(name).interfaces)
-        except ConfigError:  # the task cannot use this model
-            continue
-        spec = spec_of(name)
-        if not (spec.per_token and issubclass(body, TextEncoder)) and (body.framed if spec.framed else True):
-            yield model, body
 
 
 def variants():

@@ -1,0 +1,88 @@
+"""Every task with each of its models, trained, resumed, predicting, scored and looked at on a GPU as on a CPU.
+
+On the stand-in (`make gpu-stand-in`) or a real GPU. Sums are the CPU's but for rounding: SGD, whose updates are
+proportional to gradients, no dropout, float32.
+"""
+
+import json
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import heed
+from heed.runs.train import train_config
+from heed.tasks import check_config, spec_of, task_names
+from heed.training.progress import Quiet
+from small_runs import SMALL, TRAINING, assert_alike, set_field, usable
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")]
+PAIRS = [pytest.param(name, *one, id=f"{name}-{one[0]}") for name in task_names() for one in usable(name)]
+GIVEN = {
+    "table": {"width": 0.1, "length": 0.2},
+    "dialogue": ["one two", "three"],
+    "series": {"sold": [0.1, 0.5, 0.2, 0.9], "made": [0.3, 0.1, 0.7, 0.4]},
+}
+
+
+def trained(name, model, body, data, out, device, **more):
+    """A run on a device that has made its first update, or as many as asked for."""
+    small = SMALL[name]
+    own = {key: value for key, value in small.settings.items() if model == small.model or key[:6] != "model."}
+    settings = {**TRAINING, **own, "data.train": str(data / small.train), "model.name": model}
+    if model != small.model:
+        settings["model.size"] = "tiny"
+    for field in ("dropout", "attention_dropout", "token_dropout", "embedding_dropout"):
+        if field in body.config_class.model_fields:
+            settings[f"model.{field}"] = 0.0
+    settings |= {"training.optimizer": "sgd", "training.learning_rate": 0.01, "training.warmup": 1}
+    settings |= {"training.precision": "float32", "training.device": device, "training.steps": 1, **more}
+    values = {"task": name}
+    for key, value in settings.items():
+        if value is not None:
+            set_field(values, key, value)
+    run, _ = train_config(check_config(values, "the test"), out, Quiet(), resume=out.exists())
+    return run
+
+
+@pytest.mark.parametrize(("name", "model", "body"), PAIRS)
+def test_a_gpu_computes_what_a_cpu_computes(name, model, body, data, tmp_path):
+    two = {"training.steps": 2}
+    on_cpu = trained(name, model, body, data, tmp_path / "cpu", "cpu", **two)
+    trained(name, model, body, data, tmp_path / "gpu", "cuda")
+    resumed = trained(name, model, body, data, tmp_path / "gpu", "cuda", **two)
+    weights = resumed.model.state_dict()
+    for key, weight in on_cpu.model.state_dict().items():
+        assert weights[key].device.type == "cuda", key
+        assert_close(weights[key].cpu(), weight, rtol=1e-3, atol=1e-5, msg=lambda text, key=key: f"{key}: {text}")
+    losses = [losses_of(run) for run in (on_cpu, resumed)]
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    here, there = (heed.load(tmp_path / "gpu", device=device) for device in ("cpu", "cuda"))
+    assert next(there.model.parameters()).device.type == "cuda"
+    compare(name, data, here, there)
+
+
+def losses_of(run):
+    lines = map(json.loads, (run.folder / "metrics.jsonl").read_text().splitlines())
+    return [one["loss"] for one in lines if one["event"] == "update"]
+
+
+def compare(name, data, here, there):
+    """Scores, predictions (greedy and beam search) and looks of a run on both devices."""
+    assert_alike(scores(there), scores(here), 1e-4)
+    given = GIVEN.get(name, SMALL[name].predict[0])
+    if name == "images":
+        given = str(data / "photos/a/0.png")
+    beams = [flag for flag in spec_of(name).flags if flag.command == "predict" and flag.name == "beam"]
+    for options in [{}, {"beam_size": 3}][: 1 + len(beams)]:
+        if name == "language_modelling":
+            options |= {"length": 3}
+        answers = [run.predict(given, **options) for run in (there, here)]
+        assert_alike(*([*one.flat] if name == "series" else one.as_json() for one in answers), 1e-4)
+    if SMALL[name].look and "look" not in spec_of(name).why_not:
+        looks = [run.look(given, steps=True) for run in (there, here)]
+        assert_alike(*(json.loads(one.json()) for one in looks), 1e-3)
+
+
+def scores(run):
+    return {key: value for key, value in run.evaluate("valid").items() if key not in ("seconds", "threads")}
