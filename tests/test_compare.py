@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from safetensors.torch import load_file
 
 import heed
 from commands import call
-from heed.comparison import training
+from heed.comparison import jobs
 from heed.comparison.entries import Entry
 from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
@@ -29,6 +30,7 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
 from heed.observe.shown import map_to_text
 from heed.tasks import check_config
+from heed.training.progress import Quiet
 from small_runs import SMALL, write_data
 from test_draw import Page
 
@@ -632,16 +634,38 @@ def test_side_by_side_an_interruption_and_a_failure_stop_all(call, config, tmp_p
     assert not any((tmp_path / "bad").glob("*/model.safetensors"))
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, config, tmp_path):
+    class Ends:
+        talks = count == 1
+        begun, told = [], []
+
+        def begin(self, planned, path, slot):
+            self.begun.append(path.name)
+            return SimpleNamespace(planned=planned, slot=slot, result=lambda: True, stop=self.told.append)
+
+        def ended(self, running):
+            if not self.told:
+                os.kill(os.getpid(), signal.SIGINT)
+            return running[:1]
+
+    words = [f"bahdanau{TINY}", f"bahdanau{TINY}:cell=rnn", f"bahdanau{TINY}:cell=lstm"]
+    planned, place = plan_runs(check_config(SETTINGS, "test"), words, 1), Ends()
+    assert not jobs.train_all(place, tmp_path, planned, Quiet(), count)
+    assert place.begun == [one.name for one in planned[:count]]
+    assert place.told == [signal.SIGINT] * (count - 1)  # once
+
+
 def test_side_by_side_each_run_sees_one_gpu(monkeypatch):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     seen = []
     for device, slot in (("auto", 0), ("cuda", 1), ("auto", 2), ("cpu", 1), ("cuda:1", 0), ("auto", None)):
-        with training._seeing(device, slot):
+        with jobs.seeing_one(device, slot):
             seen.append(os.environ.get("CUDA_VISIBLE_DEVICES"))
     assert seen == ["0", "1", "0", None, None, None] and "CUDA_VISIBLE_DEVICES" not in os.environ
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
-    with training._seeing("auto", 1):
+    with jobs.seeing_one("auto", 1):
         assert os.environ["CUDA_VISIBLE_DEVICES"] == "7"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "4,7"
 

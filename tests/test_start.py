@@ -116,7 +116,7 @@ def test_one_update_and_one_thread_are_singular(config, capsys, monkeypatch, tmp
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "hf", "export", "pandas", "serve")  # extras that the package itself can use
+OF_USERS = ("hub", "hf", "export", "pandas", "serve", "cluster")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 
@@ -131,7 +131,7 @@ EXTRA = {normal(one): extra for extra in OF_USERS for one in PROJECT["optional-d
 
 def imported():
     """Packages, by their names in an index, that some file of heed imports at any place."""
-    places = metadata.packages_distributions()
+    places = {"ray": ["ray"], **metadata.packages_distributions()}  # not in the extra dev, for its size
     found = set()
     for path in Path(heed.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

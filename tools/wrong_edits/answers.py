@@ -312,6 +312,24 @@ EDITS = [
     ),
     # comparisons, advice on budgets
     Edit(
+        "compare: a run that ends in the moment of Ctrl-C lets one more begin",
+        "while waiting and not asked and failure is None and len(running) < jobs:",
+        "while waiting and failure is None and len(running) < jobs:",
+        ("tests/test_compare.py::test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last",),
+    ),
+    Edit(
+        "compare on a cluster: the next attempt takes the folder that a lost worker writes to",
+        "        _copy(before[-1], made)",
+        "        os.replace(before[-1], made)",
+        ("tests/test_cluster.py::test_each_attempt_has_its_own_folder",),
+    ),
+    Edit(
+        "compare on a cluster: numbers of attempts begin again with each command",
+        'plan[one.name] = {**plan.get(one.name, {}), "label": one.label, "config": asked}',
+        'plan[one.name] = {"label": one.label, "config": asked}',
+        ("tests/test_cluster.py::test_a_run_that_ends_its_workers_is_given_up",),
+    ),
+    Edit(
         "compare: a model is tested against the best of all sizes of the training set",
         "if one.train_size == self.entries[entry].train_size]",
         "]",

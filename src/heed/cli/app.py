@@ -419,8 +419,13 @@ def compare(
         option("Training", metavar="SIZE", help=f"Named size: {SIZES}", complete=complete_size),
     ] = None,
     jobs: Annotated[
-        int, option("Training", metavar="N", help="Train N at a time; several GPUs are shared out.", min=1, max=1_000)
-    ] = 1,
+        int | None,
+        option("Training", metavar="N", help="Train N at a time; several GPUs are shared out.", min=1, max=1_000),
+    ] = None,
+    on: Annotated[
+        Literal["ray"] | None,
+        option("Training", metavar="ray", help="Train on a Ray cluster, all at a time; --out on shared storage."),
+    ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
     split: Annotated[
@@ -484,7 +489,9 @@ def compare(
         "data.test": split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json, look, force, figure)
-    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn, jobs=jobs)
+    options = CompareOptions(
+        models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn, jobs=jobs, on=on
+    )
     run_compare(words, fields(given), options)
 
 

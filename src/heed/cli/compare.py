@@ -55,7 +55,8 @@ class CompareOptions:
     look: str | None = None
     force: bool = False
     figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
-    jobs: int = 1
+    jobs: int | None = None
+    on: str | None = None
 
 
 def run_compare(words: list[str], fields: list[str], options: CompareOptions) -> None:
@@ -89,7 +90,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         new = [folder for folder in (out, *out.parents) if not os.path.lexists(folder)]
         check_folder(out)
         try:
-            trained = train_and_compare(planned, out, how, options.baseline, reporter, options.jobs)
+            trained = train_and_compare(planned, out, how, options.baseline, reporter, options.jobs, options.on)
         except HeedError:
             for folder in new:  # nothing is left of a comparison that could not begin
                 with suppress(OSError):
@@ -112,7 +113,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
 
 def _refuse_training_options(fields: list[str], options: CompareOptions) -> None:
     given = [field.split("=")[0] for field in fields] + (["--seeds"] if options.seeds != 1 else [])
-    given += ["--jobs"] if options.jobs != 1 else []
+    given += ["--jobs"] * (options.jobs is not None) + ["--on"] * (options.on is not None)
     if given:
         raise ConfigError(
             f"{given[0]} is for training, but these runs are already trained; to train, give --models and, instead of "

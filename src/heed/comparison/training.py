@@ -7,40 +7,31 @@ earlier runs. Seeds are the outer loop, so that an interrupted comparison has al
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import re
-import signal
-import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import torch
-
 from heed import folder as folders
+from heed.comparison.cluster import Cluster, settle
 from heed.comparison.comparison import Comparison, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
+from heed.comparison.jobs import Here, Planned, train_all
 from heed.config import RunConfig, apply_overrides, read_config, set_field
-from heed.errors import ConfigError, HeedError, RunError, TrainingError, whole_number
+from heed.errors import ConfigError, RunError, whole_number
 from heed.evaluation.significance import SEED
 from heed.runs.loading import load
 from heed.runs.resume import differences
-from heed.runs.train import train_config
 from heed.storage.disk import make_folder, write_outputs
 from heed.storage.files import damaged, read_object
 from heed.storage.lock import LOCK, Ownership
 from heed.tasks import check_config, task_class, task_names, with_paths
-from heed.tasks.base.curves import Log
 from heed.tasks.base.run import Run
-from heed.training.progress import Quiet, Reporter, TerminalReporter, duration, handled, usual_reporter
+from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 
 Files = str | Path | Sequence[str | Path]
 AnyRun = Run[Any, Any] | str | os.PathLike[str] | Entry
@@ -73,7 +64,8 @@ def compare(
     resamples: int | None = None,
     seed: int = SEED,
     look: str | None = None,
-    jobs: int = 1,
+    jobs: int | None = None,
+    on: str | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
@@ -108,7 +100,8 @@ def compare(
             the runs' reports (`evaluation.bootstrap`), so that both are the same; the tests have 10,000 trials.
         seed: Seed of the resamples; the reports use 1.
         look: A text whose attention in every run is shown too.
-        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine.
+        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine (1 by default) or a cluster.
+        on: With `models`, "ray" to train on a Ray cluster, where `out` must be on storage that all machines see.
         say: Called with progress messages.
 
     Raises:
@@ -117,8 +110,10 @@ def compare(
         RunError: A run cannot be opened.
         KeyboardInterrupt: Training was interrupted; the same call resumes it.
     """
-    if jobs < 1:
+    if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}, expected at least 1")
+    if on not in (None, "ray"):
+        raise ConfigError(f"on is {on!r}, expected 'ray'")
     options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     if not isinstance(runs, str | os.PathLike):
@@ -139,7 +134,7 @@ def compare(
     config = _common(str(runs), {**fields, **(settings or {})})
     planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs)
+    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs, on)
     if made is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
@@ -157,10 +152,11 @@ def train_and_compare(
     options: ComparisonOptions,
     baseline: str | None,
     reporter: Reporter,
-    jobs: int = 1,
+    jobs: int | None = None,
+    on: str | None = None,
 ) -> Comparison | None:
     """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
-    if not train_missing(out, planned, reporter, jobs):
+    if not train_missing(out, planned, reporter, jobs, on):
         return None
     return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
 
@@ -206,20 +202,6 @@ def _paths(name: str, files: Any) -> list[str]:
 
 
 # Planning ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One run of a comparison."""
-
-    label: str  # label in tables: the model as requested, "luong:score=dot", or a name given to it
-    name: str  # name of its folder: "luong_score=dot-n1000-seed1"
-    config: RunConfig  # what to train
-
-    @property
-    def train_size(self) -> int | None:
-        """Number of training examples; None for all."""
-        return self.config.training.train_size
 
 
 def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequence[int | None] = ()) -> list[Planned]:
@@ -340,25 +322,34 @@ def is_comparison(path: Path) -> bool:
     return (path / _PLAN).is_file()
 
 
-def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int = 1) -> bool:
+def train_missing(
+    folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int | None = None, on: str | None = None
+) -> bool:
     """Train the missing runs, `jobs` at a time in the planned order; unfinished ones are resumed.
 
-    Each has a separate process, so that its memory is measured by itself and no run inherits another's state. Where
-    there are several GPUs, runs side by side each have one.
+    Each has a separate process, so that its memory is measured by itself and no run inherits another's state. `on`
+    "ray", they are trained on a Ray cluster, by default all at a time as far as it has room.
 
     Returns:
         False if it was interrupted.
 
     Raises:
-        ConfigError: A model cannot be built (checked before any training), or the folder has a run of that name with
-            other settings.
+        ConfigError: A model cannot be built (checked before any training), the folder has a run of that name with
+            other settings, or there is no cluster.
         RunError, TrainingError: A run failed, or another process is training in the folder.
     """
-    with Ownership() as ownership:
+    with ExitStack() as stack:
+        ownership = stack.enter_context(Ownership())
         if is_comparison(folder):
             ownership.take(folder)
         _agree(folder, planned)
+        for one in planned:
+            settle(folder / one.name)
         missing = [one for one in planned if not _is_finished(folder / one.name)]
+        cluster = None
+        if on is not None and missing:
+            cluster = stack.enter_context(Cluster(partial(_next_attempt, folder), reporter.say))
+            cluster.check(missing)
         labels: set[str] = set()
         sizes: set[int | None] = set()
         for one in missing:
@@ -368,66 +359,24 @@ def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, 
                 parameters = sum(
                     p.numel() for p in task_class(one.config.task).prepare(one.config).build_model().parameters()
                 )
-                reporter.say(f"{described(one)}: {parameters:,} parameters")
+                reporter.say(f"{one.described}: {parameters:,} parameters")
         ownership.take(folder, make=True)
         _write_plan(folder, _agree(folder, planned))  # checked again: another process may have made the folder
         minutes = [one.config.training.minutes for one in missing if one.config.training.steps is None]
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
         reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
-        if jobs > 1:
-            return _train_side_by_side(folder, missing, reporter, jobs)
-        for place, one in enumerate(missing, start=1):
-            reporter.say(f"\n{place} of {len(missing)}: {_named(one)}")
-            if not _train_apart(one, folder / one.name, isinstance(reporter, Quiet)):
-                return False
-        return True
+        if cluster is not None:
+            return train_all(cluster, folder, missing, reporter, jobs or len(missing))
+        return train_all(Here(jobs or 1, isinstance(reporter, Quiet)), folder, missing, reporter, jobs or 1)
 
 
-def _train_side_by_side(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
-    """Train runs, `jobs` at a time; False if they were interrupted. An error stops the others, which are saved."""
-    waiting, running, whole = list(enumerate(missing, start=1)), list[_Apart](), True
-    failure: HeedError | None = None
-    said = time.monotonic()
-    with _forwarding(running):
-        while running or (waiting and whole and failure is None):
-            while waiting and whole and failure is None and len(running) < jobs:
-                place, one = waiting.pop(0)
-                reporter.say(f"{place} of {len(missing)}: {_named(one)}")
-                slot = min({*range(jobs)} - {other.slot for other in running})
-                running.append(_Apart(one, folder / one.name, True, slot))
-            ended = wait([one.receiver for one in running], timeout=1.0)
-            for job in [one for one in running if one.receiver in ended]:
-                running.remove(job)
-                try:
-                    if job.result():
-                        reporter.say(f"{job.name}: finished")
-                    else:
-                        whole = False
-                except HeedError as error:
-                    failure = failure or error
-                    for other in running:
-                        other.stop(signal.SIGTERM)
-            if running and time.monotonic() - said >= _OFTEN:
-                said = time.monotonic()
-                reporter.say("\n".join(one.progress() for one in running))
-    if failure is not None:
-        raise failure
-    return whole
-
-
-_OFTEN = 20.0
-"""Seconds between lines on the progress of trainings side by side."""
-
-
-def _named(planned: Planned) -> str:
-    return f"{described(planned)}, seed {planned.config.training.seed}"
-
-
-def described(planned: Planned) -> str:
-    """A description of a planned run, without its seed."""
-    size = planned.train_size
-    return planned.label if size is None else f"{planned.label} on {size:,} training examples"
+def _next_attempt(folder: Path, name: str) -> int:
+    """A number for an attempt at a run that no attempt before it had; the plan keeps it."""
+    plan = _read_plan(folder)
+    plan[name]["attempts"] = plan[name].get("attempts", 0) + 1
+    _write_plan(folder, plan)
+    return int(plan[name]["attempts"])
 
 
 def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force: bool = False) -> list[Entry]:
@@ -471,7 +420,7 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
                 f"'{folder / one.name}' was planned with {found.name} {found.before}, but now {found.name} is "
                 f"{found.after}; give another --out"
             )
-        plan[one.name] = {"label": one.label, "config": asked}
+        plan[one.name] = {**plan.get(one.name, {}), "label": one.label, "config": asked}
     first = next(iter(plan.values()))["config"]
     for name, entry in plan.items():
         for section in ("task", "data", "tokenizer"):
@@ -493,6 +442,7 @@ def _is_planned(run: Any) -> bool:
         isinstance(run, dict)
         and isinstance(run.get("label"), str)
         and isinstance(run.get("config"), dict)
+        and type(run.get("attempts", 0)) is int
         and {"task", "data", "tokenizer"} <= run["config"].keys()
     )
 
@@ -501,130 +451,3 @@ def _write_plan(folder: Path, plan: dict[str, Any]) -> None:
     make_folder(folder)
     text = json.dumps({"format": 1, "runs": plan}, indent=1, ensure_ascii=False)
     write_outputs({folder / _PLAN: text + "\n"})
-
-
-def _train_apart(planned: Planned, path: Path, quiet: bool) -> bool:
-    """Train one run in a new process; False if it was interrupted."""
-    one = _Apart(planned, path, quiet)
-    with _forwarding([one]):
-        return one.result()
-
-
-class _Apart:
-    """The training of a run in a new process; of several side by side, `slot` is its number."""
-
-    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int | None = None) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.name = _named(planned)
-        self.slot, self._label, self._path = slot, planned.label, path
-        self.receiver, sender = context.Pipe(duplex=False)
-        values = planned.config.model_dump(mode="json", by_alias=True, exclude_unset=True)
-        until, self._alive = context.Pipe(duplex=False)  # nothing is sent: the system closes it when this process ends
-        self._process = context.Process(target=_train, args=(values, path, quiet, sender, until))
-        with _without_main(), _seeing(planned.config.training.device, slot):
-            self._process.start()
-        sender.close()
-        until.close()
-
-    def result(self) -> bool:
-        """False if it was interrupted; waits for the end. The model's name is added to its errors."""
-        with self._alive, self.receiver:
-            try:
-                outcome = self.receiver.recv()
-            except EOFError:  # it ended without a result
-                outcome = None
-            self._process.join()
-        if isinstance(outcome, HeedError):
-            raise type(outcome)(f"{self._label}: {outcome}")
-        if outcome is None:
-            raise TrainingError(
-                f"{self._label}: its process ended with exit code {self._process.exitcode}, perhaps because memory ran "
-                "out; resume with the same command"
-            )
-        return bool(outcome)
-
-    def stop(self, number: int) -> None:
-        """Hand a signal on."""
-        if self._process.pid is not None and self._process.is_alive():
-            os.kill(self._process.pid, number)
-
-    def progress(self) -> str:
-        """One line: the last update and validation that it has logged."""
-        with suppress(RunError, OSError):
-            log = Log.read(self._path)
-            if log.updates:
-                last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
-                shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
-                return f"{self.name}: " + ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
-        return f"{self.name}: no update yet"
-
-
-def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:
-    """In the new process: train, and send the outcome: True, False for interrupted, or an error."""
-    threading.Thread(target=_stop_at_end_of, args=(until,), daemon=True).start()
-    if hasattr(os, "setpgrp"):
-        os.setpgrp()  # Ctrl-C in the terminal then reaches only the parent, which forwards it once
-    outcome: bool | HeedError
-    try:
-        config = check_config(values, str(path))
-        run, _ = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)
-        outcome = run is not None
-    except KeyboardInterrupt:
-        outcome = False
-    except HeedError as error:
-        outcome = error
-    with suppress(OSError):  # the parent process may have been killed
-        sys.stderr.flush()
-        sender.send(outcome)
-
-
-def _stop_at_end_of(other: Connection) -> None:
-    """Wait until the process at the other end of a pipe has ended, even by a kill; then stop as for SIGTERM."""
-    with suppress(EOFError, OSError):
-        other.recv()
-    with suppress(OSError):
-        print("the comparison has ended; stopping this run too", file=sys.stderr, flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
-@contextmanager
-def _seeing(device: str, slot: int | None) -> Iterator[None]:
-    """Context manager to start a process that, side by side with others, sees one GPU of several: that of its slot."""
-    given = os.environ.get(_VISIBLE)
-    gpus = given.split(",") if given else [str(n) for n in range(torch.cuda.device_count())]
-    alone = slot is None or device not in ("auto", "cuda") or len(gpus) < 2
-    if not alone:
-        os.environ[_VISIBLE] = gpus[(slot or 0) % len(gpus)]
-    try:
-        yield
-    finally:
-        if given is not None:
-            os.environ[_VISIBLE] = given
-        elif not alone:
-            del os.environ[_VISIBLE]
-
-
-_VISIBLE = "CUDA_VISIBLE_DEVICES"
-
-
-@contextmanager
-def _without_main() -> Iterator[None]:
-    """Context manager to start a process without importing the user's script, which might compare again."""
-    before = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = before
-
-
-@contextmanager
-def _forwarding(running: Sequence[_Apart]) -> Iterator[None]:
-    """Context manager that forwards Ctrl-C, SIGTERM and a closed terminal to the training processes."""
-
-    def hand_on(number: int) -> None:
-        for one in running:
-            one.stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
-
-    with handled(hand_on):
-        yield
