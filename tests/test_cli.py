@@ -571,6 +571,7 @@ def test_the_public_names():
         "ZeroHead",
         "attend",
         "check_run",
+        "claim",
         "compare",
         "edit",
         "ensemble",

@@ -28,7 +28,7 @@ LAYERS = [
     {"tasks.base"},
     {"tasks"},
     {"runs"},
-    {"comparison", "lessons", "serve", "sklearn"},
+    {"claims", "comparison", "lessons", "serve", "sklearn"},
     {"heed"},  # the package itself: the public names
     {"cli"},
     {"__main__"},

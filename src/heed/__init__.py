@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heed.attention import attend
+    from heed.claims import claim
     from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
-    "check_run", "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack", "run_lesson",
-    "trace", "train",
+    "check_run", "claim", "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack",
+    "run_lesson", "trace", "train",
 ]  # fmt: skip
 
 # torch takes a second or more to import, so a name is fetched when it is first used.
@@ -41,6 +42,7 @@ _HOMES = {
     "Run": "heed.tasks.base.run",
     "attend": "heed.attention",
     "check_run": "heed.runs.resume",
+    "claim": "heed.claims",
     "compare": "heed.comparison",
     "ensemble": "heed.runs.loading",
     "export": "heed.runs.checkpoints",

@@ -107,7 +107,7 @@ class Verdict(NamedTuple):
 def shown(interval: Interval) -> str:
     """A number with its interval, which is left out if it is a point."""
     if interval.low == interval.high:
-        return f"{interval.value:,.4g}"
+        return f"{interval.value:,.0f}" if interval.value == int(interval.value) else f"{interval.value:,.4g}"
     return f"{interval.value:,.3g} [{interval.low:,.3g}, {interval.high:,.3g}]"
 
 

@@ -96,7 +96,12 @@ class ClaimResult(Shown):
         seeds = len(self.results.of("seed"))
         quick = ["Quick: a tenth of the updates, so this verdict is not the recorded one."] if self.quick else []
         counted = f"{seeds} seeds; intervals are 95 %" if self.experiment.seeded else "computed, without chance"
-        return [f"Verdict: {self.verdict}", *quick, f"Measured: {self.of.measured} ({counted})", f"Rule: {self.of.rule}"]
+        return [
+            f"Verdict: {self.verdict}",
+            *quick,
+            f"Measured: {self.of.measured} ({counted})",
+            f"Rule: {self.of.rule}",
+        ]
 
     def text(self, width: int = 100, color: bool = False) -> str:
         lines = [self.of.sentence, *self.facts, f"Literature: {self.of.literature}"]
