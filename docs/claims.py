@@ -19,7 +19,7 @@ Lecture notes and textbooks say things about attention. Here each sentence is an
 
 ```sh
 heed claim                          # all claims, and how far each is on this machine
-heed claim parameters               # measure one, or go on where it was interrupted; then its verdict, numbers, rule
+heed claim parameters               # measure one, or go on where it was interrupted; verdict, numbers and rule
 heed claim both-sides --quick       # a tenth of the updates, two seeds: a first look, not the recorded verdict
 heed claim cost --out cost.svg      # its figure; .json has the numbers of every run
 heed claim cost --from-file docs/claims/cost.json   # judge and draw a record again, without training
@@ -27,8 +27,8 @@ heed claim cost --from-file docs/claims/cost.json   # judge and draw a record ag
 
 In Python `heed.claim("both-sides").verdict`. Finished cells are kept in `claims/NAME` in the working folder. A verdict
 is *holds*, *holds only* under a condition, or *does not hold here*: on these small networks and generated data. It
-follows from a rule that was fixed before the recorded runs. Intervals are 95 %, by Student's distribution over seeds; if
-all seeds agree exactly, the interval is a point.
+follows from a rule that was fixed before the recorded runs. Intervals are 95 %, by Student's distribution over seeds;
+if all seeds agree exactly, the interval is a point.
 """
 
 
@@ -41,7 +41,7 @@ def page() -> str:
         if path.exists():
             result = heed.claim(name, from_file=path)
             kind, effect, what, when = result.verdict
-            said = f"**{kind}**{' ' * bool(when)}{when}: {what} {shown(effect)}"
+            said = f"**{' '.join(filter(None, (kind, when)))}**: {what} {shown(effect)}"
             seconds = result.seconds
             cost = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, round(seconds))} s"
             measured = [f"![{text.sentence}](claims/{name}.svg)\n"]

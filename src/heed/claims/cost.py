@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heed.attention import Attention
 from heed.attention.scores import Score
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.claims.experiment import Cell, Experiment, Kind, Plot, Results, Row, Verdict, cells
 from heed.evaluation.significance import over_seeds
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 from heed.models.base import PairDecoder
@@ -69,7 +69,7 @@ def decide(results: Results) -> Verdict:
     with_attention = [row["scores"] == row["length"] ** 2 for row in results.rows if row["model"] != "no attention"]
     without = [row["scores"] == 0 for row in results.rows if row["model"] == "no attention"]
     effect = over_seeds([max(row["over_mt"] for row in results.rows)])
-    kind = "holds" if all(with_attention) and all(without) and with_attention else "does not hold here"
+    kind: Kind = "holds" if all(with_attention) and all(without) and with_attention else "does not hold here"
     return Verdict(kind, effect, "scores for each pair of a source and a target word, with attention")
 
 

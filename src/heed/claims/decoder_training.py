@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.claims.experiment import Cell, Experiment, Kind, Plot, Results, Row, Verdict, cells
 from heed.evaluation.significance import over_seeds
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -44,7 +44,7 @@ def decide(results: Results) -> Verdict:
     rows = [row for row in results.rows if "difference" in row]
     worst = max(max(row["difference"], row["leak"]) for row in rows)
     compared = min(row["moved"] for row in rows) > 1e-2
-    kind = "does not hold here" if worst < 1e-4 and compared else "holds"
+    kind: Kind = "does not hold here" if worst < 1e-4 and compared else "holds"
     return Verdict(kind, over_seeds([worst]), "largest difference of logits between one masked pass and all prefixes")
 
 

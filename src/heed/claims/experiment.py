@@ -13,7 +13,6 @@ import yaml
 
 from heed.evaluation.significance import Interval, over_seeds
 from heed.runs.train import train
-from heed.tasks.base.run import Run
 
 Value = str | int | float | bool
 Row = dict[str, Any]
@@ -38,8 +37,8 @@ class Cell:
         parts = [f"{name}={value}" for name, value in self.settings.items()]
         return "_".join([*parts, f"seed={self.seed}"]).replace(" ", "-").replace("/", "-")
 
-    def train(self, task: str, steps: int, settings: str, **given: Any) -> Run[Any, Any]:
-        """Train with `heed.train`, on one thread; a training that was interrupted goes on.
+    def train(self, task: str, steps: int, settings: str, **given: Any) -> Any:
+        """Train with `heed.train`, on one thread, and return its run; a training that was interrupted goes on.
 
         Args:
             task: Name of the task.
@@ -92,10 +91,13 @@ class Results:
         return list(dict.fromkeys(row[name] for row in rows if name in row))
 
 
+Kind = Literal["holds", "holds only", "does not hold here"]
+
+
 class Verdict(NamedTuple):
     """What the rule makes of the numbers."""
 
-    kind: Literal["holds", "holds only", "does not hold here"]
+    kind: Kind
     effect: Interval  # the number that counted most
     what: str  # what it is
     when: str = ""  # of "holds only": "when the word is on the unread side"

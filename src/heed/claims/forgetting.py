@@ -13,8 +13,8 @@ from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict
 TRAINED, TWICE, ASKED = (5, 10, 15, 20), 40, 200
 _STEPS = 1500
 _SETTINGS = (
-    "data.length=[2,20] data.valid=100 data.test=100 model.cell=gru model.num_layers=1 model.bidirectional=true model.d_embedding=64 "
-    "model.d_hidden=64 model.dropout=0.0 training.learning_rate=0.005 training.batch_tokens=1200 "
+    "data.length=[2,20] data.valid=100 data.test=100 model.cell=gru model.num_layers=1 model.bidirectional=true "
+    "model.d_embedding=64 model.d_hidden=64 model.dropout=0.0 training.learning_rate=0.005 training.batch_tokens=1200 "
     "training.validate_every=500"
 )
 _OF_MODEL = {"seq2seq": "", "bahdanau": "model.d_attention=64"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.claims.experiment import Cell, Experiment, Kind, Plot, Results, Row, Verdict, cells
 from heed.errors import ShapeError
 from heed.evaluation.significance import over_seeds
 from heed.layers import Recurrent
@@ -46,7 +46,7 @@ def decide(results: Results) -> Verdict:
     )
     refused = all(row["refused"] == (row["network"] == "mlp") for row in results.rows)
     effect = over_seeds([(counts["mlp"][-1] - first) / (LENGTHS[-1] - LENGTHS[0])])
-    kind = "holds" if same and grows and refused else "does not hold here"
+    kind: Kind = "holds" if same and grows and refused else "does not hold here"
     return Verdict(kind, effect, "parameters that the feed-forward network adds for each further word")
 
 
