@@ -62,6 +62,8 @@ def planted(rows, name, values):
 @pytest.mark.parametrize(
     ("name", "setting", "value"),
     [
+        ("forgetting", "model", "seq2seq"),
+        ("forgetting", "model", "bahdanau"),
         ("both-sides", "network", "forward"),
         ("both-sides", "network", "both"),
         ("order", "encoder", "GRU"),

@@ -46,5 +46,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     decide=decide,
     plots=(Plot("accuracy", "accuracy of the tag of Teddy", "decided_by", "network", (0.5, "chance")),),
-    cost="5 minutes",
 )

@@ -133,4 +133,3 @@ class Experiment:
     decide: Callable[[Results], Verdict]
     plots: tuple[Plot, ...]
     seeded: bool = True  # False for closed forms, which have one seed
-    cost: str = "seconds"  # on one core, with five seeds

@@ -51,5 +51,4 @@ EXPERIMENT = Experiment(
     measure=measure,
     decide=decide,
     plots=(Plot("exact", "share of strings copied exactly", "length", "model"),),
-    cost="7 minutes",
 )

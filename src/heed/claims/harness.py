@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, shown
 from heed.config import read_config
 from heed.errors import ConfigError, suggest
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, legend
 from heed.observe.scene import Scene
 from heed.observe.shown import Shown
 from heed.storage.disk import write_whole
@@ -154,7 +154,13 @@ class ClaimResult(Shown):
         return curves_to_html(self.curves())
 
     def scene(self, index: int | None = None) -> Scene:
-        return curves_scene(self.curves())
+        curves = self.curves()
+        scene = curves_scene(curves)
+        for panel in (one for one in curves.panels if len(one.lines) > 3):  # too many for a legend inside the panel
+            for line in panel.lines:
+                scene.add(legend(line, 70, scene.height))
+                scene.height += 18
+        return scene
 
     def json(self) -> str:
         """What was measured in every run; `claim(name, from_file=...)` reads it."""
