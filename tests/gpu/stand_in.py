@@ -61,6 +61,7 @@ types: collections.Counter[torch.dtype] = collections.Counter()
 _libraries: list[torch.library.Library] = []  # freed, they would undo what they registered
 _WAITS = {  # operations that read a result on the processor, and how often
     "_local_scalar_dense": 1,
+    "item": 1,
     "nonzero": 1,
     "masked_select": 1,
     "_unique2": 1,
@@ -179,9 +180,10 @@ def _run(op, *args, **kwargs):
     on_cpu = into is not None and torch.device(into).type == "cpu"
     if name == "copy_":
         return _copy(op, *args, **kwargs)
-    if on_cpu and name == "_to_copy":
+    if on_cpu and name in ("_to_copy", "to"):  # the latter in inference mode
         wait("copy to the CPU")
-    if name in _WAITS and not (name == "repeat_interleave" and kwargs.get("output_size") is not None):
+    known = kwargs.get("output_size") is not None or op._overloadname == "self_int"
+    if name in _WAITS and not (name == "repeat_interleave" and known):
         wait(name, _WAITS[name])
 
     def real(x):
@@ -233,7 +235,7 @@ def _copy(op, to, source, non_blocking=False):
     if isinstance(to, OnGPU) and not isinstance(source, OnGPU):
         if not (non_blocking and source.is_pinned()):
             wait("copy to the GPU")
-    elif not isinstance(to, OnGPU):
+    elif not isinstance(to, OnGPU) and not (non_blocking and to.is_pinned()):
         wait("copy to the CPU")
     op(*(x.held if isinstance(x, OnGPU) else x for x in (to, source)))
     return to
@@ -306,6 +308,17 @@ def _keeping_parameters(apply):
     return run
 
 
+class Event:
+    """An event of a stream. It is waited for only where no work was queued after it: else the GPU goes on."""
+
+    def record(self) -> None:
+        self._queued = kernels.total()
+
+    def synchronize(self) -> None:
+        if kernels.total() == self._queued:
+            wait("event")
+
+
 def _install() -> None:
     for space in ("_", "aten"):
         _libraries.append(torch.library.Library(space, "IMPL", "CUDA"))
@@ -339,6 +352,7 @@ def _install() -> None:
         "manual_seed_all": lambda *_: None,
         "manual_seed": lambda *_: None,
         "empty_cache": lambda: None,
+        "Event": Event,
         "get_rng_state": lambda *_: torch.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.set_rng_state(state),
         "synchronize": lambda *_: wait("synchronize"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from heed.attention.host import here, sent
 from heed.errors import ShapeError
 from heed.shapes import Bool, Float, Int
 
@@ -174,7 +175,8 @@ class Rows:
             width, the largest number of rows of any source; slots `(sources, width)`, the row in each slot (unused
             slots repeat row 0, and `ungroup` discards them); place `(rows,)`, the flat slot of each row.
         """
-        source_of, num_rows, device = self.source_of, len(self), self.source_of.device
+        source_of, num_rows = here(self.source_of), len(self)
+        device, own = source_of.device, self.source_of.device
         width = num_rows // self.num_sources if self.num_sources else 0
         in_order = torch.arange(self.num_sources, device=device).repeat_interleave(width)
         if width * self.num_sources == num_rows and torch.equal(in_order, source_of):
@@ -188,7 +190,7 @@ class Rows:
         place[order] = source_of[order] * width + rank
         slots = torch.zeros(self.num_sources * width, dtype=torch.long, device=device)
         slots[place] = torch.arange(num_rows, device=device)
-        return width, slots.view(self.num_sources, width), place
+        return width, sent(slots.view(self.num_sources, width), own), sent(place, own)
 
     def group(
         self, x: Float[Tensor, "rows heads query d"] | Bool[Tensor, "rows heads query d"]
@@ -218,11 +220,19 @@ class Rows:
         Returns:
             The new rows, and the indices of the remaining sources (for `Keys.select`), or None if all remain.
         """
-        source_of = self.source_of.index_select(0, rows)
+        known = rows.__dict__.get("sources")  # from `of_sources`
+        source_of = self.source_of.index_select(0, rows) if known is None else torch.tensor(known)
         kept, renumbered = torch.unique(source_of, return_inverse=True)
+        renumbered = sent(renumbered, rows.device)
         if len(kept) == self.num_sources:
-            return Rows(source_of, self.num_sources, (self, rows)), None
-        return Rows(renumbered, len(kept), (self, rows)), kept
+            return Rows(renumbered, self.num_sources, (self, rows)), None
+        return Rows(renumbered, len(kept), (self, rows)), sent(kept, rows.device)
+
+
+def of_sources(rows: Tensor, sources: list[int]) -> Tensor:
+    """Indices for `Rows.select`, with the source of each, so that it need not wait for a GPU to find it."""
+    rows.__dict__["sources"] = sources
+    return rows
 
 
 @dataclass(frozen=True, eq=False)

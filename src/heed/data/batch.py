@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
+from heed.attention.host import sent
 from heed.data.examples import Lazy, take
 from heed.data.tokens.special import OWN, Special
 from heed.errors import DataError
@@ -574,8 +575,8 @@ B = TypeVar("B")
 
 
 def to_device(batch: B, device: torch.device) -> B:
-    """The batch on a device. The copy from pinned memory is asynchronous."""
-    return _each(batch, lambda tensor: tensor.to(device, non_blocking=tensor.is_pinned()))
+    """The batch on a device, by `sent`."""
+    return _each(batch, lambda tensor: sent(tensor, device))
 
 
 def pin(batch: B) -> B:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from heed.attention.host import here
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers.elementwise import GELU, Activation, LayerNorm
@@ -131,24 +132,34 @@ def places_within(
     Returns:
         Positions `(batch, length)`, or `(1, length)` if each row is one document; mask `(batch, length, length)`.
     """
-    place = torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0)
+    place = below(torch.arange(tokens.shape[1], device=tokens.device).unsqueeze(0), tokens.shape[1])
     if documents is None:
         return place, None
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    if not begins[:, 1:].any():
+    if not (here(documents)[:, 1:] != here(documents)[:, :-1]).any():
         return place, None
     first = torch.where(begins, place, 0).cummax(dim=1).values
-    return place - first, documents.unsqueeze(1) == documents.unsqueeze(2)
+    return below(place - first, tokens.shape[1]), documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
-def _length(positions: Tensor) -> int:
-    """One more than the largest position.
+def below(positions: Tensor, bound: int) -> Tensor:
+    """Positions that are all below a bound, which `_length` need not look for: a GPU would be waited for."""
+    if not torch.compiler.is_compiling():
+        positions.__dict__["below"] = bound
+    return positions
+
+
+def _length(positions: Tensor, enough: int | None = None) -> int:
+    """One more than the largest position, or a bound of that which is at most `enough`, if that is given.
 
     In a compiled pass it is the length of the rows, which begin at position 0: reading the maximum splits the graph.
     """
     if torch.compiler.is_compiling():
         return positions.shape[-1]
+    known: int | None = positions.__dict__.get("below")
+    if known is not None and (enough is None or known <= enough):
+        return known
     return int(positions.max()) + 1 if positions.numel() else 0
 
 
@@ -170,7 +181,7 @@ class LearnedPositions(ReturnsTensor, nn.Module):
             ShapeError: A position lies beyond the table.
         """
         single = isinstance(positions, int)
-        length = positions + 1 if isinstance(positions, int) else _length(positions)
+        length = positions + 1 if isinstance(positions, int) else _length(positions, self.table.num_embeddings)
         if length > self.table.num_embeddings:
             raise ShapeError(
                 f"a sequence of length {length} does not fit {self.table.num_embeddings} learned positions; "

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout as drop
 
 from heed.attention import Additive, Attention, Keys, Rows, watch
+from heed.attention.host import here
 from heed.attention.keys import Scope
 from heed.errors import ConfigError, suggest
 from heed.kernels import aligned_gru, gru_sequence, linear, trains_by_hand
@@ -396,22 +397,23 @@ def _run(
             run.step(x)
         hidden, final = run.finish(mask, order), run.state_at(lengths)
     else:
-        hidden, final = cell.sequence(inputs, initial) if lengths is None else _ragged(cell, inputs, lengths, initial)
+        hidden, final = cell.sequence(inputs, initial) if mask is None else _ragged(cell, inputs, mask, initial)
         cell.observe(inputs, hidden, initial, final, order, mask)
     return hidden if order is None else _take(hidden, order), final
 
 
 def _ragged(
-    cell: RecurrentCell, inputs: Tensor, lengths: Int[Tensor, " batch"], initial: State
+    cell: RecurrentCell, inputs: Tensor, mask: Bool[Tensor, "batch length"], initial: State
 ) -> tuple[Tensor, State]:
     """Run over all positions; the final state of an empty sequence is its initial one."""
+    lengths = mask.sum(1)
     last = (lengths.clamp_min(1) - 1).unsqueeze(1)
     if cell.cell != "lstm":
         hidden, _ = cell.sequence(inputs, initial)
         return hidden, (torch.where(lengths.unsqueeze(1) > 0, _take(hidden, last).squeeze(1), initial[0]),)
     # The kernel returns an LSTM's cell state after its last input only, so split the run wherever a sequence ends.
     # Lengths within a batch are similar, so there are few splits; recomputing every gate would double the work.
-    stops = sorted({*lengths.tolist(), inputs.shape[1]} - {0})
+    stops = sorted({*here(mask).sum(1).tolist(), inputs.shape[1]} - {0})
     parts, state, final = [], initial, initial
     for start, stop in pairwise([0, *stops]):
         part, state = cell.sequence(inputs[:, start:stop], state)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows
+from heed.layers.embeddings import below
 from heed.layers.recurrent import State, States
 from heed.shapes import Float, Int
 
@@ -34,7 +35,8 @@ class StackState:
 
     def next_positions(self, count: int) -> Int[Tensor, "rows count"]:
         """Absolute positions of the next `count` tokens of each row."""
-        return self.position.unsqueeze(1) + torch.arange(count, device=self.position.device)
+        read = 0 if self.caches[0] is None else len(self.caches[0])  # also counts padding
+        return below(self.position.unsqueeze(1) + torch.arange(count, device=self.position.device), read + count)
 
 
 @dataclass(frozen=True)

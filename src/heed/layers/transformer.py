@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from heed.attention import Keys, MultiHeadAttention, Rows, Turn, watch
+from heed.attention.host import here
 from heed.kernels import BlockSettings, BlockWeights, Linear, encoder_block, trains_packed
 from heed.layers.elementwise import PLAIN, RELU, Activation, Dropout, LayerNorm, Norm
 from heed.layers.embeddings import LearnedPositions, SinusoidalPositions
@@ -199,7 +200,7 @@ class PackedStack(EncoderStack):
                 for settings, weights in filter(None, forms):
                     rows = encoder_block(rows, packed.groups, settings, weights)
                 return packed.padded(rows)
-        return super().forward(x, None if mask.all() else mask)
+        return super().forward(x, None if here(mask).all() else mask)
 
 
 class CausalSelfAttention(MultiHeadAttention):

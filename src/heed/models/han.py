@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
+from heed.attention.host import here, sent
 from heed.layers import Dropout, Recurrent, TokenEmbedding
 from heed.layers.ragged import length_groups
 from heed.layers.recurrent import CellKind
@@ -87,25 +88,32 @@ class HAN(TextEncoder):
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Documents `(batch, sentences, words)` to `(batch, d_output)`; zeros for a document without words."""
-        real = mask.any(-1)  # (B, S)
-        vectors = self._sentence_vectors(tokens[real], mask[real])  # (N, d), N real sentences in order
+        real, known = mask.any(-1), here(mask)  # (B, S)
+        rows = known.flatten(0, 1).any(-1).nonzero().squeeze(1)
+        words = tokens.flatten(0, 1)[sent(rows, tokens.device)]
+        vectors = self._sentence_vectors(words, known.flatten(0, 1)[rows])  # (N, d), N real sentences in order
         laid = vectors.new_zeros(*real.shape, vectors.shape[-1]).masked_scatter(real.unsqueeze(-1), vectors)
         states, _ = self.sentences(laid, real)  # (B, S, d)
         return self.dropout(self.sentence_pooling(states, real))
 
     def _sentence_vectors(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        """Sentences `(N, words)` to vectors `(N, d)`: recurrent layers group by group, then one attention call."""
+        """Sentences `(N, words)` to vectors `(N, d)`: recurrent layers group by group, then one attention call.
+
+        The mask may be on the CPU.
+        """
         lengths = mask.sum(1)
         if not len(lengths):
             return self.embedding.weight.new_zeros(0, self.d_output)
         groups, longest = length_groups(lengths.tolist()), int(lengths.max())
         parts = []
         for group in groups:
-            rows = torch.tensor(group, device=tokens.device)
+            rows = torch.tensor(group, device=mask.device)
             width = int(lengths[rows].max())
-            embedded = self.dropout(self.embedding(tokens[rows, :width]))  # (G, width, d_embedding)
-            states, _ = self.words(embedded, mask[rows, :width])
+            embedded = self.dropout(
+                self.embedding(tokens[sent(rows, tokens.device), :width])
+            )  # (G, width, d_embedding)
+            states, _ = self.words(embedded, sent(mask[rows, :width], tokens.device))
             parts.append(pad(states, (0, 0, 0, longest - width)))
-        order = torch.tensor([row for group in groups for row in group], device=tokens.device)
-        states = torch.cat(parts)[torch.argsort(order)]  # (N, longest, d)
-        return self.word_pooling(states, mask[:, :longest])
+        order = torch.tensor([row for group in groups for row in group])
+        states = torch.cat(parts)[sent(torch.argsort(order), tokens.device)]  # (N, longest, d)
+        return self.word_pooling(states, sent(mask[:, :longest], tokens.device))

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.attention import watch
+from heed.attention.host import here
 from heed.errors import ShapeError
 from heed.kernels import Linear
 from heed.layers import Dropout, TokenEmbedding
@@ -65,7 +66,7 @@ class MLP(TextEncoder):
         Raises:
             ShapeError: A text is longer than the window.
         """
-        if mask[:, self.window :].any():
+        if here(mask)[:, self.window :].any():
             raise ShapeError(
                 f"a text of {int(mask.sum(1).max())} tokens is longer than the window of mlp ({self.window} tokens); "
                 f"set data.max_length={self.window} to truncate texts, or increase model.window"

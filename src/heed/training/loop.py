@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import torch
@@ -104,6 +104,7 @@ class Trainer:
         self.budget = Budget(config, task, began)
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
+        self._unread: Callable[[], None] | None = None  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
         self._threads = 0  # chosen number of threads; 0 before the choice
         self._micro_batches = config.micro_batches or 1
@@ -146,6 +147,7 @@ class Trainer:
             fast = compiled(self.model, self.task.same_shapes) if self.config.compile else nullcontext()
             with interrupts(self._stop, self.reporter), fast:
                 reason = self._train(feed)
+                self._read_last()
         finally:
             feed.close()
             self.reporter.close()
@@ -295,23 +297,61 @@ class Trainer:
         count = int(summed)
         sums = self._backward(batches, count)
         gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
-        total, parts, norm = sums.read(gradient_norm, self.processes)
-        if not (math.isfinite(total) and math.isfinite(norm)):
-            examples = self.task.describe([i for batch, _ in batches for i in batch.indices], p.epoch)
-            raise not_finite(total, norm, rate, examples, p, c, self.checkpoints)
-        self.optimizer.step()
+        closed = sums.close(gradient_norm)
+        examples = [i for batch, _ in batches for i in batch.indices]
+        numbers = cache(partial(self._numbers, sums, p.step + 1, p.epoch, rate, examples))
+        late = self.device.type == "cuda" and self.optimizer.skips and not self.asks and self.processes.count == 1
+        if late:
+            # The processor reads the sums an update later, when they have arrived: so the GPU never waits for it.
+            self.optimizer.step(closed.mul(0.0).sum().ne(0.0).float())  # 0 times what is not finite is NaN
+        else:
+            numbers()
+            self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
+        self._read_last()
         seconds = time.perf_counter() - start
         p.training_seconds += seconds
         p.waiting_seconds += waited
         p.tokens += count
         p.padding += draw.padding
+        self._unread = partial(self._log, numbers, p.step, rate, count, seconds, waited, draw.padding)
+        if not late:
+            self._read_last()
+        self.budget.updated(time.perf_counter() - start)
+
+    def _numbers(
+        self, sums: Sums, step: int, epoch: int, rate: float, examples: list[int]
+    ) -> tuple[float, dict[str, float], float]:
+        """What `Sums.read` gives of an update, if all is finite."""
+        total, parts, norm = sums.read(self.processes)
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            described = self.task.describe(examples, epoch)
+            raise not_finite(total, norm, rate, described, (step, epoch), self.config, self.checkpoints)
+        return total, parts, norm
+
+    def _log(
+        self,
+        numbers: Callable[[], tuple[float, dict[str, float], float]],
+        step: int,
+        rate: float,
+        count: int,
+        seconds: float,
+        waited: float,
+        padding: float,
+    ) -> None:
+        """Write the numbers of an update to the log and the terminal."""
+        total, parts, norm = numbers()
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         values |= {f"loss.{name}": value / count for name, value in parts.items()}
-        self._metrics.write("update", p.step, **values, seconds=seconds, waited=waited)
-        self.reporter.update(progress_line(p, self.budget, total / count, draw.padding, self.task.targets))
-        self.budget.updated(time.perf_counter() - start)
+        self._metrics.write("update", step, **values, seconds=seconds, waited=waited)
+        self.reporter.update(progress_line(self.progress, self.budget, total / count, padding, self.task.targets))
+
+    def _read_last(self) -> None:
+        """Log the last update, if its numbers have not been read."""
+        if (unread := self._unread) is not None:
+            self._unread = None
+            unread()
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
         """Compute the gradient of (sum of losses / target tokens) over all batches and processes; return the sums.
@@ -392,6 +432,7 @@ class Trainer:
 
     def _validate(self) -> None:
         p = self.progress
+        self._read_last()
         start = time.perf_counter()
         self.validation = self.evaluate()
         p.validation_seconds = max(0.1, time.perf_counter() - start)
@@ -411,6 +452,7 @@ class Trainer:
 
     def _write(self) -> None:
         """Write a checkpoint, then delete those no longer needed."""
+        self._read_last()
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)

@@ -128,16 +128,24 @@ class Optimizer:
             for parameter in group["params"]:
                 parameter.grad = None
 
+    @property
+    def skips(self) -> bool:
+        """Whether `step` can be asked not to change anything by a number that only the device knows."""
+        return self._kind != "sgd" and all(_is_fused(p) for group in self.param_groups for p in group["params"])
+
     @torch.no_grad()
-    def step(self) -> None:
-        """Update every parameter that has a gradient."""
+    def step(self, skip: Tensor | None = None) -> None:
+        """Update every parameter that has a gradient; none if `skip`, a single number on the device, is 1."""
         for group in self.param_groups:
             parameters = [p for p in group["params"] if p.grad is not None]
             if not parameters:
                 continue
             gradients = [p.grad for p in parameters]
-            move = self._descend if self._kind == "sgd" else self._adam
-            move(parameters, gradients, {name: group[name] for name in ("lr", "weight_decay")})
+            own = {name: group[name] for name in ("lr", "weight_decay")}
+            if self._kind == "sgd":
+                self._descend(parameters, gradients, own)
+            else:
+                self._adam(parameters, gradients, own, skip)
 
     def try_step(self) -> None:
         """A step that takes the usual time and changes nothing: all gradients and moments must be zero."""
@@ -154,7 +162,9 @@ class Optimizer:
         still: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
         sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]
 
-    def _adam(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
+    def _adam(
+        self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any], skip: Tensor | None
+    ) -> None:
         adam(
             parameters,  # type: ignore[arg-type]
             gradients,
@@ -163,6 +173,7 @@ class Optimizer:
             [],
             [self.state[p]["step"] for p in parameters],
             fused=_is_fused(parameters[0]),
+            found_inf=skip,
             decoupled_weight_decay=self._kind == "adamw",
             amsgrad=False,
             beta1=self._betas[0],

@@ -220,6 +220,8 @@ class Sums:
     def __init__(self) -> None:
         self._losses: list[Tensor] = []
         self._terms: dict[str, list[Tensor]] = {}
+        self._closed = torch.empty(0)
+        self._sent: torch.cuda.Event | None = None
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Add the loss of a batch, a single number, and its terms."""
@@ -227,12 +229,25 @@ class Sums:
         for name, term in terms.items():
             self._terms.setdefault(name, []).append(term.detach())
 
-    def read(self, norm: Tensor, processes: Processes) -> tuple[float, dict[str, float], float]:
-        """The sum of the losses and of each term over all batches and processes, and the gradient's norm."""
+    def close(self, norm: Tensor) -> Tensor:
+        """Put all into one tensor with the gradient's norm, of which a GPU begins to send a copy; return the tensor."""
         device = self._losses[0].device
         columns = [self._losses, *self._terms.values()]
         unread = [value.reshape(()).to(device) for column in columns for value in column]
-        *values, norm_read = torch.stack([*unread, norm.reshape(()).to(device)]).tolist()
+        self._closed = closed = torch.stack([*unread, norm.reshape(()).to(device)])
+        if device.type == "cuda":
+            self._closed = torch.empty(closed.shape, dtype=closed.dtype, pin_memory=True)
+            self._closed.copy_(closed, non_blocking=True)
+            self._sent = torch.cuda.Event()
+            self._sent.record()
+        return closed
+
+    def read(self, processes: Processes) -> tuple[float, dict[str, float], float]:
+        """The sum of the losses and of each term over all batches and processes, and the gradient's norm."""
+        columns = [self._losses, *self._terms.values()]
+        if self._sent is not None:
+            self._sent.synchronize()
+        *values, norm_read = self._closed.tolist()
         numbers = iter(values)
         sums = [sum(next(numbers) for _ in column) for column in columns]
         total, *others = processes.total(*sums)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
+from heed.attention.host import here, sent
 from heed.config.sections import TokenizerConfig
 from heed.data.batch import plan_pass
 from heed.data.embedded.texts import draw_stories
@@ -277,7 +278,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
             states = model.words.states(hidden.flatten(0, 1)[batch.places])
             parts["masked"] = vocabulary_loss(states, model.words.output, batch.words, label_smoothing)
         if model.order is not None:
-            asked = batch.order != NO_QUESTION
+            asked = sent((here(batch.order) != NO_QUESTION).nonzero().squeeze(1), hidden.device)
             logits = model.order_scores(hidden, batch.mask)[asked]
             nats = cross_entropy(logits.float(), batch.order[asked], reduction="none")
             parts["next"] = batch.pair_weight * (nats * batch.shares[asked]).sum()

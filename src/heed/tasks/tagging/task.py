@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
+from heed.attention.host import chosen
 from heed.config import TokenizerConfig
 from heed.data.batch import (
     DistinctWords,
@@ -248,8 +249,8 @@ class SoftmaxHead(TagHead):
         self.output = nn.Linear(d, len(labels))
 
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        logits = self.output(hidden[mask]).float()
-        return cross_entropy(logits, tags[mask], reduction="sum", label_smoothing=label_smoothing)
+        logits = self.output(chosen(hidden, mask)).float()
+        return cross_entropy(logits, chosen(tags, mask), reduction="sum", label_smoothing=label_smoothing)
 
     def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         probabilities = torch.softmax(self.output(hidden).float(), dim=-1)
@@ -369,9 +370,10 @@ class Tagger(nn.Module):
             if self.body.framed:
                 most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
             pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
+            if len(pieces) == 1:
+                return self._piece(tokens, mask, features)
             parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
-            states = [self._piece(*part) for part in parts]
-            return states[0] if len(states) == 1 else torch.cat(states, dim=1)
+            return torch.cat([self._piece(*part) for part in parts], dim=1)
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
         if features is not None:
