@@ -234,8 +234,8 @@ EDITS = [
     ),
     Edit(
         "tagging ignores label smoothing",
-        'return cross_entropy(logits, tags[mask], reduction="sum", label_smoothing=label_smoothing)',
-        'return cross_entropy(logits, tags[mask], reduction="sum")',
+        'return cross_entropy(logits, chosen(tags, mask), reduction="sum", label_smoothing=label_smoothing)',
+        'return cross_entropy(logits, chosen(tags, mask), reduction="sum")',
         VALIDATION,
     ),
     Edit(

@@ -269,8 +269,8 @@ EDITS = [
     ),
     Edit(
         "the gradient's norm is logged after clipping",
-        "sums.read(gradient_norm, self.processes)",
-        "sums.read(gradient_norm.clamp_max(c.clip or math.inf), self.processes)",
+        "sums.close(gradient_norm)",
+        "sums.close(gradient_norm.clamp_max(c.clip or math.inf))",
         ("tests/test_training.py",),
     ),
     Edit(
@@ -299,7 +299,7 @@ EDITS = [
     ),
     Edit(
         "bert: padding is attended to outside of training",
-        "return super().forward(x, None if mask.all() else mask)",
+        "return super().forward(x, None if here(mask).all() else mask)",
         "return super().forward(x, None)",
         ("tests/test_bert.py", "tests/test_models.py"),
     ),
