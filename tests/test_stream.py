@@ -1,7 +1,10 @@
 """Corpora that never end: each pair of a window once, in an order of (seed, window) only, found again on resume."""
 
+import gzip
+import json
 import os
 import threading
+from collections import Counter
 
 import pytest
 from safetensors.torch import load_file
@@ -11,14 +14,17 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.runs.loading import load
 from heed.runs.train import train_config
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.tasks.base.training_set import StreamSet
 from heed.tasks.translation.task import Translation
+from heed.training.batches import Place, draws
+from heed.training.processes import Processes
 from heed.training.progress import Quiet
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 COUNT, WINDOW = 1_000, 150
+FIRST = Place(0, 0, "")
 
 
 def lines(count=COUNT, start=0):
@@ -158,6 +164,51 @@ def test_a_resumed_run_goes_on_at_its_window(file, tmp_path, monkeypatch):
     assert max(planned) >= 2 and 1 in planned
     whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(whole[name].equal(parts[name]) for name in whole)
+
+
+def drawn(config, count, until, begin=FIRST):
+    """What the processes train on up to pass `until`, each reading the stream by itself: all, and where each stands."""
+    found, ended = Counter(), []
+    for rank in range(count):
+        processes = Processes()
+        processes.rank, processes.count = rank, count
+        task = task_class(config.task).prepare(config)
+        for draw in draws(task, config.training, processes, begin, pytest.fail):
+            ended.append(draw.place)
+            for batch, counts in draw.batches:
+                found.update((draw.place.epoch, index) for index in batch.indices if counts)
+            if (draw.place.epoch, draw.place.batch) == until:
+                break
+    return found, ended[-1]
+
+
+@pytest.mark.parametrize("kind", ["pairs", "shards"])
+def test_processes_train_on_each_example_of_a_stream_once_also_after_a_resume(kind, file, tmp_path):
+    if kind == "pairs":
+        config = configured(file, training={"batch_tokens": 500})
+    else:  # documents in several compressed files of a folder
+        (tmp_path / "shards").mkdir()
+        for shard in range(4):
+            text = "".join(
+                json.dumps({"text": f"document {i} {'a ' * (i % 7)}end"}) + "\n" for i in range(shard, 400, 4)
+            )
+            (tmp_path / "shards" / f"{shard}.jsonl.gz").write_bytes(gzip.compress(text.encode()))
+        data = {"train": [str(tmp_path / "shards")], "stream": True, "window": 90, "valid": 20}
+        values = {"data": data, "tokenizer": {"kind": "word"}, "model": {"size": "tiny"}}
+        values["training"] = {"batch_tokens": 100}
+        config = check_config({"task": "language_modelling", **values}, "test")
+    alone = task_class(config.task).prepare(config)
+    plans = [[*alone.train_batches(epoch)] for epoch in range(3)]
+    expected = Counter((epoch, index) for epoch, plan in enumerate(plans) for batch in plan for index in batch)
+    assert set(expected.values()) == {1} and all(len(plan) > 2 for plan in plans)
+    if kind == "pairs":
+        assert {index for _, index in expected} == set(range(3 * WINDOW))
+    end, middle = (2, len(plans[2])), (1, len(plans[1]) // 2)
+    for count in (1, 2, 3):
+        assert drawn(config, count, end)[0] == expected
+        before, place = drawn(config, count, middle)
+        after, _ = drawn(config, 4 - count, end, place)  # with another number of processes
+        assert before + after == expected
 
 
 def test_a_pipe_is_read_once_and_its_end_is_said(tmp_path, monkeypatch):
