@@ -86,3 +86,32 @@ def compare(name, data, here, there):
 
 def scores(run):
     return {key: value for key, value in run.evaluate("valid").items() if key not in ("seconds", "threads")}
+
+
+@pytest.mark.parametrize(("name", "model"), [("translation", "transformer"), ("classification", "encoder")])
+def test_a_gpu_validates_and_predicts_in_the_precision_of_training_and_looks_in_float32(name, model, data, tmp_path):
+    body, folder = dict(usable(name))[model], tmp_path / "run"
+    seen = set()
+
+    def during(call):
+        seen.clear()
+        handle = torch.nn.modules.module.register_module_forward_pre_hook(
+            lambda *_: seen.add((torch.is_grad_enabled(), torch.is_autocast_enabled("cuda")))
+        )
+        try:
+            call()
+        finally:
+            handle.remove()
+        return {*seen}
+
+    more = {"training.precision": "bf16", "training.validate_every": 1}
+    assert during(lambda: trained(name, model, body, data, folder, "cuda", **more)) >= {(True, True), (False, True)}
+    given = SMALL[name].predict[0]
+    for device, expected in (("cuda", {(False, True)}), ("cpu", {(False, False)})):
+        run = heed.load(folder, device=device)
+        assert run.precision == "bf16"
+        assert during(lambda run=run: run.predict(given)) == during(lambda run=run: run.evaluate("valid")) == expected
+        assert during(lambda run=run: run.look(given)) == {(False, False)}
+    run = heed.load(folder, device="cuda")
+    run.precision = "float32"
+    assert during(lambda: run.predict(given)) == {(False, False)}

@@ -354,6 +354,7 @@ def _train(
         reporter = Quiet()
     asked = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
     trainer = Trainer(*asked, partial(try_scoring, run))
+    run.precision = trainer.precision
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     trainer.made_of = folders.made_of(path)

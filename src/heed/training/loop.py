@@ -33,7 +33,15 @@ from heed.training.checkpoint import (
 )
 from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
-from heed.training.device import LOWER_VALIDATION, autocast, choose_precision, compiled, device_of, step_explained
+from heed.training.device import (
+    LOWER_VALIDATION,
+    autocast,
+    choose_precision,
+    compiled,
+    device_of,
+    predicting,
+    step_explained,
+)
 from heed.training.optimizer import Unfreezing, make_optimizer
 from heed.training.plan import VALIDATIONS, Budget, warm_up
 from heed.training.processes import Processes, Sums, current
@@ -447,7 +455,8 @@ class Trainer:
     def evaluate(self) -> dict[str, float]:
         """Validation scores of the present weights, without changing them or the random state."""
         self.model.eval()
-        with torch.no_grad(), memory_explained("while validating", LOWER_VALIDATION):
+        inside = memory_explained("while validating", LOWER_VALIDATION), predicting(self.precision, self.device)
+        with torch.no_grad(), inside[0], inside[1]:
             return self.task.validate(self.model)
 
     def _write(self) -> None:

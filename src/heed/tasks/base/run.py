@@ -6,7 +6,8 @@ import functools
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
@@ -30,6 +31,7 @@ from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutput
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
 from heed.threads import sparing
+from heed.training.device import predicting
 
 if TYPE_CHECKING:
     from heed.tasks.base.pack import PackedRun
@@ -42,6 +44,20 @@ P = TypeVar("P")
 """A prediction for a text."""
 
 
+_PREDICTING = "predict predictions predict_file predict_files predict_words evaluate score outcomes report_of".split()
+
+
+def _predicting(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(self: Run[Any, Any], *args: Any, **options: Any) -> Any:
+        first = next(self.model.parameters(), None)
+        with nullcontext() if first is None else predicting(self.precision, first.device):
+            return method(self, *args, **options)
+
+    call.predicts = True  # type: ignore[attr-defined]
+    return call
+
+
 class Run(ABC, Generic[T, M]):
     """A trained model with everything it needs; made by `heed.train` and `heed.load`, one class for each task.
 
@@ -52,6 +68,8 @@ class Run(ABC, Generic[T, M]):
         model: In evaluation mode.
         report: As in `report.json`.
         so_far: Which weights these are if training has not finished; "" if it has.
+        precision: In which predictions and scores are computed on a GPU, "float32" or "bf16": that of training; it may
+            be changed. Looks are computed in float32.
     """
 
     task_class: ClassVar[type[Task[Any, Any]]]
@@ -61,8 +79,12 @@ class Run(ABC, Generic[T, M]):
     """Plural name of the training targets in comparisons, if it says more than that of the task."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Make methods of each task's class explain what to do when memory runs out."""
+        """Make methods of each task's class compute in `precision`, and explain what to do when memory runs out."""
         super().__init_subclass__(**options)
+        for name in _PREDICTING:
+            method = getattr(cls, name, None)
+            if inspect.isfunction(method) and not hasattr(method, "predicts"):
+                setattr(cls, name, _predicting(method))
         explain_methods(cls)
 
     def __init__(
@@ -81,6 +103,7 @@ class Run(ABC, Generic[T, M]):
         self.model: M = model.eval()
         self.report = report
         self.so_far = ""
+        self.precision: str = report.get("training", {}).get("precision", "float32")
         self.reading: list[str] = []  # remarks on the files of the latest call of `read`
 
     def __repr__(self) -> str:
