@@ -96,17 +96,6 @@ def cache_of_the_session(tmp_path_factory):
 @pytest.fixture
 def compared_here(monkeypatch):
     """`heed compare` trains in this process; starting one for each run takes seconds."""
-    from heed.comparison.jobs import Here
-    from heed.runs.train import train_config
     from heed.training.progress import TerminalReporter
 
-    class Trained:
-        def __init__(self, planned, path, slot):
-            self.planned, self.slot = planned, slot
-            self._run, _ = train_config(planned.config, path, TerminalReporter(), resume=True)
-
-        def result(self):
-            return self._run is not None
-
-    monkeypatch.setattr(Here, "begin", lambda here, *given: Trained(*given))
-    monkeypatch.setattr(Here, "ended", lambda here, running: [*running])
+    commands.compare_here(monkeypatch, TerminalReporter)

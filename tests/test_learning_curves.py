@@ -10,12 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import heed
-from commands import call
+from commands import call, compare_here
 from contract import write_lines
-from heed.comparison import training
 from heed.comparison.training import plan_runs, read_sizes, split_models
 from heed.errors import ConfigError
-from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.progress import Quiet
 
@@ -43,13 +41,8 @@ def asked(folder, **settings):
 def here():
     """Runs train in this process, which is faster; returns the folders of those that were trained."""
     trained = []
-
-    def train(planned, path, quiet):
-        trained.append(path.name)
-        return train_config(planned.config, path, Quiet(), resume=True)[0] is not None
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "_train_apart", train)
+        compare_here(patch, Quiet, trained)
         yield trained
 
 
