@@ -14,10 +14,13 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from heed.attention import attend
+from heed.attention import attend, padding_mask
+from heed.attention.host import sent
 from heed.attention.modules import fused_attend
+from heed.attention.segments import flash_by_segment
 from heed.config import TrainingConfig
 from heed.layers import Recurrent
+from heed.layers.embeddings import places_within
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.loop import Trainer
@@ -117,6 +120,33 @@ def test_a_row_that_may_attend_to_nothing_is_zero_in_every_kernel(kernel, dtype)
     assert_close(found.double(), expected, **close)
     for one, other in zip(given, plain, strict=True):
         assert_close(one.grad.double(), other.grad, **close)
+
+
+@real
+@pytest.mark.parametrize("length", [16, 512])
+def test_padded_and_packed_texts_keep_flash_attention(length):
+    torch.manual_seed(1)
+    device, kernel = torch.device("cuda"), flash_by_segment()
+    if kernel is None:
+        ANSWERS.append(("flash attention by text (varlen_attn)", f"not in torch {torch.__version__}"))
+        pytest.skip("this torch has no varlen_attn")
+    given = [torch.randn(3, 2, length, 32, device=device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    padded = sent(padding_mask(torch.tensor([length, 1, length // 2])), device)
+    documents = sent((torch.arange(3 * length).view(3, length) * 3) // length, device)
+    packed = places_within(documents, documents)[1]
+    for name, mask, causal in (("padded", padded, False), ("packed", packed, True)):
+        found = fused_attend(*given, mask, causal=causal, scale=0.2, own=True)
+        expected = fused_attend(*given, mask.clone(), causal=causal, scale=0.2)
+        inside = padded if name == "padded" else torch.ones_like(padded)
+        slopes = [
+            torch.autograd.grad((one.transpose(1, 2) * inside[..., None, None]).square().sum().float(), given)
+            for one in (found, expected)
+        ]
+        away = float((found - expected).transpose(1, 2)[inside].abs().max())
+        ANSWERS.append((f"flash by text, {name}, {length} positions: distance from a mask", f"{away:.1e}"))
+        assert away < 0.05
+        for one, other in zip(*slopes, strict=True):
+            assert_close(one, other, rtol=0.1, atol=0.1)
 
 
 @pytest.mark.parametrize("model", ["transformer", "bahdanau", "luong"])

@@ -20,6 +20,7 @@ from heed.attention import watch
 from heed.attention.attend import full_mask, masked_softmax, weigh
 from heed.attention.keys import Keys, Scope, at_positions, from_positions, key_positions
 from heed.attention.scores import General, ScaledDot, Score, check_widths
+from heed.attention.segments import by_segment, flash_by_segment, segments_of
 from heed.errors import ConfigError
 from heed.kernels import Linear
 from heed.shapes import Bool, Float, ReturnsTensor
@@ -34,20 +35,26 @@ def fused_attend(
     causal: bool,
     scale: float,
     dropout: float = 0.0,
+    own: bool = False,
 ) -> Float[Tensor, "batch heads query d_value"]:
-    """`softmax(scale * projected prepared') value` in one kernel.
+    """`softmax(scale * projected prepared') value` in one kernel; `own` if queries and keys are of the same positions.
 
     The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
     `causal_mask` does. The context of a query that may attend to no key is zero.
     """
     check_widths(projected, prepared)
     num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    may = mask is not None and (own or mask.dim() == 3) and not dropout and not torch.compiler.is_compiling()
+    if mask is not None and may and projected.dtype == torch.bfloat16:
+        kernel = flash_by_segment()
+        if kernel is not None and (segments := segments_of(mask)) is not None:
+            return by_segment(kernel, projected, prepared, value, segments, causal=causal, scale=scale)
     # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
     square = causal and mask is None and num_queries == num_keys and num_queries > 1
     combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
-    own = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
+    flag = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
     return scaled_dot_product_attention(
-        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **own
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **flag
     )
 
 
@@ -86,7 +93,9 @@ class Attends(ReturnsTensor, nn.Module):
             may = scope.within(keys.mask, projected.shape[2])
             if self.score.scale is not None:
                 given = grouped, keys.prepared, keys.value, may
-                context = fused_attend(*given, causal=scope.causal, scale=self.score.scale, dropout=dropout)
+                context = fused_attend(
+                    *given, causal=scope.causal, own=scope.own, scale=self.score.scale, dropout=dropout
+                )
             else:
                 mask = full_mask(may, scope.causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
@@ -278,6 +287,7 @@ class MultiHeadAttention(Attends):
         """
         if keys is None:
             keys = self.prepare(query, mask=mask, turn=turn)
+            scope["own"] = True
         else:
             assert mask is None, "prepared keys carry their own mask"
         queries = self._split(self.w_query(query))

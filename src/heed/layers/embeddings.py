@@ -10,8 +10,10 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from heed.attention.host import here
+from heed.attention.segments import segment
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers.elementwise import GELU, Activation, LayerNorm
@@ -137,10 +139,14 @@ def places_within(
         return place, None
     begins = torch.ones_like(documents, dtype=torch.bool)
     begins[:, 1:] = documents[:, 1:] != documents[:, :-1]
-    if not (here(documents)[:, 1:] != here(documents)[:, :-1]).any():
+    known = here(documents)
+    if not (known[:, 1:] != known[:, :-1]).any():
         return place, None
     first = torch.where(begins, place, 0).cummax(dim=1).values
-    return below(place - first, tokens.shape[1]), documents.unsqueeze(1) == documents.unsqueeze(2)
+    mask = documents.unsqueeze(1) == documents.unsqueeze(2)
+    if known is not documents:
+        segment(mask, pad(known[:, 1:] != known[:, :-1], (1, 0), value=True))
+    return below(place - first, tokens.shape[1]), mask
 
 
 def below(positions: Tensor, bound: int) -> Tensor:
