@@ -34,7 +34,8 @@ def masked_softmax(
     # The lowest finite number instead of -inf keeps a fully masked row finite (it becomes uniform and is then
     # zeroed); in any other row its exponential is exactly 0.
     lowest = torch.finfo(scores.dtype).min
-    return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)
+    hidden = ~mask
+    return torch.softmax(scores.masked_fill(hidden, lowest), dim=-1).masked_fill(hidden, 0.0)
 
 
 def weigh(

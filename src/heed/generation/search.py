@@ -454,6 +454,9 @@ def generate_steps(
     def choose(
         scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int], ahead: int
     ) -> tuple[Tensor, Tensor]:
+        if draw is None and repetition is None and hidden.device.type == "cuda":
+            found, tokens = scores.log_probs(hidden, lengths, written).max(-1)
+            return tokens, found
         if draw is None and repetition is None:
             best = scores.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
             return best.tokens.squeeze(1), best.log_probs.squeeze(1)

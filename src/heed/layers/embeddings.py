@@ -100,11 +100,18 @@ class SinusoidalPositions(ReturnsTensor, nn.Module):
         super().__init__()
         self.d = d
         self._chunk: tuple[int, Tensor] = -1, torch.empty(0)
+        self._table = torch.empty(0)  # the first positions, on a GPU
 
     def forward(self, positions: Int[Tensor, "batch length"] | int) -> Float[Tensor, "batch length d"]:
         """Vectors of positions `(batch, length)`; of a single position, `(1, 1, d)` on the CPU."""
         if not isinstance(positions, int):
-            return sinusoids(positions, self.d)
+            on_gpu = positions.device.type == "cuda" and not torch.compiler.is_compiling()
+            if not on_gpu or (bound := positions.__dict__.get("below")) is None:
+                return sinusoids(positions, self.d)
+            if self._table.device != positions.device or len(self._table) < bound:  # one kernel in place of eight
+                with torch.inference_mode(False):
+                    self._table = sinusoids(torch.arange(-(-bound // 256) * 256, device=positions.device), self.d)
+            return self._table[positions]
         number, place = divmod(positions, _CHUNK)
         known, chunk = self._chunk
         if number != known:

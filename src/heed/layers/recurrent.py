@@ -281,7 +281,7 @@ class StepwiseRun:
         self, mask: Bool[Tensor, "batch length"] | None = None, order: Int[Tensor, "batch length"] | None = None
     ) -> Float[Tensor, "batch length d_hidden"]:
         """Return the hidden state after each step, and report the run to the observer, if any."""
-        hidden = torch.stack([state[0] for state in self._states], dim=1)
+        hidden = _in_a_row([state[0] for state in self._states])
         if watch.here.slot is not None:
             started = tuple(torch.stack(parts, dim=1) for parts in zip(*self._started, strict=True)) or None
             inputs = torch.stack(self._inputs, dim=1)
@@ -293,6 +293,11 @@ class StepwiseRun:
         if lengths is None:
             return self.state
         return tuple(last_of(torch.stack(parts, dim=1), lengths) for parts in zip(*self._states, strict=True))
+
+
+def _in_a_row(steps: list[Tensor]) -> Tensor:
+    """Tensors `(rows, d)` of one or several steps as one, `(rows, steps, d)`."""
+    return torch.stack(steps, dim=1) if len(steps) > 1 else steps[0].unsqueeze(1)
 
 
 def last_of(x: Float[Tensor, "rows n d"], lengths: Int[Tensor, " rows"] | None) -> Float[Tensor, "rows d"]:
@@ -472,7 +477,7 @@ def read_aligned(
         query = run.state[0].unsqueeze(1)  # (R, 1, d_hidden)
         contexts.append(attention(query, keys, rows=rows, offset=position + t).squeeze(1))
         run.step(torch.cat([x, contexts[-1][:, :d_context]], dim=-1))
-    return run.finish(), torch.stack(contexts, dim=1), run.state_at(lengths)
+    return run.finish(), _in_a_row(contexts), run.state_at(lengths)
 
 
 def _in_one_call(cell: RecurrentCell, attention: Attention, inputs: Tensor) -> bool:

@@ -44,7 +44,7 @@ from heed.training.device import (
 )
 from heed.training.optimizer import Unfreezing, make_optimizer
 from heed.training.plan import VALIDATIONS, Budget, warm_up
-from heed.training.processes import Processes, Sums, current
+from heed.training.processes import Numbers, Processes, Sums, current
 from heed.training.progress import (
     MetricsLog,
     Reporter,
@@ -323,14 +323,12 @@ class Trainer:
         p.waiting_seconds += waited
         p.tokens += count
         p.padding += draw.padding
-        self._unread = partial(self._log, numbers, p.step, rate, count, seconds, waited, draw.padding)
+        self._unread = partial(self._log, numbers, p.step, rate, count, draw.padding, seconds=seconds, waited=waited)
         if not late:
             self._read_last()
         self.budget.updated(time.perf_counter() - start)
 
-    def _numbers(
-        self, sums: Sums, step: int, epoch: int, rate: float, examples: list[int]
-    ) -> tuple[float, dict[str, float], float]:
+    def _numbers(self, sums: Sums, step: int, epoch: int, rate: float, examples: list[int]) -> Numbers:
         """What `Sums.read` gives of an update, if all is finite."""
         total, parts, norm = sums.read(self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
@@ -339,20 +337,13 @@ class Trainer:
         return total, parts, norm
 
     def _log(
-        self,
-        numbers: Callable[[], tuple[float, dict[str, float], float]],
-        step: int,
-        rate: float,
-        count: int,
-        seconds: float,
-        waited: float,
-        padding: float,
+        self, numbers: Callable[[], Numbers], step: int, rate: float, count: int, padding: float, **took: float
     ) -> None:
         """Write the numbers of an update to the log and the terminal."""
         total, parts, norm = numbers()
         values = {"loss": total / count, "learning_rate": rate, "gradient_norm": norm, "tokens": count}
         values |= {f"loss.{name}": value / count for name, value in parts.items()}
-        self._metrics.write("update", step, **values, seconds=seconds, waited=waited)
+        self._metrics.write("update", step, **values, **took)
         self.reporter.update(progress_line(self.progress, self.budget, total / count, padding, self.task.targets))
 
     def _read_last(self) -> None:

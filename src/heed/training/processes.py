@@ -214,6 +214,10 @@ def join(device: str) -> Processes:
     return _current
 
 
+Numbers = tuple[float, dict[str, float], float]
+"""The sum of the losses of an update, that of each term, and the gradient's norm."""
+
+
 class Sums:
     """The losses of an update's batches, left on their device until all are read together."""
 
@@ -242,7 +246,7 @@ class Sums:
             self._sent.record()
         return closed
 
-    def read(self, processes: Processes) -> tuple[float, dict[str, float], float]:
+    def read(self, processes: Processes) -> Numbers:
         """The sum of the losses and of each term over all batches and processes, and the gradient's norm."""
         columns = [self._losses, *self._terms.values()]
         if self._sent is not None:
