@@ -81,8 +81,8 @@ EDITS = [
     ),
     Edit(
         "a row without visible keys attends uniformly",
-        "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1).masked_fill(~mask, 0.0)",
-        "return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1)",
+        "return torch.softmax(scores.masked_fill(hidden, lowest), dim=-1).masked_fill(hidden, 0.0)",
+        "return torch.softmax(scores.masked_fill(hidden, lowest), dim=-1)",
         ("tests/test_attend.py",),
     ),
     Edit(

@@ -343,6 +343,7 @@ class Series:
         number, row, at = laid[query].tolist() if 0 <= query < len(laid) else (-1, -1, -1)
         return None if number < 0 else (self.records[number], row, at)
 
+    @torch.autocast("cuda", enabled=False)  # scores in bf16 look, too
     def laid(
         self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None
     ) -> Tensor:

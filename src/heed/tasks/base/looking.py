@@ -214,8 +214,10 @@ _WATCHED = 32
 def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterator[Trace]:
     """Trace a model in evaluation mode, without gradients; `only` selects one mechanism or layer (see `trace`)."""
     model.eval()
-    with torch.no_grad(), threads_for(model, _WATCHED, "watched"), trace(model, edits=edits, **only) as seen:
-        yield seen
+    in_float32 = torch.autocast("cuda", enabled=False)  # within scores in bf16, too
+    with torch.no_grad(), in_float32, threads_for(model, _WATCHED, "watched"):
+        with trace(model, edits=edits, **only) as seen:
+            yield seen
 
 
 @dataclass(frozen=True)
