@@ -343,7 +343,6 @@ class Series:
         number, row, at = laid[query].tolist() if 0 <= query < len(laid) else (-1, -1, -1)
         return None if number < 0 else (self.records[number], row, at)
 
-    @torch.autocast("cuda", enabled=False)  # scores in bf16 look, too
     def laid(
         self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None
     ) -> Tensor:
@@ -354,31 +353,32 @@ class Series:
             fill: Value for missing queries of a sequence, and for missing keys of a call in the last dimension.
             entries: Which entries; None for all.
         """
-        if self.rows is None:
-            return _concatenated([of(record, entries) for record in self.records], fill)
-        chosen = [rows if entries is None else rows[entries] for rows in self.rows]
-        first = int(self.records[0].offset.min()) if self.records[0].offset.numel() else 0
-        parts, places = [], []
-        for i, (record, rows) in enumerate(zip(self.records, chosen, strict=True)):
-            present = (rows >= 0).nonzero().squeeze(1)
-            own = rows[present]
-            offset, count = record.offset[own], torch.full_like(own, record.projected.shape[2])
-            if i + 1 < len(chosen):  # from the next call's first position on, this call has padding
-                after = chosen[i + 1][present]
-                then = self.records[i + 1].offset[after.clamp_min(0)] - offset
-                count = torch.where(after >= 0, then, count)
-            step = torch.arange(record.projected.shape[2], device=own.device)
-            real = step < count.unsqueeze(1)  # (rows, Q)
-            at = present.unsqueeze(1).expand_as(real), (offset - first).unsqueeze(1) + step
-            parts.append(of(record, own).transpose(1, 2)[real])  # (queries, heads, ...)
-            places.append((at[0][real], at[1][real]))
-        width = max((part.shape[-1] for part in parts), default=0)
-        parts = [pad(part, (0, width - part.shape[-1]), value=fill) for part in parts]
-        entry, query = (torch.cat(side) for side in zip(*places, strict=True))
-        longest = int(query.max()) + 1 if query.numel() else 0
-        whole = torch.cat(parts)
-        result = whole.new_full((len(chosen[0]), longest, *whole.shape[1:]), fill)
-        return result.index_put((entry, query), whole).transpose(1, 2)
+        with torch.autocast("cuda", enabled=False):  # scores in bf16 look, too
+            if self.rows is None:
+                return _concatenated([of(record, entries) for record in self.records], fill)
+            chosen = [rows if entries is None else rows[entries] for rows in self.rows]
+            first = int(self.records[0].offset.min()) if self.records[0].offset.numel() else 0
+            parts, places = [], []
+            for i, (record, rows) in enumerate(zip(self.records, chosen, strict=True)):
+                present = (rows >= 0).nonzero().squeeze(1)
+                own = rows[present]
+                offset, count = record.offset[own], torch.full_like(own, record.projected.shape[2])
+                if i + 1 < len(chosen):  # from the next call's first position on, this call has padding
+                    after = chosen[i + 1][present]
+                    then = self.records[i + 1].offset[after.clamp_min(0)] - offset
+                    count = torch.where(after >= 0, then, count)
+                step = torch.arange(record.projected.shape[2], device=own.device)
+                real = step < count.unsqueeze(1)  # (rows, Q)
+                at = present.unsqueeze(1).expand_as(real), (offset - first).unsqueeze(1) + step
+                parts.append(of(record, own).transpose(1, 2)[real])  # (queries, heads, ...)
+                places.append((at[0][real], at[1][real]))
+            width = max((part.shape[-1] for part in parts), default=0)
+            parts = [pad(part, (0, width - part.shape[-1]), value=fill) for part in parts]
+            entry, query = (torch.cat(side) for side in zip(*places, strict=True))
+            longest = int(query.max()) + 1 if query.numel() else 0
+            whole = torch.cat(parts)
+            result = whole.new_full((len(chosen[0]), longest, *whole.shape[1:]), fill)
+            return result.index_put((entry, query), whole).transpose(1, 2)
 
 
 def _followed(count: int, parents: Sequence[Tensor]) -> list[Tensor]:
