@@ -207,7 +207,7 @@ ValidOption = Annotated[
     list[str] | None,
     option("Data", metavar="FILE|N", help="Validation files (two as a,b), or the number of examples to hold out."),
 ]
-SIZES = "auto, tiny, small or base; for some models also scarce and large (heed models NAME)."
+SIZES = "auto, tiny, small or base; for some models also scarce, medium and large (heed models NAME)."
 ModelOption = Annotated[
     str | None, option("Model", metavar="NAME", help="Name of the model (heed models).", complete=complete_model)
 ]

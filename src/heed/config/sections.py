@@ -89,10 +89,10 @@ class ModelSection(BaseModel):
 
     name: str = "bahdanau"
     """Name of the model: a file in `heed/models`."""
-    size: Literal["auto", "scarce", "tiny", "small", "base", "large"] = "auto"
+    size: Literal["auto", "scarce", "tiny", "small", "medium", "base", "large"] = "auto"
     """Named size: auto is chosen from the amount of data, base is the model's defaults, scarce is for a few thousand
-    pairs of text; some models have scarce or large. `heed models NAME` lists the sizes and the source of the
-    defaults."""
+    pairs of text; some models have scarce, medium or large (medium is below base in bert and vit). `heed models NAME`
+    lists the sizes and the source of the defaults."""
     from_: str | None = Field(None, alias="from")
     """Run to start from: its weights where name and shape fit, its embeddings by token; its model name, size and fields
     unless others are given."""

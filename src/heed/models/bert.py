@@ -50,7 +50,7 @@ _MATCH = 8.0
 
 
 class BertConfig(TokenConfig, HeadsConfig):
-    """Fields of `bert`; the defaults are BERT-base of Devlin et al. 2019."""
+    """Fields of `bert`; BERT-base, BERT-large (Devlin et al. 2019), medium (Turc et al. 2019, arXiv:1908.08962)."""
 
     d_model: int = Field(768, gt=0)
     """Width of embeddings and blocks."""
@@ -88,6 +88,7 @@ class BertConfig(TokenConfig, HeadsConfig):
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=2, num_layers=2, d_ff=512),
         small=dict(d_model=256, num_heads=4, num_layers=4, d_ff=1024),
+        medium=dict(d_model=512, num_heads=8, num_layers=8, d_ff=2048),
         large=dict(d_model=1024, num_heads=16, num_layers=24, d_ff=4096),
     )
 

@@ -107,7 +107,7 @@ class BlocksConfig(TextConfig, HeadsConfig):
 
 
 class GPTConfig(BlocksConfig):
-    """Fields of `gpt`; the defaults are GPT-2's smallest model."""
+    """Fields of `gpt`; the defaults are GPT-2's smallest model, medium and large the next two."""
 
     tied_output: bool = True
     """Whether the output layer shares the embedding matrix (as in GPT-2)."""
@@ -115,6 +115,8 @@ class GPTConfig(BlocksConfig):
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=4, num_layers=4, max_length=256, dropout=0.0),
         small=dict(d_model=384, num_heads=6, num_layers=6, max_length=512, dropout=0.2, attention_dropout=0.0),
+        medium=dict(d_model=1024, num_heads=16, num_layers=24),
+        large=dict(d_model=1280, num_heads=20, num_layers=36),
     )
 
 
@@ -210,11 +212,13 @@ class GPT(LanguageModel):
 
 
 class GPTEncoderConfig(BlocksConfig, TokenConfig):
-    """Fields of `gpt` over a text; the defaults are GPT-2's smallest model."""
+    """Fields of `gpt` over a text; the defaults are GPT-2's smallest model, medium and large the next two."""
 
     sizes = named_sizes(
         tiny=dict(d_model=128, num_heads=4, num_layers=2, positions="rotary", attention_dropout=0.0),
         small=dict(d_model=256, num_heads=4, num_layers=4, positions="rotary", dropout=0.2, attention_dropout=0.0),
+        medium=dict(d_model=1024, num_heads=16, num_layers=24),
+        large=dict(d_model=1280, num_heads=20, num_layers=36),
     )
 
 

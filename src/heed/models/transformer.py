@@ -48,7 +48,7 @@ from heed.models.base import HeadsConfig, Memory, PairDecoder, TranslatorConfig,
 
 
 class TransformerConfig(TranslatorConfig, HeadsConfig):
-    """Fields of `transformer`; the defaults are the paper's base model."""
+    """Fields of `transformer`; the paper's base model, medium its big one, large that of Liu et al. 2020 (mBART)."""
 
     d_model: int = Field(512, gt=0)
     """Width of embeddings, blocks and memory."""
@@ -96,6 +96,8 @@ class TransformerConfig(TranslatorConfig, HeadsConfig):
     sizes = named_sizes(
         tiny=dict(d_model=64, num_heads=4, num_layers=2, d_ff=256, norm="pre", attention_dropout=0.0),
         small=dict(d_model=256, num_heads=8, num_layers=3, d_ff=512, norm="pre", dropout=0.2, attention_dropout=0.0),
+        medium=dict(d_model=1024, num_heads=16, d_ff=4096, dropout=0.3),
+        large=dict(d_model=1024, num_heads=16, num_layers=12, d_ff=4096),
     )
 
 

@@ -54,7 +54,7 @@ _DEVIATION = 0.02
 
 
 class VitConfig(ImageConfig, HeadsConfig):
-    """Fields of `vit`; the defaults are ViT-B/16 of Dosovitskiy et al. 2021."""
+    """Fields of `vit`; ViT-B/16, ViT-L/16 (Dosovitskiy et al. 2021), ViT-M (Zhai et al. 2022, arXiv:2106.04560)."""
 
     patch_size: int = Field(16, gt=0)
     """Side of a patch in pixels."""
@@ -86,6 +86,7 @@ class VitConfig(ImageConfig, HeadsConfig):
     sizes = named_sizes(
         tiny=dict(patch_size=4, d_model=64, num_heads=4, num_layers=6, d_ff=128),
         small=dict(patch_size=4, d_model=128, num_heads=4, num_layers=6, d_ff=512),
+        medium=dict(d_model=512, num_heads=8, num_layers=12, d_ff=2048),
         large=dict(d_model=1024, num_heads=16, num_layers=24, d_ff=4096),
     )
 

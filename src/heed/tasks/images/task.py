@@ -255,7 +255,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         """
         size = self.auto_size if self.config.model.size == "auto" else self.config.model.size
         own = self.body_class.config_class.model_fields
-        if "patch_size" not in own or "patch_size" in given or size in ("base", "large"):
+        if "patch_size" not in own or "patch_size" in given or size in ("medium", "base", "large"):
             return {}
         height, width = given["height"], given["width"]
         fitting = [p for p in range(2, _LARGEST_PATCH + 1) if height % p == 0 and width % p == 0]
