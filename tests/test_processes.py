@@ -169,6 +169,35 @@ for out in ("first", "second"):  # one process group after the other
 """
 
 
+COUNTING = """
+import heed
+from torch import distributed
+
+calls = [0]
+
+def counted(plain):
+    def call(*given, **named):
+        calls[0] += 1
+        return plain(*given, **named)
+    return call
+
+for name in ("all_reduce", "all_gather_object", "broadcast_object_list", "barrier"):
+    setattr(distributed, name, counted(getattr(distributed, name)))
+made = []
+for steps in (4, 9):
+    calls[0] = 0
+    heed.train("config.yaml", out=f"run-{steps}", steps=steps, quiet=True, settings={"training.validate_every": 100})
+    made.append(calls[0])
+assert made[1] - made[0] == 5, made  # the gradients apart, which DistributedDataParallel sums
+"""
+
+
+def test_an_update_exchanges_one_tensor_besides_the_gradients(tmp_path, ranks):
+    (tmp_path / "program.py").write_text(COUNTING)
+    codes, said = ranks(tmp_path, 2, "program.py")
+    assert codes == [0, 0], said
+
+
 def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path, ranks):
     (tmp_path / "program.py").write_text(FROM_PYTHON)
     codes, said = ranks(tmp_path, 2, "program.py")

@@ -53,6 +53,6 @@ def test_a_dry_run_predicts_the_memory_of_devices_that_are_not_there(call, tmp_p
     words = ["train", "translation", "data.name=copy", "--model", "transformer", "--size", "tiny"]
     code, out, _ = call(*words, "--dry-run", "--devices", "8")
     assert code == 0
-    assert "predicted memory of each of 8 devices" in out and "training.sharding=full" in out
+    assert "predicted memory of each of 8 devices" in out and "sharding full " in out
     code, _, err = call(*words, "--devices", "8")
     assert code != 0 and "--devices 8 predicts the memory of that many devices and needs --dry-run" in err

@@ -587,5 +587,5 @@ def forecast_on(config: RunConfig, devices: int, whole: bool = False) -> str:
     ]
     for sharding in SHARDINGS:
         used = model.on_each(devices, sharding, activations, training.optimizer)
-        lines.append(f"  training.sharding={sharding:<5} {used / 2**30:8.2f} GiB")
+        lines.append(f"  sharding {sharding:<5} {used / 2**30:8.2f} GiB")
     return "\n".join(lines)

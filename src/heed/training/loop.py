@@ -121,6 +121,8 @@ class Trainer:
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
+        self._heard: list[bool] | None = None  # what the signs of all processes were after the last update
+        self._next: tuple[Draw, float] | None = None  # the next update's batches, and the targets of all processes
         self.asks = False  # True in all processes if a callback may set `enough`
 
     # The run --------------------------------------------------------------------------------------------------
@@ -233,12 +235,8 @@ class Trainer:
         p = self.progress
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
-            planned, stop, late, unsaved = self.processes.any(
-                self.budget.is_due(p),
-                self._stop.is_set(),
-                self.budget.seconds > 0 and p.step > 0 and self.budget.is_spent(p),
-                time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
-            )
+            planned, stop, late, unsaved = self._heard or self.processes.any(*self._signs(p.step))
+            self._heard = None
             if stop:
                 return "interrupted"
             if self._owes_validation():
@@ -265,20 +263,29 @@ class Trainer:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
                 return f"time budget used up at update {p.step} of {p.total_steps}"
-            start = time.perf_counter()
-            self._update(next(feed), start)
+            self._update(feed)
 
-    def _owes_validation(self) -> bool:
-        """True if a validation is due after the last update and has not happened."""
+    def _signs(self, step: int) -> list[bool]:
+        """After `step` updates: is a plan due, was the run interrupted, is time over, is a checkpoint due."""
+        return [
+            self.budget.is_due(self.progress),
+            self._stop.is_set(),
+            self.budget.seconds > 0 and step > 0 and self.budget.is_spent(self.progress),
+            time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
+        ]
+
+    def _owes_validation(self, step: int | None = None) -> bool:
+        """True if a validation is due after `step` updates, by default those done, and has not happened."""
         p = self.progress
+        step = p.step if step is None else step
         last = p.kept[-1] if p.kept else 0
-        if p.step == last or p.step == p.total_steps:
-            return p.step != last
+        if step == last or step == p.total_steps:
+            return step != last
         if p.validate_every is None:
             return False
         if self.budget.seconds == 0 or self.config.validate_every is not None:
-            return p.step % p.validate_every == 0
-        return p.step - last >= p.validate_every  # this number changes with the plan
+            return step % p.validate_every == 0
+        return step - last >= p.validate_every  # this number changes with the plan
 
     def _feed(self) -> Generator[Draw] | Feed[Draw]:
         """The batches of each update from the current place on; for a GPU made ahead, in pinned memory."""
@@ -286,9 +293,16 @@ class Trainer:
         given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self._say
         return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
 
-    def _update(self, draw: Draw, start: float) -> None:
-        """One update; `start` is when its batches were asked for, so that speeds include the data."""
+    def _update(self, feed: Iterator[Draw]) -> None:
+        """One update, on the next batches; its seconds include the wait for them.
+
+        Several processes exchange one tensor: the sums, what `_signs` says, and the targets of the next update, whose
+        batches are therefore made before, unless a validation comes first.
+        """
         p, c = self.progress, self.config
+        start = time.perf_counter()
+        draw, targets = self._next or (next(feed), None)
+        self._next = None
         if begun := self._unfreezing.at(p.step):
             self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
@@ -301,12 +315,16 @@ class Trainer:
         self.model.train()
         if self._chooses_threads:
             give_way(p.threads)
-        (summed,) = self.processes.total(draw.targets)
-        count = int(summed)
+        count = int(self.processes.total(draw.targets)[0] if targets is None else targets)
         sums = self._backward(batches, count)
         gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
         closed = sums.close(gradient_norm)
         examples = [i for batch, _ in batches for i in batch.indices]
+        ahead, asked = None, time.perf_counter()
+        if self.processes.count > 1 and not self._owes_validation(p.step + 1):
+            ahead = next(feed)
+            waited += time.perf_counter() - asked
+            sums.add_counts(*self._signs(p.step + 1), ahead.targets)
         numbers = cache(partial(self._numbers, sums, p.step + 1, p.epoch, rate, examples))
         late = self.device.type == "cuda" and self.optimizer.skips and not self.asks and self.processes.count == 1
         if late:
@@ -314,6 +332,9 @@ class Trainer:
             self.optimizer.step(closed.mul(0.0).sum().ne(0.0).float())  # 0 times what is not finite is NaN
         else:
             numbers()
+            if ahead is not None:
+                *heard, following = sums.counts
+                self._heard, self._next = [number > 0 for number in heard], (ahead, following)
             self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1

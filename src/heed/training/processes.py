@@ -108,7 +108,8 @@ class _Launched(Processes):
         # Not on mps, which has no float64; there are no several processes there.
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(summed)
-        return [float(value) for value in summed]
+        numbers: list[float] = summed.tolist()
+        return numbers
 
     def any(self, *values: bool) -> list[bool]:
         return [value > 0 for value in self.total(*map(float, values))]
@@ -226,12 +227,17 @@ class Sums:
         self._terms: dict[str, list[Tensor]] = {}
         self._closed = torch.empty(0)
         self._sent: torch.cuda.Event | None = None
+        self.counts: list[float] = []  # of this process; after `read`, of all
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Add the loss of a batch, a single number, and its terms."""
         self._losses.append(loss.detach())
         for name, term in terms.items():
             self._terms.setdefault(name, []).append(term.detach())
+
+    def add_counts(self, *counts: float) -> None:
+        """Have numbers summed over the processes with the losses."""
+        self.counts = list(counts)
 
     def close(self, norm: Tensor) -> Tensor:
         """Put all into one tensor with the gradient's norm, of which a GPU begins to send a copy; return the tensor."""
@@ -254,5 +260,6 @@ class Sums:
         *values, norm_read = self._closed.tolist()
         numbers = iter(values)
         sums = [sum(next(numbers) for _ in column) for column in columns]
-        total, *others = processes.total(*sums)
+        total, *others = processes.total(*sums, *self.counts)
+        others, self.counts = others[: len(self._terms)], others[len(self._terms) :]
         return total, dict(zip(self._terms, others, strict=True)), norm_read
