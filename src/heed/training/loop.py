@@ -122,7 +122,8 @@ class Trainer:
         self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
         self._heard: list[bool] | None = None  # what the signs of all processes were after the last update
-        self._next: tuple[Draw, float] | None = None  # the next update's batches, and the targets of all processes
+        self._ahead: list[Draw] = []  # the next update's batches, if they were made before
+        self._targets: float | None = None  # of these, in all processes
         self.asks = False  # True in all processes if a callback may set `enough`
 
     # The run --------------------------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ class Trainer:
             p.processes = now
 
     def _train(self, feed: Iterator[Draw]) -> str:
-        p = self.progress
+        p, self._batches = self.progress, feed
         while True:
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
             planned, stop, late, unsaved = self._heard or self.processes.any(*self._signs(p.step))
@@ -263,7 +264,8 @@ class Trainer:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
                 return f"time budget used up at update {p.step} of {p.total_steps}"
-            self._update(feed)
+            start = time.perf_counter()
+            self._update(self._ahead.pop() if self._ahead else next(feed), start)
 
     def _signs(self, step: int) -> list[bool]:
         """After `step` updates: is a plan due, was the run interrupted, is time over, is a checkpoint due."""
@@ -293,16 +295,14 @@ class Trainer:
         given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self._say
         return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
 
-    def _update(self, feed: Iterator[Draw]) -> None:
-        """One update, on the next batches; its seconds include the wait for them.
+    def _update(self, draw: Draw, start: float) -> None:
+        """One update; `start` is when its batches were asked for, so that speeds include the data.
 
         Several processes exchange one tensor: the sums, what `_signs` says, and the targets of the next update, whose
         batches are therefore made before, unless a validation comes first.
         """
         p, c = self.progress, self.config
-        start = time.perf_counter()
-        draw, targets = self._next or (next(feed), None)
-        self._next = None
+        targets, self._targets = self._targets, None
         if begun := self._unfreezing.at(p.step):
             self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
@@ -320,11 +320,11 @@ class Trainer:
         gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
         closed = sums.close(gradient_norm)
         examples = [i for batch, _ in batches for i in batch.indices]
-        ahead, asked = None, time.perf_counter()
         if self.processes.count > 1 and not self._owes_validation(p.step + 1):
-            ahead = next(feed)
+            asked = time.perf_counter()
+            self._ahead.append(next(self._batches))
             waited += time.perf_counter() - asked
-            sums.add_counts(*self._signs(p.step + 1), ahead.targets)
+            sums.add_counts(*self._signs(p.step + 1), self._ahead[0].targets)
         numbers = cache(partial(self._numbers, sums, p.step + 1, p.epoch, rate, examples))
         late = self.device.type == "cuda" and self.optimizer.skips and not self.asks and self.processes.count == 1
         if late:
@@ -332,9 +332,9 @@ class Trainer:
             self.optimizer.step(closed.mul(0.0).sum().ne(0.0).float())  # 0 times what is not finite is NaN
         else:
             numbers()
-            if ahead is not None:
-                *heard, following = sums.counts
-                self._heard, self._next = [number > 0 for number in heard], (ahead, following)
+            if sums.counts:
+                *heard, self._targets = sums.counts
+                self._heard = [number > 0 for number in heard]
             self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
