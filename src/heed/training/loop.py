@@ -240,7 +240,7 @@ class Trainer:
             self._heard = None
             if stop:
                 return "interrupted"
-            if self._owes_validation():
+            if self._owes_validation(p.step):
                 self._validate()
                 self._plan()
                 continue
@@ -276,10 +276,9 @@ class Trainer:
             time.perf_counter() - self._saved_at > 60 * self.config.save_minutes,
         ]
 
-    def _owes_validation(self, step: int | None = None) -> bool:
-        """True if a validation is due after `step` updates, by default those done, and has not happened."""
+    def _owes_validation(self, step: int) -> bool:
+        """True if a validation is due after `step` updates and has not happened."""
         p = self.progress
-        step = p.step if step is None else step
         last = p.kept[-1] if p.kept else 0
         if step == last or step == p.total_steps:
             return step != last
@@ -333,8 +332,7 @@ class Trainer:
         else:
             numbers()
             if sums.counts:
-                *heard, self._targets = sums.counts
-                self._heard = [number > 0 for number in heard]
+                self._heard, self._targets = [number > 0 for number in sums.counts[:-1]], sums.counts[-1]
             self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
