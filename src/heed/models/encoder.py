@@ -40,8 +40,8 @@ class EncoderConfig(TokenConfig, HeadsConfig):
     """Width of embeddings and blocks."""
     num_heads: int = Field(8, gt=0)
     """Attention heads of each block; must divide d_model."""
-    num_layers: int = Field(6, gt=0)
-    """Number of blocks."""
+    num_layers: int = Field(6, ge=0)
+    """Number of blocks; without any, states are the embeddings, and no word sees another."""
     d_ff: int = Field(2048, gt=0)
     """Inner width of the feed-forward layers."""
     norm: NormKind = "post"

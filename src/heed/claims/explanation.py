@@ -1,0 +1,114 @@
+"""Does attention show which words matter? A word was planted that decides the label, so it is known which one does.
+
+Three encoders are pooled by attention: words alone (an encoder without blocks, so that nothing is mixed), a
+bidirectional LSTM and a Transformer. The weights of the pooling are compared with gradients and with leaving out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import kendalltau
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.texts import Planted, draw_documents
+from heed.lessons.verdict import untrained
+from heed.observe.attribution import attribute, leave_one_out
+from heed.observe.trace import Trace
+from heed.tasks.base.looking import watched
+
+SENTENCES, _STEPS, _DOCUMENTS = (3, 6), 200, 40
+SETTINGS = (
+    "data.sentences=[3,6] data.train=2000 data.valid=50 data.test=200 tokenizer.kind=word tokenizer.lowercase=true "
+    "model.size=tiny model.dropout=0.0 training.batch_tokens=1000 training.warmup=20 training.validate_every=10000 "
+    "evaluation.bootstrap=5"
+)
+_OF_ENCODER = {
+    "words alone": "model.name=encoder model.num_layers=0",
+    "LSTM": "model.name=rnn",
+    "Transformer": "model.name=encoder",
+}
+METHODS = ("attention", "gradient", "integrated gradients", "leaving out")
+Values = NDArray[np.float64]
+
+
+def planted(run: Any, count: int) -> Iterator[tuple[Planted, Any, int]]:
+    """Held-out documents with a deciding word: the document, the score of its label, and the place of that word."""
+    drawn = (one for one in draw_documents("test", 2 * count, SENTENCES, 1) if one.word)
+    for document, _ in zip(drawn, range(count), strict=False):
+        scored = type(run).explain(run.task, run.model, document.text.text).scored
+        labels = [run.task.tokenizer.label(token).lower() for token in scored.tokens.tolist()]
+        yield document, scored, labels.index(document.word)
+
+
+def traced(run: Any, text: str) -> Trace:
+    """A trace of one text."""
+    with watched(run.model) as seen:
+        run.task.forward(run.model, run.task.collate_encoded(run.task.encode_texts([text]), [0]))
+    return seen
+
+
+def _values(run: Any, text: str, scored: Any) -> dict[str, Values]:
+    """What each method gives each word."""
+    pooled = traced(run, text).weights("pooling").flatten()
+    each = [range(i, i + 1) for i in range(len(scored.tokens))]
+    found = (
+        pooled,
+        *(attribute(scored, method).values for method in ("grad", "ig")),
+        leave_one_out(scored, each).values,
+    )
+    return {name: one.double().numpy() for name, one in zip(METHODS, found, strict=True)}
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one encoder; how often each method puts the planted word first, and the same for its untrained twin."""
+    run = cell.train("classification", _STEPS, f"{SETTINGS} {_OF_ENCODER[cell['encoder']]}", data="planted")
+    rows: list[Row] = []
+    for network, one in (("trained", run), ("untrained", untrained(run, cell.seed))):
+        first: dict[str, list[bool]] = {name: [] for name in METHODS}
+        taus = []
+        for document, scored, place in planted(one, _DOCUMENTS):
+            values = _values(one, document.text.text, scored)
+            for name, numbers in values.items():
+                first[name].append(int(numbers.argmax()) == place)
+            taus.append(kendalltau(values["attention"], np.abs(values["leaving out"])).statistic)
+        rows += [
+            {"network": network, "method": name, "precision": float(np.mean(found))} for name, found in first.items()
+        ]
+        rows.append({"network": network, "compared": "attention with leaving out", "tau": float(np.nanmean(taus))})
+    return rows
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`."""
+    behind = {}
+    for encoder in _OF_ENCODER:
+        mean = {
+            name: results.mean("precision", encoder=encoder, network="trained", method=name) for name in METHODS[1:]
+        }
+        best = max(mean, key=lambda name: mean[name].value)
+        chosen: Row = {"encoder": encoder, "network": "trained"}
+        behind[encoder] = results.difference("precision", {"method": "attention"}, {"method": best}, **chosen)
+    good = [encoder for encoder, effect in behind.items() if effect.low > -0.1]
+    what = "planted words found first, attention minus the best other method, {}"
+    worst = min(behind, key=lambda encoder: behind[encoder].value)
+    if len(good) == len(behind):
+        return Verdict("holds", behind[worst], what.format(worst))
+    if good == ["words alone"]:
+        return Verdict("holds only", behind[worst], what.format(worst), "when states are not mixed")
+    return Verdict("does not hold here", behind[worst], what.format(worst))
+
+
+EXPERIMENT = Experiment(
+    grid=cells(encoder=tuple(_OF_ENCODER)),
+    measure=measure,
+    decide=decide,
+    plots=(
+        Plot("precision", "planted word is first, trained", "encoder", "method", None, {"network": "trained"}),
+        Plot("precision", "planted word is first, untrained", "encoder", "method", None, {"network": "untrained"}),
+        Plot("tau", "Kendall's tau of attention with leaving out", "encoder", "network", (0.0, "no agreement")),
+    ),
+)

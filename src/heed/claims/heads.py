@@ -1,0 +1,98 @@
+"""What does "it" refer to, and what are the colour of A and the shape of B? One query has to find out, in one layer.
+
+Both texts end with the word that asks, and only its state is classified. "The road did not stop the dog because it was
+tired": one noun is looked for. "A-red-square C-blue-star B-green-cross A?B": two things are, and the colour of the one
+and the shape of the other belong to the answer. The encoder has one layer of width 64, whatever the number of heads.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, product
+from random import Random
+
+import torch
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.recall import Labelled, look_ups
+from heed.observe.edits import ZeroHead
+from heed.observe.trace import edit
+
+_STEPS, _TRAIN, _TEST = 1000, 4000, 300
+_SETTINGS = (
+    "model.name=encoder model.d_model=64 model.d_ff=128 model.num_layers=1 model.dropout=0.0 model.pooling=last "
+    "tokenizer.kind=word tokenizer.min_count=1 training.batch_tokens=600 training.learning_rate=0.004 "
+    "training.warmup=50 training.label_smoothing=0.0 training.validate_every=10000 evaluation.bootstrap=5"
+)
+_LIVING, _PLACES = (
+    "animal dog horse child cat cow pupil goat".split(),
+    "street road bridge path lane square tunnel".split(),
+)
+_OF_LIVING, _OF_PLACES = "tired hungry scared lazy sick".split(), "congested narrow wide icy closed".split()
+
+
+def _it_sentences(seed: int) -> list[Labelled]:
+    """Every sentence once, in random order; the last word decides which noun "it" is."""
+    made = []
+    for living, place, turned, of_living in product(_LIVING, _PLACES, (False, True), (False, True)):
+        first, second = (place, living) if turned else (living, place)
+        for why in _OF_LIVING if of_living else _OF_PLACES:
+            made.append((f"The {first} did not pass the {second} because it was {why}", living if of_living else place))
+    Random(seed).shuffle(made)
+    return made
+
+
+def _questions(seed: int) -> list[Labelled]:
+    """Look-ups among three things, each of them and the question written as one word."""
+    made = []
+    for text, answer in islice(look_ups(3, 2, seed), _TRAIN + 2 * _TEST):
+        words = text.split()
+        things = [f"{words[i]}{words[i + 1]}{words[i + 2]}" for i in (0, 3, 6)]
+        made.append((" ".join([*things, f"{words[11]}asks{words[13]}"]), answer))
+    return made
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one encoder; accuracy on texts not seen in training, and without the head that matters most."""
+    made = (_it_sentences if cell["texts"] == "it" else _questions)(cell.seed)
+    if cell["texts"] == "shuffled labels":
+        labels = [label for _, label in made]
+        Random(cell.seed).shuffle(labels)
+        made = [(text, label) for (text, _), label in zip(made, labels, strict=True)]
+    test, valid, train = made[:_TEST], made[_TEST : 2 * _TEST], made[2 * _TEST :]
+    data = {"train": train, "valid": valid[:100], "test": test}
+    run = cell.train("classification", _STEPS, f"{_SETTINGS} model.num_heads={cell['heads']}", **data)
+
+    def right() -> float:
+        found = run.probabilities([text for text, _ in test]).argmax(-1).tolist()
+        return sum(run.task.labels[one] == label for one, (_, label) in zip(found, test, strict=True)) / len(test)
+
+    with torch.no_grad():
+        whole, without = right(), []
+        for head in range(cell["heads"]):
+            with edit(run.model, ZeroHead(head=head)):
+                without.append(right())
+    return [{"accuracy": whole, "without one head": min(without)}]
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`."""
+    eight, one = {"heads": 8}, {"heads": 1}
+    of_it = results.difference("accuracy", eight, one, texts="it")
+    of_two = results.difference("accuracy", eight, one, texts="look-ups")
+    if of_it.low > 0.1:
+        return Verdict("holds", of_it, "accuracy on it-sentences, eight heads minus one")
+    what = "accuracy on look-ups of two things, eight heads minus one"
+    if of_two.low > 0.1:
+        return Verdict("holds only", of_two, what, "when one query must fetch two things")
+    return Verdict("does not hold here", of_two, what)
+
+
+EXPERIMENT = Experiment(
+    grid=(*cells(texts=("it", "look-ups"), heads=(1, 2, 8)), *cells(texts=("shuffled labels",), heads=(1, 8))),
+    measure=measure,
+    decide=decide,
+    plots=(
+        Plot("accuracy", "accuracy", "heads", "texts"),
+        Plot("without one head", "accuracy without the head that matters most", "heads", "texts"),
+    ),
+)
