@@ -148,14 +148,15 @@ class ClaimResult(Shown):
             panels.append(Panel(plot.title, tuple(line for line in lines if line.points), None, True, plot.level))
         facts = tuple(part for fact in self.facts for part in textwrap.wrap(fact, 118))
         ticks = tuple((float(at), str(x)) for at, x in enumerate(places))
-        return Curves(self.of.sentence, facts, self.experiment.plots[0].x, tuple(panels), ticks=ticks)
+        across = self.experiment.plots[0].x.replace("_", " ")
+        return Curves(self.of.sentence, facts, across, tuple(panels), ticks=ticks)
 
     def html(self) -> str:
         return curves_to_html(self.curves())
 
     def scene(self, index: int | None = None) -> Scene:
         curves = self.curves()
-        scene = curves_scene(curves)
+        scene = curves_scene(curves, wide=len(curves.panels) == 1)
         for panel in (one for one in curves.panels if len(one.lines) > 3):  # too many for a legend inside the panel
             for line in panel.lines:
                 scene.add(legend(line, 70, scene.height))

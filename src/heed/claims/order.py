@@ -66,5 +66,5 @@ EXPERIMENT = Experiment(
     grid=cells(encoder=(*INDEPENDENT, "attention, positions", "MLP on concatenated words", "GRU")),
     measure=measure,
     decide=decide,
-    plots=(Plot("change", "largest relative change of the text's vector", "texts", "encoder"),),
+    plots=(Plot("change", "largest relative change of the text's vector", "encoder", "texts"),),
 )

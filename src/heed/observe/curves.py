@@ -175,10 +175,10 @@ def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> st
 # Drawings -----------------------------------------------------------------------------------------------------
 
 
-def curves_scene(curves: Curves) -> Scene:
-    """Draw curves as one image, in two columns of panels."""
+def curves_scene(curves: Curves, wide: bool = False) -> Scene:
+    """Draw curves as one image, in two columns of panels, or in one of `wide` panels."""
     head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
-    columns = min(2, len(curves.panels)) or 1
+    columns, width = (1, 2 * _WIDTH + _GAP) if wide else (min(2, len(curves.panels)) or 1, _WIDTH)
     top = _MARGIN + _LINE * len(head) + 6
     rows = -(-len(curves.panels) // columns)
     height = top + rows * (_HEIGHT + _GAP) + _MARGIN - _GAP
@@ -187,7 +187,7 @@ def curves_scene(curves: Curves) -> Scene:
     scene.write((cut(line, 120) for line in head[1:]), _MARGIN, _MARGIN + 12 + _LINE, "small", _LINE)
     for i, panel in enumerate(curves.panels):
         x, y = _MARGIN + i % columns * (_WIDTH + _GAP), top + i // columns * (_HEIGHT + _GAP)
-        scene.add(panel_scene(panel, curves).items, x, y)
+        scene.add(panel_scene(panel, curves, width=width).items, x, y)
     return scene
 
 

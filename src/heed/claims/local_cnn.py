@@ -1,0 +1,69 @@
+"""An arrow points at one of three figures: can a network relate the two if its receptive field does not touch both?
+
+Pictures of the embedded `shapes` have an arrow and three figures of 5 pixels at the corners of a square; the label is
+the figure that the arrow points at, and without relating the two nothing is better than guessing one of the three.
+`cnn` has convolutions of 3 x 3 without max-pooling, then the mean over all positions, which relates nothing: with n of
+them a position has a receptive field of 2 n + 1 pixels. A field of fewer than `distance - 5` pixels never touches two
+figures; one of `distance + 7` contains all four. The field of the residual network is the whole picture. A `vit` of 2
+blocks has 4 patches, each with one figure: with patches that cut through figures it needs 50,000 pictures.
+"""
+
+from __future__ import annotations
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.evaluation.significance import Interval
+
+_FAR = 10
+_SETTINGS = (
+    "data.train=8000 data.valid=100 data.test=500 training.batch_size=32 training.validate_every=10000 "
+    "evaluation.bootstrap=5"
+)
+_CNN = "model.convolutions=1 model.pool_size=1 model.pooling=mean model.dropout=0.0 training.learning_rate=0.005"
+_NETWORKS = {
+    **{
+        f"cnn, {depth}": ("cnn", 400, f"{_CNN} model.num_filters={[16] * depth}".replace(", ", ","))
+        for depth in (1, 2, 4, 7)
+    },
+    "resnet, 8": ("resnet", 450, "model.form=cifar model.depth=8 training.learning_rate=0.005"),
+    "vit, 2": (
+        "vit",
+        2000,
+        "model.patch_size=10 model.stride=7 model.d_model=64 model.num_heads=4 model.num_layers=2 model.d_ff=128 "
+        "model.dropout=0.0 model.positions=sinusoidal training.learning_rate=0.001 training.schedule=constant",
+    ),
+}
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one network; accuracy on pictures of other arrangements, and its receptive field in pixels."""
+    model, steps, settings = _NETWORKS[cell["network"]]
+    size = cell["distance"] + 7
+    where = f"data.size={size} data.distance={cell['distance']}"
+    run = cell.train("images", steps, f"{_SETTINGS} {where} {settings}", data="shapes", model=model)
+    field = run.model.body.receptive_field() or size  # a ViT's patches all see each other
+    return [{"field": field, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]}]
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`."""
+    mean: dict[str, Interval] = {one: results.mean("accuracy", network=one, distance=_FAR) for one in _NETWORKS}
+    blind = [one for one in mean if results.mean("field", network=one, distance=_FAR).value < _FAR - 5]
+    convolutional = max((one for one in mean if one not in ("vit, 2", *blind)), key=lambda one: mean[one].value)
+    effect = results.difference("accuracy", {"network": convolutional}, {"network": blind[0]}, distance=_FAR)
+    what = f"accuracy, {convolutional} layers minus {blind[0]}"
+    if all(mean[one].high < 0.4 for one in blind) and mean["vit, 2"].low > 0.9:
+        if mean[convolutional].low > 0.9:
+            return Verdict("holds only", effect, what, "when the network is shallow")
+        return Verdict("holds", effect, what)
+    return Verdict("does not hold here", effect, what)
+
+
+EXPERIMENT = Experiment(
+    grid=(
+        *cells(network=tuple(_NETWORKS), distance=(_FAR,)),
+        *cells(network=("cnn, 2", "cnn, 4"), distance=(7,)),
+    ),
+    measure=measure,
+    decide=decide,
+    plots=(Plot("accuracy", "accuracy", "network", "distance", (1 / 3, "guessing one of three")),),
+)
