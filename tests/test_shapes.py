@@ -1,21 +1,20 @@
 """Generated pictures whose label is a relation between far corners."""
 
-import importlib.util
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from heed import registry
+from heed.claims import local_cnn
 from heed.config.pictures import ShapePictures
 from heed.data.embedded.pictures import ARROWS, FIGURES, Arrangement, arrangements, draw_shapes
 from heed.data.pictures.source import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 
-ROOT = Path(__file__).parent.parent
 SIZES = {"train": 400, "valid": 50, "test": 100}
 
 
@@ -130,14 +129,11 @@ def test_the_section_of_shapes_opens_what_it_says():
     assert few.read(["shapes#0"])[0].shape == (32, 32, 1)
 
 
-def test_the_table_of_far_corners_says_what_its_networks_see():
-    spec = importlib.util.spec_from_file_location("far_corners", ROOT / "examples" / "far_corners.py")
-    far_corners = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(far_corners)
+def test_the_networks_of_the_claim_about_locality_see_what_it_says():
     seen = {}
-    for name, (model, _, settings) in far_corners.models([1, 4]).items():
-        fields = {key.removeprefix("model."): value for key, value in settings.items() if key.startswith("model.")}
+    for name, (model, _, settings) in local_cnn.NETWORKS.items():
+        given = (field.partition("=") for field in settings.split() if field.startswith("model."))
+        fields = {key.removeprefix("model."): yaml.safe_load(value) for key, _, value in given}
         body = registry.body_class(model, ("image_encoder",))
-        config = body.config_class(num_channels=1, height=24, width=24, **fields)
-        seen[name] = body(config).receptive_field()
-    assert seen == {"cnn, 1 deep, sees 3": 3, "cnn, 4 deep, sees 9": 9, "resnet 8, sees 25": 25, "vit, sees all": None}
+        seen[name] = body(body.config_class(num_channels=1, height=24, width=24, **fields)).receptive_field()
+    assert seen == {"cnn, 1": 3, "cnn, 2": 5, "cnn, 4": 9, "cnn, 7": 15, "resnet, 8": 25, "vit, 2": None}

@@ -19,12 +19,12 @@ _SETTINGS = (
     "evaluation.bootstrap=5"
 )
 _CNN = "model.convolutions=1 model.pool_size=1 model.pooling=mean model.dropout=0.0 training.learning_rate=0.005"
-_NETWORKS = {
+NETWORKS = {
     **{
         f"cnn, {depth}": ("cnn", 400, f"{_CNN} model.num_filters={[16] * depth}".replace(", ", ","))
         for depth in (1, 2, 4, 7)
     },
-    "resnet, 8": ("resnet", 450, "model.form=cifar model.depth=8 training.learning_rate=0.005"),
+    "resnet, 8": ("resnet", 400, "model.form=cifar model.depth=8 training.learning_rate=0.005"),
     "vit, 2": (
         "vit",
         2000,
@@ -36,7 +36,7 @@ _NETWORKS = {
 
 def measure(cell: Cell) -> list[Row]:
     """Train one network; accuracy on pictures of other arrangements, and its receptive field in pixels."""
-    model, steps, settings = _NETWORKS[cell["network"]]
+    model, steps, settings = NETWORKS[cell["network"]]
     size = cell["distance"] + 7
     where = f"data.size={size} data.distance={cell['distance']}"
     run = cell.train("images", steps, f"{_SETTINGS} {where} {settings}", data="shapes", model=model)
@@ -46,7 +46,7 @@ def measure(cell: Cell) -> list[Row]:
 
 def decide(results: Results) -> Verdict:
     """The rule of `texts.yaml`."""
-    mean: dict[str, Interval] = {one: results.mean("accuracy", network=one, distance=_FAR) for one in _NETWORKS}
+    mean: dict[str, Interval] = {one: results.mean("accuracy", network=one, distance=_FAR) for one in NETWORKS}
     blind = [one for one in mean if results.mean("field", network=one, distance=_FAR).value < _FAR - 5]
     convolutional = max((one for one in mean if one not in ("vit, 2", *blind)), key=lambda one: mean[one].value)
     effect = results.difference("accuracy", {"network": convolutional}, {"network": blind[0]}, distance=_FAR)
@@ -60,7 +60,7 @@ def decide(results: Results) -> Verdict:
 
 EXPERIMENT = Experiment(
     grid=(
-        *cells(network=tuple(_NETWORKS), distance=(_FAR,)),
+        *cells(network=tuple(NETWORKS), distance=(_FAR,)),
         *cells(network=("cnn, 2", "cnn, 4"), distance=(7,)),
     ),
     measure=measure,
