@@ -1,0 +1,76 @@
+"""Does BERT's pretraining improve what follows? Which place a story is about, learned from few labelled stories.
+
+The first sentence of the embedded `stories` names the place and is left out for classification. All networks are one
+size of `bert` with the tokenizer of the unlabelled stories; embeddings begin at random, as in the paper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.texts import draw_stories
+from heed.data.kinds.documents import Document
+
+_LABELS, _STEPS, _TUNING, _UNLABELLED = (20, 100), 800, 60, 2000
+_MODEL = (
+    "model.name=bert model.d_model=64 model.num_heads=2 model.num_layers=2 model.d_ff=128 "
+    "training.validate_every=10000 evaluation.bootstrap=5"
+)
+_PRETRAINING = f"{_MODEL} model.first_embeddings=drawn training.batch_tokens=1000 training.learning_rate=0.003"
+_CLASSIFICATION = f"{_MODEL} training.batch_tokens=600 training.learning_rate=0.001 training.warmup=10"
+_OBJECTIVES = {"none": False, "masked words": False, "masked words, next sentence": True, "shuffled text": False}
+
+
+def _shuffled(text: str, draw: Random) -> str:
+    words = text.replace(".", " .").split()
+    return " ".join(draw.sample(words, len(words)))
+
+
+def _labelled(story: Document) -> tuple[str, str]:
+    """The story without the sentence that names its place, and the place."""
+    return story.text.partition(". ")[2], story.origin.partition(":")[2]
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Pretrain one network and tune it with few labels; accuracy on held-out stories."""
+    stories = {name: draw_stories(name, 500, cell.seed) for name in ("valid", "test")}
+    unlabelled = draw_stories("train", _UNLABELLED, cell.seed)
+    texts, draw = [one.text for one in unlabelled], Random(cell.seed)
+    if cell["pretraining"] == "shuffled text":
+        texts = [_shuffled(text, draw) for text in texts]
+    objective = f"{_PRETRAINING} model.next_sentence={str(_OBJECTIVES[cell['pretraining']]).lower()}"
+    steps = _STEPS if cell["pretraining"] != "none" else 1  # whose run gives the tokenizer only
+    first = replace(cell, settings={**cell.settings, "part": "unlabelled"})
+    pretrained = first.train("pretraining", steps, objective, train=texts, valid=[one.text for one in stories["valid"]])
+    labelled = [_labelled(story) for story in draw_stories("train", max(_LABELS), cell.seed + 1000)]
+    rows = []
+    for count in _LABELS:
+        second = replace(cell, settings={**cell.settings, "labels": count})
+        parent = {} if cell["pretraining"] == "none" else {"parent": pretrained.folder}
+        data = {name: [_labelled(story) for story in stories[name]] for name in stories}
+        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder}"
+        run = second.train("classification", _TUNING, settings, train=labelled[:count], **data, **parent)
+        rows.append({"labels": count, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]})
+    return rows
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`; the shuffled text is a control, drawn and not judged."""
+    masked, both = {"pretraining": "masked words"}, {"pretraining": "masked words, next sentence"}
+    gain = results.difference("accuracy", masked, {"pretraining": "none"}, labels=_LABELS[0])
+    what = f"accuracy with {_LABELS[0]} labels, masked words minus no pretraining"
+    if gain.low <= 0.05:
+        return Verdict("does not hold here", gain, what)
+    if results.difference("accuracy", both, masked, labels=_LABELS[0]).low > 0:
+        return Verdict("holds", gain, what)
+    return Verdict("holds only", gain, what, "for masked words")
+
+
+EXPERIMENT = Experiment(
+    grid=cells(pretraining=tuple(_OBJECTIVES)),
+    measure=measure,
+    decide=decide,
+    plots=(Plot("accuracy", "accuracy after tuning", "labels", "pretraining"),),
+)

@@ -1,0 +1,89 @@
+"""Does it help to train attention towards the true alignment? English to Hindi, where the verb moves to the end.
+
+The embedded grammar knows which words belong together. The loss of the links has no weight or one of 0.3; as a control,
+the same number of links is given with their source words exchanged within each sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.grammar.source import GrammarSource
+from heed.data.examples import Pair
+from heed.storage.disk import write_outputs
+
+_PAIRS, _STEPS = (200, 1000, 4000), 250
+_SETTINGS = (
+    "model.name=bahdanau model.size=tiny model.dropout=0.0 tokenizer.kind=word tokenizer.min_count=1 "
+    "training.learning_rate=0.008 training.batch_tokens=600 training.validate_every=10000 evaluation.bootstrap=5"
+)
+_OF_LINKS = {"none": 0.0, "true": 0.3, "shuffled": 0.3}
+
+
+def _written(pairs: Sequence[Pair], folder: Path, split: str) -> list[str]:
+    """Files of both sides of some pairs."""
+    paths = folder / f"{split}.en", folder / f"{split}.hi"
+    write_outputs({path: "".join(f"{pair.texts[i]}\n" for pair in pairs) for i, path in enumerate(paths)})
+    return [*map(str, paths)]
+
+
+def _links(pairs: Sequence[Pair], shuffled: Random | None) -> str:
+    """The links between words, counted from 0, a line for each pair."""
+    lines = []
+    for pair in pairs:
+        spans = [(*one.source, pair.target[: one.target[0]].count(" ")) for one in pair.links or ()]
+        places = [
+            (range(pair.source[:start].count(" "), pair.source[:end].count(" ") + 1), t) for start, end, t in spans
+        ]
+        sources = [source for several, _ in places for source in several]
+        targets = [target for several, target in places for _ in several]
+        if shuffled:
+            shuffled.shuffle(sources)
+        lines.append(" ".join(f"{s}-{t}" for s, t in dict.fromkeys(zip(sources, targets, strict=True))))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one translator; its alignment error and token accuracy on held-out sentences."""
+    source, folder = GrammarSource("hi", cell.seed), cell.folder / f"{cell.key}-data"
+    folder.mkdir(exist_ok=True)
+    pairs = {
+        "train": source.sample("train", cell["pairs"]),
+        **{name: source.sample(name, 100) for name in ("valid", "test")},
+    }
+    files = {split: _written(some, folder, split) for split, some in pairs.items()}
+    links = folder / "links"
+    shuffled = Random(cell.seed) if cell["links"] == "shuffled" else None
+    write_outputs({links: _links(pairs["train"], shuffled)})
+    weight = _OF_LINKS[cell["links"]]
+    guided = f"training.alignment.files=[{links}] training.alignment.weight={weight}" if weight else ""
+    run = cell.train("translation", _STEPS, f"{_SETTINGS} {guided}", **files)
+    found = run.report_of(pairs["test"])
+    return [{"token accuracy": found["token_accuracy"]["value"], "alignment error": found["alignment_error"]["value"]}]
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`; the shuffled links are a control, drawn and not judged."""
+    true, none = {"links": "true"}, {"links": "none"}
+    errors = [results.difference("alignment error", true, none, pairs=count) for count in _PAIRS]
+    better = [results.difference("token accuracy", true, none, pairs=count) for count in _PAIRS]
+    fewest = f"token accuracy with {_PAIRS[0]} pairs, with true links minus without"
+    if all(one.high < -0.1 for one in errors) and all(one.low > 0 for one in better):
+        return Verdict("holds", better[0], fewest)
+    if better[0].low > 0:
+        return Verdict("holds only", better[0], fewest, "when there are few pairs")
+    return Verdict("does not hold here", better[0], fewest)
+
+
+EXPERIMENT = Experiment(
+    grid=cells(pairs=_PAIRS, links=tuple(_OF_LINKS)),
+    measure=measure,
+    decide=decide,
+    plots=(
+        Plot("token accuracy", "token accuracy", "pairs", "links"),
+        Plot("alignment error", "share of words with most weight on a wrong word", "pairs", "links"),
+    ),
+)
