@@ -72,6 +72,8 @@ def planted(rows, name, values):
         ("cost", "model", "no attention"),
         ("parameters", "network", "mlp"),
         ("rollout", "by", "last layer"),
+        ("explanation", "method", "attention"),
+        ("explanation", "encoder", "Transformer"),
     ],
 )
 def test_without_the_effect_the_verdict_changes(name, setting, value):

@@ -157,10 +157,12 @@ class ClaimResult(Shown):
     def scene(self, index: int | None = None) -> Scene:
         curves = self.curves()
         scene = curves_scene(curves, wide=len(curves.panels) == 1)
-        for panel in (one for one in curves.panels if len(one.lines) > 3):  # too many for a legend inside the panel
-            for line in panel.lines:
-                scene.add(legend(line, 70, scene.height))
-                scene.height += 18
+        many = (
+            panel.lines for panel in curves.panels if len(panel.lines) > 3
+        )  # too many for a legend inside the panel
+        for line in {(line.label, line.color): line for lines in many for line in lines}.values():
+            scene.add(legend(line, 70, scene.height))
+            scene.height += 18
         return scene
 
     def json(self) -> str:
