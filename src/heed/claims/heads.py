@@ -64,8 +64,8 @@ def measure(cell: Cell) -> list[Row]:
     run = cell.train("classification", _STEPS, f"{_SETTINGS} model.num_heads={cell['heads']}", **data)
 
     def right() -> float:
-        found = run.probabilities([text for text, _ in test]).argmax(-1).tolist()
-        return sum(run.task.labels[one] == label for one, (_, label) in zip(found, test, strict=True)) / len(test)
+        found: list[str] = [one.label for one in run.predictions([text for text, _ in test])]
+        return sum(one == label for one, (_, label) in zip(found, test, strict=True)) / len(test)
 
     with torch.no_grad():
         whole, without = right(), []
