@@ -72,6 +72,7 @@ def planted(rows, name, values):
         ("cost", "model", "no attention"),
         ("parameters", "network", "mlp"),
         ("rollout", "by", "last layer"),
+        ("local-cnn", "network", "cnn, 1"),
         ("explanation", "method", "attention"),
         ("explanation", "encoder", "Transformer"),
     ],

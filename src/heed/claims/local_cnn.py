@@ -65,5 +65,7 @@ EXPERIMENT = Experiment(
     ),
     measure=measure,
     decide=decide,
-    plots=(Plot("accuracy", "accuracy", "network", "distance", (1 / 3, "guessing one of three")),),
+    plots=(
+        Plot("accuracy", "accuracy, by distance in pixels", "network", "distance", (1 / 3, "guessing one of three")),
+    ),
 )
