@@ -1,0 +1,104 @@
+"""How much of a symbol reaches the answer after 1 to 100 words, in gradients, before and after training?
+
+A text is a symbol, noise and a question mark; its label is the symbol. The state of the question mark is classified.
+The gradient is that of the right label's score, minus the mean score, by the symbol's embedding, over texts of one lag.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.recall import delayed_recall
+from heed.layers import TokenEmbedding
+from heed.lessons.verdict import untrained
+
+LAGS = (1, 2, 5, 10, 20, 50, 100)
+SETTINGS = (
+    "model.pooling=last model.dropout=0.0 tokenizer.kind=word tokenizer.min_count=1 training.label_smoothing=0.0 "
+    "training.batch_tokens=600 training.learning_rate=0.005 training.warmup=20 training.validate_every=10000 "
+    "evaluation.bootstrap=5"
+)
+_STEPS, _TRAIN, _ASKED, _GRADIENTS = 400, 3000, 200, 32
+_RECURRENT = "model.name=rnn model.bidirectional=false model.d_embedding=32 model.d_hidden=32 model.cell="
+_OF_NETWORK = {
+    "rnn": f"{_RECURRENT}rnn",
+    "gru": f"{_RECURRENT}gru",
+    "lstm": f"{_RECURRENT}lstm",
+    "transformer": "model.name=encoder model.d_model=32 model.num_heads=2 model.num_layers=2 model.d_ff=64",
+}
+
+
+def train_recall(cell: Cell, steps: int, network: str, lags: tuple[int, ...]) -> Any:
+    """A run trained on delayed recall, on texts of lags drawn uniformly from `lags`."""
+    made = list(islice(delayed_recall(lags, cell.seed), _TRAIN + 100))
+    data = {"train": made[100:], "valid": made[:50], "test": made[50:100]}
+    return cell.train("classification", steps, f"{SETTINGS} {network}", **data)
+
+
+def recalled(run: Any, lag: int, seed: int) -> float:
+    """Share of new texts of one lag whose symbol is recalled."""
+    asked = list(islice(delayed_recall((lag,), f"{seed}:asked"), _ASKED))
+    found = run.probabilities([text for text, _ in asked]).argmax(-1).tolist()
+    return sum(run.task.labels[one] == symbol for one, (_, symbol) in zip(found, asked, strict=True)) / _ASKED
+
+
+def gradients(run: Any, lags: tuple[int, ...], seed: int) -> list[float]:
+    """Logarithm to base 10 of the mean norm of the gradient by the symbol, relative to the first lag's."""
+    norms = []
+    for lag in lags:
+        asked = list(islice(delayed_recall((lag,), f"{seed}:gradients"), _GRADIENTS))
+        embedded: list[Tensor] = []
+        layer = next(one for one in run.model.modules() if isinstance(one, TokenEmbedding))
+        hook = layer.register_forward_hook(lambda *given, to=embedded: to.append(given[2]))
+        encoded = run.task.encode_texts([text for text, _ in asked])
+        with torch.enable_grad():
+            scores = run.task.forward(run.model, run.task.collate_encoded(encoded, [0] * _GRADIENTS))
+        hook.remove()
+        right = scores[range(_GRADIENTS), [run.task.labels.index(symbol) for _, symbol in asked]] - scores.mean(1)
+        (grad,) = torch.autograd.grad(right.sum(), embedded)  # (texts, lag + 1, width)
+        norms.append(float(grad[:, 0].double().norm(dim=-1).mean()))
+    return [math.log10(max(norm, 1e-45) / norms[0]) for norm in norms]  # 1e-45: the least positive float32
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one network; gradient by lag of the network and of its untrained twin, and what is recalled."""
+    run = train_recall(cell, _STEPS, _OF_NETWORK[cell["network"]], LAGS)
+    rows: list[Row] = []
+    for when, one in (("before", untrained(run, cell.seed)), ("after", run)):
+        found = gradients(one, LAGS, cell.seed)
+        rows += [{"training": when, "lag": lag, "gradient": value} for lag, value in zip(LAGS, found, strict=True)]
+    return rows + [{"lag": lag, "recalled": recalled(run, lag, cell.seed)} for lag in LAGS]
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`; what is recalled is drawn, not judged."""
+    at = {
+        (name, when): results.mean("gradient", network=name, training=when, lag=LAGS[-1])
+        for name in _OF_NETWORK
+        for when in ("before", "after")
+    }
+    what = f"decimal logarithm of the simple cell's gradient at lag {LAGS[-1]}, "
+    if at["rnn", "before"].high < -3 and not at["rnn", "after"].high < -3:
+        return Verdict("holds only", at["rnn", "after"], what + "after training", "before training")
+    others = min(at[name, "after"].low for name in _OF_NETWORK if name != "rnn")
+    if at["rnn", "before"].high < -3 and others > -2:
+        return Verdict("holds", at["rnn", "after"], what + "after training")
+    return Verdict("does not hold here", at["rnn", "after"], what + "after training")
+
+
+EXPERIMENT = Experiment(
+    grid=cells(network=tuple(_OF_NETWORK)),
+    measure=measure,
+    decide=decide,
+    plots=(
+        Plot("gradient", "log10 of the gradient, before training", "lag", "network", None, {"training": "before"}),
+        Plot("gradient", "log10 of the gradient, after training", "lag", "network", None, {"training": "after"}),
+        Plot("recalled", "share of symbols recalled", "lag", "network", (1 / 8, "chance")),
+    ),
+)
