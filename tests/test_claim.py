@@ -75,6 +75,8 @@ def planted(rows, name, values):
         ("local-cnn", "network", "cnn, 1"),
         ("explanation", "method", "attention"),
         ("explanation", "encoder", "Transformer"),
+        ("leak", "direction", "forward"),
+        ("parallel", "network", "LSTM"),
     ],
 )
 def test_without_the_effect_the_verdict_changes(name, setting, value):

@@ -73,6 +73,6 @@ EXPERIMENT = Experiment(
     decide=decide,
     plots=(
         Plot("error", "error relative to the last value", "future", "direction", (1.0, "last value")),
-        Plot("after", "the same networks asked for the step after the window", "future", "direction", (1.0, "last")),
+        Plot("after", "same networks, step after the window", "future", "direction", (1.0, "last value")),
     ),
 )
