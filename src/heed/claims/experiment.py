@@ -9,7 +9,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import torch
 import yaml
+from torch import Tensor, nn
 
 from heed.evaluation.significance import Interval, over_seeds
 from heed.runs.train import train
@@ -53,6 +55,25 @@ class Cell:
         steps = max(10, steps // 10) if self.quick else steps
         out = self.folder / f"{self.key}-run"
         return train(task, steps=steps, seed=self.seed, out=out, settings=fields, resume=True, quiet=True, **given)
+
+    def fit(self, model: nn.Module, loss: Callable[[int], Tensor], steps: int, rate: float) -> None:
+        """Train a network that `heed.train` does not make, by Adam, and leave it in evaluation mode.
+
+        Args:
+            model: The network.
+            loss: Loss of one batch, for the number of an update.
+            steps: Number of updates; a tenth of it with `quick`.
+            rate: Learning rate, reached after a twentieth of the updates; it then falls linearly to zero.
+        """
+        steps = max(10, steps // 10) if self.quick else steps
+        optimizer = torch.optim.Adam(model.train().parameters())
+        for update in range(steps):
+            optimizer.param_groups[0]["lr"] = rate * min(1, 20 * (update + 1) / steps) * (1 - update / steps)
+            optimizer.zero_grad()
+            loss(update).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+        model.eval()
 
 
 def cells(**varied: Sequence[Value]) -> tuple[dict[str, Value], ...]:

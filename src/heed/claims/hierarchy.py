@@ -1,0 +1,83 @@
+"""Documents of which one sentence decides: attention to words and then to sentences, or to all words at once.
+
+The embedded documents `planted` have a label that one word in one sentence gives. The hierarchical network `han` is
+compared with a GRU in both directions over the whole document and attention to all its words, of equal width, after as
+many updates on documents of 5 to 40 sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import torch
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.data.embedded.texts import draw_documents
+from heed.tasks.base.looking import watched
+
+SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 120
+_SETTINGS = (
+    "data.sentences=[5,40] data.train=1500 data.valid=50 data.test=50 tokenizer.kind=word tokenizer.lowercase=true "
+    "model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 training.batch_tokens=2000 training.learning_rate=0.01 "
+    "training.warmup=20 training.validate_every=10000 evaluation.bootstrap=5"
+)
+_OF_NETWORK = {"hierarchical": "model.name=han model.d_attention=32", "flat": "model.name=rnn model.cell=gru"}
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one network; accuracy by length, also with sentences in another order, and where attention is."""
+    settings = f"{_SETTINGS} data.seed={cell.seed} {_OF_NETWORK[cell['network']]}"
+    run = cell.train("classification", _STEPS, settings, data="planted")
+
+    def right(texts: Sequence[str], labels: Sequence[str]) -> float:
+        found = run.probabilities(texts).argmax(-1).tolist()
+        return sum(run.task.labels[one] == label for one, label in zip(found, labels, strict=True)) / len(labels)
+
+    rows, draw = [], Random(cell.seed)
+    for length in SENTENCES:
+        made = draw_documents("test", _ASKED, (length, length), cell.seed)
+        texts, labels = zip(*((one.text.text, one.text.labels[0]) for one in made), strict=True)
+        shuffled = [". ".join(draw.sample(parts := text[:-1].split(". "), len(parts))) + "." for text in texts]
+        decided = [one for one in made if one.sentence is not None][:_LOOKED]
+        first = sum(_heaviest(run, one.text.text) == one.sentence for one in decided) / len(decided)
+        rows.append(
+            {"sentences": length, "accuracy": right(texts, labels), "shuffled": right(shuffled, labels), "first": first}
+        )
+    return rows
+
+
+def _heaviest(run: Any, text: str) -> int:
+    """The sentence with the largest weight; in flat attention, with the largest sum of weights over its words."""
+    with watched(run.model) as seen:
+        run.task.forward(run.model, run.task.collate_encoded(run.task.encode_texts([text]), [0]))
+    if "sentences" in seen.mechanisms():
+        return int(seen.weights("sentences").flatten().argmax())
+    lengths = [len(part.split()) + 1 for part in text.split(". ")]  # words and the full stop
+    return int(torch.stack([part.sum() for part in seen.weights("pooling").flatten().split(lengths)]).argmax())
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`."""
+    networks: tuple[Row, Row] = {"network": "hierarchical"}, {"network": "flat"}
+    short, *_, long = (results.difference("accuracy", *networks, sentences=one) for one in SENTENCES)
+    first = results.mean("first", **networks[0], sentences=SENTENCES[-1])
+    what = f"accuracy at {SENTENCES[-1]} sentences, hierarchical minus flat"
+    if long.low > 0.02 and first.low > 0.9:
+        if short.low <= 0:
+            return Verdict("holds only", long, what, "when documents are long")
+        return Verdict("holds", long, what)
+    return Verdict("does not hold here", long, what)
+
+
+EXPERIMENT = Experiment(
+    grid=cells(network=tuple(_OF_NETWORK)),
+    measure=measure,
+    decide=decide,
+    plots=(
+        Plot("accuracy", "accuracy", "sentences", "network", (0.25, "chance")),
+        Plot("shuffled", "accuracy, sentences in another order", "sentences", "network", (0.25, "chance")),
+        Plot("first", "deciding sentence has the largest weight", "sentences", "network", (0.9, "the rule's level")),
+    ),
+)

@@ -1,0 +1,112 @@
+"""Every word of a text asks for its first word: stacks of Transformer blocks with and without residual connections.
+
+The task needs the context, not the word itself; a linear probe asks the last states for the word. Blocks normalise
+before their sublayers, have width 32 and two heads, and are trained alike; without residual connections a sublayer's
+output is all that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity, cross_entropy, one_hot
+
+from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.layers.transformer import Residual
+from heed.models.encoder import Encoder, EncoderConfig
+
+LAYERS = (2, 6, 12)
+_WORDS, _LENGTH, _D, _STEPS, _RATE = 20, 10, 32, 250, 0.003
+_MASK = torch.ones(1, _LENGTH, dtype=torch.bool)
+
+
+class _Without(Residual):
+    """A sublayer with normalisation and without the connection around it."""
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        return self.dropout(sublayer(self.norm(x)))
+
+
+def _encoder(layers: int, residual: bool) -> Encoder:
+    config = EncoderConfig(
+        vocab_size=_WORDS, d_model=_D, num_heads=2, num_layers=layers, d_ff=2 * _D, norm="pre", dropout=0.0
+    )
+    encoder = Encoder(config)
+    for block in () if residual else encoder.blocks:
+        block.around_attention, block.around_feed_forward = (_Without(_D, 0.0, "pre") for _ in range(2))
+    return encoder
+
+
+def _looked_at(encoder: Encoder, output: nn.Linear, texts: Tensor) -> Row:
+    """Accuracy of the task, of a probe for the word fitted to the first half of the texts, and the cosine."""
+    seen: list[Tensor] = []
+    hook = encoder.blocks.register_forward_hook(lambda module, given, result: seen.extend((given[0], result)))
+    with torch.no_grad():
+        states = encoder(texts, _MASK.expand(len(texts), -1))
+    hook.remove()
+    half = len(texts) // 2
+    rows = torch.cat([states, torch.ones_like(states[..., :1])], dim=-1)
+    fitted, asked = rows[:half].flatten(0, 1).double(), rows[half:].double()
+    ridge = fitted.T @ fitted + 1e-3 * torch.eye(_D + 1, dtype=torch.double)
+    probe = torch.linalg.solve(ridge, fitted.T @ one_hot(texts[:half].flatten(), _WORDS).double())
+    return {
+        "task": float((output(states).argmax(-1) == texts[:, :1]).float().mean()),
+        "probe": float(((asked @ probe).argmax(-1) == texts[half:]).float().mean()),
+        "cosine": float(cosine_similarity(*seen, dim=-1).mean()),
+    }
+
+
+def measure(cell: Cell) -> list[Row]:
+    """Train one stack; what its last states keep, and the same for its untrained twin."""
+    torch.manual_seed(cell.seed)
+    torch.set_num_threads(1)
+    encoder, output = _encoder(cell["layers"], cell["connections"] == "residual"), nn.Linear(_D, _WORDS)
+
+    def texts(count: int) -> Tensor:
+        return torch.randint(_WORDS, (count, _LENGTH))
+
+    def loss(_: int) -> Tensor:
+        drawn = texts(32)
+        logits = output(encoder(drawn, _MASK.expand(32, -1)))
+        return cross_entropy(logits.flatten(0, 1), drawn[:, :1].expand(-1, _LENGTH).flatten())
+
+    asked = texts(400)
+    before = _looked_at(encoder.eval(), output, asked)
+    cell.fit(nn.ModuleList([encoder, output]), loss, _STEPS, _RATE)
+    return [{"network": "untrained", **before}, {"network": "trained", **_looked_at(encoder, output, asked)}]
+
+
+def decide(results: Results) -> Verdict:
+    """The rule of `texts.yaml`, of the trained networks."""
+
+    def gained(number: str, layers: int) -> Row:
+        return results.difference(
+            number, {"connections": "residual"}, {"connections": "none"}, layers=layers, network="trained"
+        )
+
+    probe, task, shallow = gained("probe", LAYERS[-1]), gained("task", LAYERS[-1]), gained("task", LAYERS[0])
+    what = f"accuracy at {LAYERS[-1]} layers, with residual connections minus without, {{}}"
+    if probe.low > 0.2 and task.low > 0.2:
+        if shallow.high <= 0.05:
+            return Verdict("holds only", task, what.format("task"), "when the network is deep")
+        return Verdict("holds", probe, what.format("probe for the word"))
+    return Verdict("does not hold here", min(probe, task), what.format("probe" if probe <= task else "task"))
+
+
+def _plot(y: str, title: str, level: tuple[float, str] | None, network: str = "trained") -> Plot:
+    return Plot(y, title, "layers", "connections", level, {"network": network})
+
+
+EXPERIMENT = Experiment(
+    grid=cells(connections=("residual", "none"), layers=LAYERS),
+    measure=measure,
+    decide=decide,
+    plots=(
+        _plot("probe", "the word, by a probe", (0.05, "chance")),
+        _plot("task", "the first word", (0.05, "chance")),
+        _plot("cosine", "cosine of the last state with the input", None),
+        _plot("probe", "untrained twins: the word, by a probe", (0.05, "chance"), "untrained"),
+    ),
+)
