@@ -60,7 +60,10 @@ def decide(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    grid=(*cells(pairs=("true",), score=("additive", *_DOT_PRODUCTS, "concat")), *cells(pairs=("shuffled",), score=("additive",))),
+    grid=(
+        *cells(pairs=("true",), score=("additive", *_DOT_PRODUCTS, "concat")),
+        *cells(pairs=("shuffled",), score=("additive",)),
+    ),
     measure=measure,
     decide=decide,
     plots=(
