@@ -12,7 +12,7 @@ from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict
 from heed.runs.loading import load
 
 _DOT_PRODUCTS, ASKED = ("dot", "scaled_dot", "general"), 300
-_STEPS, _TRAIN = 450, 8000
+_STEPS, _TRAIN = 300, 8000
 _SETTINGS = (
     "model.name=luong model.cell=gru model.num_layers=1 model.d_embedding=32 model.d_hidden=32 model.d_attention=32 "
     "model.dropout=0.0 model.input_feeding=false tokenizer.kind=char training.batch_tokens=1000 "
