@@ -23,7 +23,7 @@ from heed.layers.recurrent import RecurrentCell
 
 DISTANCES, COUNTS = (10, 30, 100, 200), (10, 20, 50, 100)
 _ASKED, _BATCH, _RATE = 200, 32, 0.005
-_STEPS = {"recall": 300, "adding": 500, "counting": 400}
+_STEPS = {"recall": 500, "adding": 500, "counting": 500}
 _WIDTHS = {"simple": 71, "GRU": 38, "LSTM": 32, "LSTM, forget bias 0": 32}  # 6,319, 6,384 and 6,400 recurrent weights
 _D = 16
 
