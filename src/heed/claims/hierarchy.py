@@ -52,7 +52,7 @@ def _heaviest(run: Any, text: str) -> int:
     """The sentence with the largest weight; in flat attention, with the largest sum of weights over its words."""
     with watched(run.model) as seen:
         run.task.forward(run.model, run.task.collate_encoded(run.task.encode_texts([text]), [0]))
-    if "sentences" in seen.mechanisms():
+    if run.task.hierarchical:
         return int(seen.weights("sentences").flatten().argmax())
     lengths = [len(part.split()) + 1 for part in text.split(". ")]  # words and the full stop
     return int(torch.stack([part.sum() for part in seen.weights("pooling").flatten().split(lengths)]).argmax())
