@@ -38,8 +38,8 @@ def measure(cell: Cell) -> list[Row]:
         "translation", _STEPS, f"{_SETTINGS} model.score={cell['score']}", train=pairs[50:], valid=pairs[:50]
     )
     asked, rows = _strings(ASKED, f"{cell.seed}:asked"), []
-    early = min(int(one.name.removeprefix("step-")) for one in (run.path / "checkpoints").glob("step-*"))
-    for updates, one in (("a third", load(run.path, step=early)), ("all", run)):
+    early = min(int(one.name.removeprefix("step-")) for one in (run.folder / "checkpoints").glob("step-*"))
+    for updates, one in (("a third", load(run.folder, step=early)), ("all", run)):
         written = one.predictions(asked, beam_size=1, max_length=15)
         right = sum(given.text == text[::-1] for given, text in zip(written, asked, strict=True))
         rows.append({"updates": updates, "exact": right / ASKED})
