@@ -72,8 +72,8 @@ EXPERIMENT = Experiment(
     plots=(
         _plot("simple recurrent, both clauses right", _JUDGED),
         _plot("GRU, both clauses right", {"network": "GRU"}),
-        _plot(f"simple recurrent, trained on {_ALONE}: both right", {"texts": _ALONE}),
-        _plot(f"simple recurrent, trained on {_ALONE}: second right", {"texts": _ALONE}, "second", 0.5),
+        _plot(f"trained on {_ALONE}: both right", {"texts": _ALONE}),
+        _plot(f"trained on {_ALONE}: second right", {"texts": _ALONE}, "second", 0.5),
         _plot("simple recurrent, shuffled labels", {"texts": _SHUFFLED}),
     ),
 )
