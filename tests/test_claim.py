@@ -77,6 +77,7 @@ def planted(rows, name, values):
         ("explanation", "encoder", "Transformer"),
         ("leak", "direction", "forward"),
         ("parallel", "network", "LSTM"),
+        ("residual", "connections", "none"),
     ],
 )
 def test_without_the_effect_the_verdict_changes(name, setting, value):
@@ -89,6 +90,15 @@ def test_a_decoder_that_sees_ahead_changes_the_verdict():
     result = recorded("decoder-training")
     leaking = [{**row, "leak": 0.5} if "leak" in row else row for row in result.results.rows]
     assert (result.verdict.kind, result.experiment.decide(Results(leaking)).kind) == ("does not hold here", "holds")
+
+
+def test_counting_beyond_training_would_change_the_verdict_of_gru_or_lstm():
+    result = recorded("gru-or-lstm")
+    counts = [
+        {**row, "right": 1.0} if row["task"] == "counting" and row["network"] == "LSTM" else row
+        for row in result.results.rows
+    ]
+    assert (result.verdict.kind, result.experiment.decide(Results(counts)).kind) == ("does not hold here", "holds only")
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def decide(results: Results) -> Verdict:
     probe, task, shallow = gained("probe", LAYERS[-1]), gained("task", LAYERS[-1]), gained("task", LAYERS[0])
     what = f"accuracy at {LAYERS[-1]} layers, with residual connections minus without, {{}}"
     if probe.low > 0.2 and task.low > 0.2:
-        if shallow.high <= 0.05:
+        if shallow.low <= 0.05:
             return Verdict("holds only", task, what.format("task"), "when the network is deep")
         return Verdict("holds", probe, what.format("probe for the word"))
     return Verdict("does not hold here", min(probe, task), what.format("probe" if probe <= task else "task"))
