@@ -122,6 +122,6 @@ EXPERIMENT = Experiment(
     plots=(
         Plot("right", "recall: share of right symbols", "distance", "network", (0.125, "chance"), {"task": "recall"}),
         Plot("right", "adding: share of right sums", "distance", "network", (0.1, "chance"), {"task": "adding"}),
-        Plot("right", "a^n b^n: counted right (trained to 10)", "n", "network", None, {"task": "counting"}),
+        Plot("right", "a^n b^n (n to 10 trained): counted right", "n", "network", None, {"task": "counting"}),
     ),
 )

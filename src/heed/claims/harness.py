@@ -130,6 +130,8 @@ class ClaimResult(Shown):
     def curves(self) -> Curves:
         """The plots as panels."""
         places = list(dict.fromkeys(x for plot in self.experiment.plots for x in self._places(plot)))
+        if all(isinstance(x, int | float) for x in places):
+            places.sort()
         panels = []
         for plot in self.experiment.plots:
             lines = []
@@ -157,10 +159,8 @@ class ClaimResult(Shown):
     def scene(self, index: int | None = None) -> Scene:
         curves = self.curves()
         scene = curves_scene(curves, wide=len(curves.panels) == 1)
-        many = (
-            panel.lines for panel in curves.panels if len(panel.lines) > 3
-        )  # too many for a legend inside the panel
-        for line in {(line.label, line.color): line for lines in many for line in lines}.values():
+        many = [one for one in curves.panels if len(one.lines) > 3]  # too many for a legend inside the panel
+        for line in {(line.label, line.color): line for panel in many for line in panel.lines}.values():
             scene.add(legend(line, 70, scene.height))
             scene.height += 18
         return scene

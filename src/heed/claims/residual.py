@@ -106,7 +106,7 @@ EXPERIMENT = Experiment(
     plots=(
         _plot("probe", "the word, by a probe", (0.05, "chance")),
         _plot("task", "the first word", (0.05, "chance")),
-        _plot("cosine", "cosine of the last state with the input", None),
-        _plot("probe", "untrained twins: the word, by a probe", (0.05, "chance"), "untrained"),
+        _plot("cosine", "cosine of last state and input", None),
+        _plot("probe", "untrained: the word, by a probe", (0.05, "chance"), "untrained"),
     ),
 )
