@@ -43,7 +43,8 @@ class _Network(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         x = self.embedding(words)
         hidden: Tensor = self.cell.sequence(x, self.cell.zero_state(x[:, 0]))[0]
-        return self.output(hidden)
+        scores: Tensor = self.output(hidden)
+        return scores
 
 
 def _counting(counts: Sequence[int]) -> tuple[Tensor, Tensor]:

@@ -33,7 +33,8 @@ def measure(cell: Cell) -> list[Row]:
 
     def right(texts: Sequence[str], labels: Sequence[str]) -> float:
         found = run.probabilities(texts).argmax(-1).tolist()
-        return sum(run.task.labels[one] == label for one, label in zip(found, labels, strict=True)) / len(labels)
+        pairs = zip((run.task.labels[one] for one in found), labels, strict=True)
+        return sum(bool(given == label) for given, label in pairs) / len(labels)
 
     rows, draw = [], Random(cell.seed)
     for length in SENTENCES:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, one_hot
 
 from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.evaluation.significance import Interval
 from heed.layers.transformer import Residual
 from heed.models.encoder import Encoder, EncoderConfig
 
@@ -54,7 +55,7 @@ def _looked_at(encoder: Encoder, output: nn.Linear, texts: Tensor) -> Row:
     return {
         "task": float((output(states).argmax(-1) == texts[:, :1]).float().mean()),
         "probe": float(((asked @ probe).argmax(-1) == texts[half:]).float().mean()),
-        "cosine": float(cosine_similarity(*seen, dim=-1).mean()),
+        "cosine": float(cosine_similarity(seen[0], seen[1], dim=-1).mean()),
     }
 
 
@@ -81,7 +82,7 @@ def measure(cell: Cell) -> list[Row]:
 def decide(results: Results) -> Verdict:
     """The rule of `texts.yaml`, of the trained networks."""
 
-    def gained(number: str, layers: int) -> Row:
+    def gained(number: str, layers: int) -> Interval:
         return results.difference(
             number, {"connections": "residual"}, {"connections": "none"}, layers=layers, network="trained"
         )
@@ -92,7 +93,7 @@ def decide(results: Results) -> Verdict:
         if shallow.low <= 0.05:
             return Verdict("holds only", task, what.format("task"), "when the network is deep")
         return Verdict("holds", probe, what.format("probe for the word"))
-    return Verdict("does not hold here", min(probe, task), what.format("probe" if probe <= task else "task"))
+    return Verdict("does not hold here", task, what.format("task"))
 
 
 def _plot(y: str, title: str, level: tuple[float, str] | None, network: str = "trained") -> Plot:

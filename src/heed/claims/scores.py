@@ -7,6 +7,7 @@ updates on the same strings of 4 to 10 digits; a third of the training shows how
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
 from heed.runs.loading import load
@@ -39,7 +40,8 @@ def measure(cell: Cell) -> list[Row]:
     )
     asked, rows = _strings(ASKED, f"{cell.seed}:asked"), []
     early = min(int(one.name.removeprefix("step-")) for one in (run.folder / "checkpoints").glob("step-*"))
-    for updates, one in (("a third", load(run.folder, step=early)), ("all", run)):
+    ways: dict[str, Any] = {"a third": load(run.folder, step=early), "all": run}
+    for updates, one in ways.items():
         written = one.predictions(asked, beam_size=1, max_length=15)
         right = sum(given.text == text[::-1] for given, text in zip(written, asked, strict=True))
         rows.append({"updates": updates, "exact": right / ASKED})
