@@ -36,7 +36,8 @@ def _errors(model: _Forecast, count: int, generator: torch.Generator) -> Tensor:
     """
     steps = torch.randn(count, _WINDOW + 1, 1, generator=generator)
     following = steps[:, 1:]
-    return ((model(steps[:, :-1]) - following).square().mean((0, 2))) / following.square().mean((0, 2))
+    guess: Tensor = model(steps[:, :-1])
+    return (guess - following).square().mean((0, 2)) / following.square().mean((0, 2))
 
 
 def measure(cell: Cell) -> list[Row]:

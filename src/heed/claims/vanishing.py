@@ -45,7 +45,8 @@ def recalled(run: Any, lag: int, seed: int) -> float:
     """Share of new texts of one lag whose symbol is recalled."""
     asked = list(islice(delayed_recall((lag,), f"{seed}:asked"), _ASKED))
     found = run.probabilities([text for text, _ in asked]).argmax(-1).tolist()
-    return sum(run.task.labels[one] == symbol for one, (_, symbol) in zip(found, asked, strict=True)) / _ASKED
+    right: int = sum(run.task.labels[one] == symbol for one, (_, symbol) in zip(found, asked, strict=True))
+    return right / _ASKED
 
 
 def gradients(run: Any, lags: tuple[int, ...], seed: int) -> list[float]:
