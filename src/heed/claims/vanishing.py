@@ -19,12 +19,13 @@ from heed.layers import TokenEmbedding
 from heed.lessons.verdict import untrained
 
 LAGS = (1, 2, 5, 10, 20, 50, 100)
+MIXED = (1, 2) * 8 + (5, 10) * 4 + (20,) * 2 + (50, 100)  # a batch has fewer long texts, so they fill more batches
 SETTINGS = (
     "model.pooling=last model.dropout=0.0 tokenizer.kind=word tokenizer.min_count=1 training.label_smoothing=0.0 "
     "training.batch_tokens=600 training.learning_rate=0.005 training.warmup=20 training.validate_every=10000 "
     "evaluation.bootstrap=5"
 )
-_STEPS, _TRAIN, _ASKED, _GRADIENTS = 400, 3000, 200, 32
+_STEPS, _TRAIN, _ASKED, _GRADIENTS = 600, 6000, 200, 32
 _RECURRENT = "model.name=rnn model.bidirectional=false model.d_embedding=32 model.d_hidden=32 model.cell="
 _OF_NETWORK = {
     "rnn": f"{_RECURRENT}rnn",
@@ -69,7 +70,7 @@ def gradients(run: Any, lags: tuple[int, ...], seed: int) -> list[float]:
 
 def measure(cell: Cell) -> list[Row]:
     """Train one network; gradient by lag of the network and of its untrained twin, and what is recalled."""
-    run = train_recall(cell, _STEPS, _OF_NETWORK[cell["network"]], LAGS)
+    run = train_recall(cell, _STEPS, _OF_NETWORK[cell["network"]], MIXED)
     rows: list[Row] = []
     for when, one in (("before", untrained(run, cell.seed)), ("after", run)):
         found = gradients(one, LAGS, cell.seed)
@@ -98,8 +99,8 @@ EXPERIMENT = Experiment(
     measure=measure,
     decide=decide,
     plots=(
-        Plot("gradient", "log10 of the gradient, before training", "lag", "network", None, {"training": "before"}),
-        Plot("gradient", "log10 of the gradient, after training", "lag", "network", None, {"training": "after"}),
+        Plot("gradient", "log10 gradient, before training", "lag", "network", None, {"training": "before"}),
+        Plot("gradient", "log10 gradient, after training", "lag", "network", None, {"training": "after"}),
         Plot("recalled", "share of symbols recalled", "lag", "network", (1 / 8, "chance")),
     ),
 )
