@@ -78,6 +78,7 @@ def planted(rows, name, values):
         ("leak", "direction", "forward"),
         ("parallel", "network", "LSTM"),
         ("residual", "connections", "none"),
+        ("self-attentive", "network", "LSTM"),
     ],
 )
 def test_without_the_effect_the_verdict_changes(name, setting, value):
