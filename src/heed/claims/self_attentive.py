@@ -51,8 +51,8 @@ EXPERIMENT = Experiment(
     measure=measure,
     decide=decide,
     plots=(
-        Plot("recalled", "recalled, trained on that lag", "lag", "network", (1 / 8, "chance"), {"kind": "one lag"}),
         Plot("recalled", "recalled, trained on lags 1 to 100", "lag", "network", None, {"kind": "mixed lags"}),
+        Plot("recalled", "recalled, trained on that lag", "lag", "network", (1 / 8, "chance"), {"kind": "one lag"}),
         Plot("gradient", "log10 gradient, lags 1 to 100", "lag", "network", None, {"kind": "mixed lags"}),
     ),
 )
