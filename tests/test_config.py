@@ -84,7 +84,10 @@ def test_every_mistake_is_reported_at_once():
         ({"training": 3}, "training is 3, but must be a section of fields"),
         ({"training": {"batch_tokens": None}}, "training.batch_tokens is null, but must be a whole number"),
         ({"training": {"freeze": 3}}, "training.freeze is 3, but must be a list"),
-        ({"model": {"size": "huge"}}, "model.size is 'huge', .*'auto', 'scarce', 'tiny', 'small', 'base' or 'large'"),
+        (
+            {"model": {"size": "huge"}},
+            "model.size is 'huge', .*'auto', 'scarce', 'tiny', 'small', 'medium', 'base' or 'large'",
+        ),
         ({"data": {"name": "copy", "length": "long"}}, "data.length is 'long'"),
         ({"data": {"name": "dates", "styles": ["short"]}}, r"data.styles.0 is 'short', .*'medium', 'long' or 'full'"),
         ({"data": {"name": "date"}}, "data.name is 'date'; did you mean 'dates'"),

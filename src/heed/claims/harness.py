@@ -92,7 +92,7 @@ class ClaimResult(Shown):
 
     @property
     def facts(self) -> list[str]:
-        """Verdict, what it is based on, and the rule."""
+        """Verdict, what was measured, and the rule."""
         seeds = len(self.results.of("seed"))
         quick = ["Quick: a tenth of the updates, so this verdict is not the recorded one."] if self.quick else []
         counted = f"{seeds} seeds; intervals are 95 %" if self.experiment.seeded else "computed, without chance"

@@ -623,7 +623,7 @@ def claim(
     *,
     figure: dict[str, Any],
 ) -> None:
-    """Measure a claim of lecture notes with several seeds, and judge it."""
+    """Measure a claim of lecture notes and judge it."""
     from heed.cli.show import run_claim
 
     run_claim(name, seeds, quick, from_file, form, out, figure)
