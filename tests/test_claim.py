@@ -102,6 +102,12 @@ def test_counting_beyond_training_would_change_the_verdict_of_gru_or_lstm():
     assert (result.verdict.kind, result.experiment.decide(Results(counts)).kind) == ("does not hold here", "holds only")
 
 
+def test_a_record_without_its_numbers_is_refused_by_its_name(here):
+    Path("mine.json").write_text('{"format": "heed-claim-1", "claim": "cost", "rows": [], "quick": false}')
+    with pytest.raises(ConfigError, match=r"^'mine\.json' lacks numbers that the rule of cost needs: "):
+        heed.claim("cost", from_file="mine.json")
+
+
 @pytest.mark.slow
 def test_shuffled_labels_change_the_verdict_of_a_trained_claim(here, monkeypatch):
     experiment = read_claim("both-sides")[1]
@@ -156,6 +162,7 @@ def test_the_command(here, capfd):
     [
         ("forgeting", {}, "unknown claim 'forgeting'; did you mean 'forgetting'"),
         ("both-sides", {"seeds": 1}, "seeds is 1; an interval over seeds needs 2 or more"),
+        ("order", {"from_file": "none.json"}, "no file 'none.json'"),
         ("order", {"from_file": RECORDS / "cost.json"}, "is no record of claim order: .*claim 'cost'"),
     ],
 )

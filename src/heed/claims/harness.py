@@ -229,11 +229,18 @@ def _measure(experiment: Experiment, cell: Cell, path: Path) -> None:
 
 
 def _read(name: str, path: Path) -> ClaimResult:
+    if not path.is_file():
+        raise ConfigError(f"no file '{path}'")
     record = read_object(path)
-    if record.get("format") != FORMAT or record.get("claim") != name or not isinstance(record.get("rows"), list):
+    if record.get("format") != FORMAT or record.get("claim") != name:
         said = f"format {record.get('format')!r}, claim {record.get('claim')!r}"
         raise ConfigError(f"'{path}' is no record of claim {name}: it has {said}, expected {FORMAT!r} and {name!r}")
-    return ClaimResult(name, record["rows"], bool(record["quick"]), record["date"], record["seconds"])
+    try:
+        result = ClaimResult(name, record["rows"], record["quick"], record["date"], record["seconds"])
+        result.text()
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise ConfigError(f"'{path}' lacks numbers that the rule of {name} needs: {error}") from None
+    return result
 
 
 def list_claims() -> dict[str, str]:
