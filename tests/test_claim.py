@@ -192,7 +192,7 @@ def test_the_interval_over_seeds_is_students():
     assert over_seeds([7.0]).low == over_seeds([7.0]).high == 7.0
 
 
-def test_texts_to_remember(tmp_path):
+def test_texts_to_remember():
     for text, symbol in islice(recall.delayed_recall((1, 5), 1), 50):
         words = text.split()
         assert (words[0], words[-1]) == (symbol, "?") and len(words) - 1 in (1, 5)
@@ -209,8 +209,6 @@ def test_texts_to_remember(tmp_path):
         assert text == "a a a b b b"
     first = list(islice(recall.delayed_recall((4,), 1), 5))
     assert first == list(islice(recall.delayed_recall((4,), 1), 5)) != list(islice(recall.delayed_recall((4,), 2), 5))
-    path = recall.write_tsv(tmp_path / "recall.tsv", recall.delayed_recall((4,), 1), 5)
-    assert Path(path).read_text(encoding="utf-8").splitlines()[:2] == ["text\tlabel", "\t".join(first[0])]
     with pytest.raises(DataError, match="lag is"):
         next(recall.delayed_recall((0,), 1))
     with pytest.raises(DataError, match="9 things"):

@@ -1,6 +1,6 @@
 """Texts in which something must be kept in memory: recall, adding, look-ups, two clauses, and counting.
 
-Each function draws texts with their answers from a seed, and `write_tsv` makes a user's file of them:
+Each function draws texts with their answers from a seed:
 
 | function | text | answer |
 |---|---|---|
@@ -17,12 +17,9 @@ Schmidhuber 2001 (counting).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
-from pathlib import Path
 from random import Random
 
 from heed.errors import DataError
-from heed.storage.disk import write_outputs
 
 Labelled = tuple[str, str]
 """A text and its answer."""
@@ -93,10 +90,3 @@ def counted(counts: Sequence[int], seed: int | str) -> Iterator[str]:
 def _check(name: str, values: Sequence[int], least: int = 1) -> None:
     if not values or min(values) < least:
         raise DataError(f"{name} is {list(values)}; expected one or more whole numbers of at least {least}")
-
-
-def write_tsv(path: Path, examples: Iterator[Labelled], count: int) -> str:
-    """Write the first examples as a table with the columns text and label; returns the path as text."""
-    rows = "".join(f"{text}\t{label}\n" for text, label in islice(examples, count))
-    write_outputs({path: f"text\tlabel\n{rows}"})
-    return str(path)
