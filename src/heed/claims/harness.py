@@ -94,7 +94,8 @@ class ClaimResult(Shown):
     def facts(self) -> list[str]:
         """Verdict, what was measured, and the rule."""
         seeds = len(self.results.of("seed"))
-        quick = ["Quick: a tenth of the updates, so this verdict is not the recorded one."] if self.quick else []
+        less = f"Quick: {seeds} seeds and a tenth of any updates, so this verdict is not the recorded one."
+        quick = [less] if self.quick and self.experiment.seeded else []
         counted = f"{seeds} seeds; intervals are 95 %" if self.experiment.seeded else "computed, without chance"
         return [
             f"Verdict: {self.verdict}",
