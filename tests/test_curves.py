@@ -110,6 +110,15 @@ def test_drawings_of_equal_curves_have_equal_bytes_and_serve_both_schemes():
 # --- what is drawn
 
 
+def test_places_without_an_order_are_not_joined():
+    def drawn(joined):
+        line = Line("first", ((0, 1.0), (1, 3.0)), 0, True, joined=joined)
+        return to_svg(curves_scene(Curves("a title", (), "network", (Panel("accuracy", (line,)),))))
+
+    assert drawn(True).count("<circle") == drawn(False).count("<circle")
+    assert drawn(True).count("<polyline") == drawn(False).count("<polyline") + 2  # of the panel and of the legend
+
+
 def test_the_curves_of_a_run_are_its_log(run):
     log = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     drawn = run.curves().curves

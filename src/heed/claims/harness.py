@@ -131,7 +131,7 @@ class ClaimResult(Shown):
     def curves(self) -> Curves:
         """The plots as panels."""
         places = list(dict.fromkeys(x for plot in self.experiment.plots for x in self._places(plot)))
-        if all(isinstance(x, int | float) for x in places):
+        if numbers := all(isinstance(x, int | float) for x in places):
             places.sort()
         panels = []
         for plot in self.experiment.plots:
@@ -147,7 +147,7 @@ class ClaimResult(Shown):
                 seeded = self.experiment.seeded
                 spans = tuple((mean.low, mean.high) for _, mean, _ in found) if seeded else ()
                 others = tuple(values for *_, values in found) if seeded else ()
-                lines.append(Line(str(name), points, color, True, spans, others, "seed" * seeded))
+                lines.append(Line(str(name), points, color, True, spans, others, "seed" * seeded, numbers))
             panels.append(Panel(plot.title, tuple(line for line in lines if line.points), None, True, plot.level))
         facts = tuple(part for fact in self.facts for part in textwrap.wrap(fact, 118))
         ticks = tuple((float(at), str(x)) for at, x in enumerate(places))

@@ -38,6 +38,7 @@ class Line:
     # further values at each point, drawn as faint dots: the seeds of a mean, the heads of a layer
     others: tuple[tuple[float, ...], ...] = ()
     each: str = ""  # name of one of the others in tooltips ("head"); "" for no tooltips
+    joined: bool = True  # False for places on the x axis that have no order
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def panel_scene(
             for i, value in enumerate(values):
                 said = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""
                 scene.add([Dot(x + (5 if line.spans else 0), down(value), 2.4, color, said, 0.7)])
-        if len(places) > 1:
+        if line.joined and len(places) > 1:
             scene.add([Path(tuple(places), color, 1.6, palette.dashes(line.color))])
         if line.dots or len(places) == 1:
             for (x, y), (at, value), span in zip(places, line.points, line.spans or [()] * len(places), strict=True):
@@ -246,7 +247,7 @@ def panel_scene(
 def legend(line: Line, x: float, y: float) -> list[Item]:
     """A sample of a line and its name; (x, y) is the start of the baseline."""
     color = palette.LINES[line.color % len(palette.LINES)]
-    sample: list[Item] = [Path(((x, y - 4), (x + 16, y - 4)), color, 1.6, palette.dashes(line.color))]
+    sample: list[Item] = [Path(((x, y - 4), (x + 16, y - 4)), color, 1.6, palette.dashes(line.color))] * line.joined
     dot: list[Item] = [Dot(x + 8, y - 4, 2.6, color)] if line.dots else []
     return [*sample, *dot, *([Label(x + 21, y, line.label, "small")] if line.label else [])]
 
