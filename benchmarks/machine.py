@@ -1,18 +1,24 @@
-"""First line of every benchmark: processor, cores, threads, torch version and kernels.
+"""First line of every benchmark: processor, cores, threads, torch version and kernels; and whether other work runs.
 
 python benchmarks/machine.py
 """
 
 from __future__ import annotations
 
+import atexit
+import os
 import platform
+import time
 from contextlib import suppress
 from pathlib import Path
 
 import torch
 
 from heed import kernels
-from heed.threads import cores
+from heed.threads import Times, cores, read_times
+
+QUIET = 0.1
+"""Cores that other processes may keep busy; beside one busy process a benchmark can take twice as long."""
 
 
 def processor() -> str:
@@ -41,10 +47,34 @@ def machine_line() -> str:
 
 
 def print_machine() -> None:
-    """Print the line, and one for a GPU if there is one; call it after setting the threads."""
+    """Print the line, one for a GPU if there is one, and now and at the end one if the machine is not quiet.
+
+    Call it after setting the threads.
+    """
     print(machine_line(), flush=True)
     if torch.cuda.is_available():
         print(f"{torch.cuda.get_device_name()}, CUDA {torch.version.cuda}", flush=True)
+    start = read_times(), _used()
+    time.sleep(0.5)
+    warn("before the first measurement", *start)
+    atexit.register(warn, "during this run", read_times(), _used())
+
+
+def warn(when: str, before: Times, used: float) -> None:
+    """Print a line if other processes have kept cores busy since `before`, when this one had used so many seconds.
+
+    Nothing is printed where the system does not report it (only Linux does).
+    """
+    now, here = read_times(), _used()
+    busy = now.counted - before.counted - (now.idle - before.idle)
+    others = (busy - (here - used)) / (now.clock - before.clock)
+    if others > QUIET:
+        print(f"NOT QUIET: {when} other processes kept {others:.1f} of {len(cores())} cores busy: compare no times")
+
+
+def _used() -> float:
+    """Processor time of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])
 
 
 def main() -> None:

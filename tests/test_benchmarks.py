@@ -59,3 +59,14 @@ def test_the_line_names_processor_cores_threads_torch_and_kernels(monkeypatch):
     assert line.endswith("; kernels: fast") or line.endswith("; kernels: fast, products by oneDNN")
     with kernels.plain():
         assert machine.machine_line().endswith("; kernels: plain")
+
+
+def test_a_machine_that_is_not_quiet_is_marked(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(FOLDER)
+    machine = importlib.import_module("machine")
+    before = machine.Times(clock=100.0, counted=200.0, idle=50.0, own=0.0)
+    monkeypatch.setattr(machine, "_used", lambda: 17.0)
+    for idle, said in ((52.0, "NOT QUIET: during this run other processes kept 1.0 of "), (61.5, "")):
+        monkeypatch.setattr(machine, "read_times", lambda idle=idle: machine.Times(110.0, 220.0, idle, 0.0))
+        machine.warn("during this run", before, 9.0)
+        assert capsys.readouterr().out[: len(said) or None] == said
