@@ -9,9 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from equations import randn
-from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, modules, padding_mask
-from heed.attention.modules import fused_attend
-from heed.attention.segments import by_segment, segments_of
+from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, fused, modules, padding_mask
+from heed.attention.fused import by_segment, fused_attend, segments_of
 from heed.errors import ShapeError
 from heed.layers.embeddings import places_within
 
@@ -159,14 +158,14 @@ def test_packed_documents_attend_as_under_a_mask_of_pairs():
 
 
 def test_only_queries_of_the_same_positions_are_taken_apart_by_text(monkeypatch):
-    monkeypatch.setattr(modules, "flash_by_segment", lambda: flash)
+    monkeypatch.setattr(fused, "flash_by_segment", lambda: flash)
     attention, x = modules.MultiHeadAttention(8, 2).bfloat16(), torch.randn(2, 4, 8).bfloat16()
     mask = torch.tensor([[True, True, True, True], [True, False, False, False]])
     moved = mask.clone()
     moved.__dict__["here"] = mask
     with monkeypatch.context() as patch:
         called = []
-        patch.setattr(modules, "by_segment", lambda *given, **named: called.append(1) or by_segment(*given, **named))
+        patch.setattr(fused, "by_segment", lambda *given, **named: called.append(1) or by_segment(*given, **named))
         own = attention(x, mask=moved)
         assert called == [1]
         cross = attention(x, attention.prepare(x, mask=moved))

@@ -15,9 +15,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from heed.attention import attend, padding_mask
+from heed.attention.fused import flash_by_segment, fused_attend
 from heed.attention.host import sent
-from heed.attention.modules import fused_attend
-from heed.attention.segments import flash_by_segment
 from heed.config import TrainingConfig
 from heed.layers import Recurrent
 from heed.layers.embeddings import places_within

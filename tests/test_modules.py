@@ -1,5 +1,7 @@
 """Attention modules against the references, with copied weights, and what a cache and a mask may not change."""
 
+import sys
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -140,3 +142,30 @@ def test_padding_never_changes_an_output(kind):
 def test_heads_must_divide_the_width():
     with pytest.raises(ConfigError, match="d_model 6 is not divisible by num_heads 4"):
         MultiHeadAttention(6, 4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("kind", ["self", "cached", "cross"])
+def test_one_product_of_stacked_weights_is_the_products_of_each_and_has_their_gradients(kind, bias, monkeypatch):
+    attention, x, memory = make_multi_head(bias=bias), randn(B, Q, D_MODEL), randn(B, K, D_MODEL, seed=1)
+    attention.w_key.weight.requires_grad_(False)
+    calls, product = [], torch.nn.functional.linear
+
+    def computed(stacked):
+        monkeypatch.setattr(sys.modules["heed.kernels.linear"], "stacks", lambda x: stacked)
+        given = [x.clone().requires_grad_(), memory.clone().requires_grad_()]
+        calls.clear()
+        if kind == "self":
+            found = attention(given[0], mask=padding_mask(torch.tensor([4, 2, 3]), Q))
+        elif kind == "cached":
+            found = attention.extend(given[0], attention.prepare(given[1]), causal=True)[0]
+        else:
+            found = attention(given[0], attention.prepare(given[1], mask=padding_mask(LENGTHS, K)))
+        of = [*given, *(p for p in attention.parameters() if p.requires_grad)]
+        return [found, *torch.autograd.grad(found.sin().sum(), of, materialize_grads=True)], len(calls)
+
+    monkeypatch.setattr(torch.nn.functional, "linear", lambda *given: calls.append(1) or product(*given))
+    (apart, many), (together, few) = computed(False), computed(True)
+    assert (many, few) == {"self": (4, 2), "cached": (6, 3), "cross": (4, 3)}[kind]
+    for one, other in zip(together, apart, strict=True):
+        assert_close(one, other, rtol=0, atol=1e-12)

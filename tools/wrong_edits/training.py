@@ -123,8 +123,8 @@ EDITS = [
     ),
     Edit(
         "keys and values exchanged in multi-head attention",
-        "return Keys(prepared, self._split(self.w_value(value)), mask)",
-        "return Keys(prepared, self._split(self.w_key(value)), mask)",
+        "keys, values = linear_together(key, self.w_key, self.w_value)",
+        "keys, values = linear_together(key, self.w_value, self.w_key)",
         ("tests/test_modules.py",),
     ),
     Edit(

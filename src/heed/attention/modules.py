@@ -14,49 +14,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import scaled_dot_product_attention
 
 from heed.attention import watch
 from heed.attention.attend import full_mask, masked_softmax, weigh
+from heed.attention.fused import fused_attend
 from heed.attention.keys import Keys, Scope, at_positions, from_positions, key_positions
-from heed.attention.scores import General, ScaledDot, Score, check_widths
-from heed.attention.segments import by_segment, flash_by_segment, segments_of
+from heed.attention.scores import General, ScaledDot, Score
 from heed.errors import ConfigError
-from heed.kernels import Linear
+from heed.kernels import Linear, linear_together
 from heed.shapes import Bool, Float, ReturnsTensor
-
-
-def fused_attend(
-    projected: Float[Tensor, "batch heads query d"],
-    prepared: Float[Tensor, "batch heads key d"],
-    value: Float[Tensor, "batch heads key d_value"],
-    mask: Bool[Tensor, "batch ..."] | None,
-    *,
-    causal: bool,
-    scale: float,
-    dropout: float = 0.0,
-    own: bool = False,
-) -> Float[Tensor, "batch heads query d_value"]:
-    """`softmax(scale * projected prepared') value` in one kernel; `own` if queries and keys are of the same positions.
-
-    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
-    `causal_mask` does. The context of a query that may attend to no key is zero.
-    """
-    check_widths(projected, prepared)
-    num_queries, num_keys = projected.shape[2], prepared.shape[2]
-    may = mask is not None and (own or mask.dim() == 3) and not dropout and not torch.compiler.is_compiling()
-    if mask is not None and may and projected.dtype == torch.bfloat16:
-        kernel = flash_by_segment()
-        if kernel is not None and (segments := segments_of(mask)) is not None:
-            return by_segment(kernel, projected, prepared, value, segments, causal=causal, scale=scale)
-    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
-    square = causal and mask is None and num_queries == num_keys and num_queries > 1
-    combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
-    flag = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
-    return scaled_dot_product_attention(
-        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **flag
-    )
-
 
 Turn = Callable[[Tensor], Tensor]
 """Rotates the queries or keys of each head, `(rows, heads, positions, d_head)`, by their positions."""
@@ -210,7 +176,7 @@ class MultiHeadAttention(Attends):
     head_h = softmax(q_h k_h' / sqrt(d_head)) v_h with q_h = x W_q[h] + b_q[h], and so on; y = [head_1 ; ...] W_o + b_o
 
     Self-attention: `attention(x)`. Cross-attention: `attention(x, attention.prepare(memory, mask=memory_mask))`.
-    With a cache: `cache = cache.append(attention.prepare(x)); attention(x, cache, causal=True)`.
+    With a cache: `context, cache = attention.extend(x, cache, causal=True)`.
 
     Raises:
         ConfigError: `d_model` is not divisible by `num_heads`.
@@ -267,10 +233,39 @@ class MultiHeadAttention(Attends):
         turn: Turn | None = None,
     ) -> Keys:
         """Project keys and values for each head, once per source or, in a cache, once per position."""
-        value = key if value is None else value
-        keys = self._split(self.w_key(key))
-        prepared = self.score.prepare(keys if turn is None else turn(keys))
-        return Keys(prepared, self._split(self.w_value(value)), mask)
+        if value is None:
+            keys, values = linear_together(key, self.w_key, self.w_value)
+        else:
+            keys, values = self.w_key(key), self.w_value(value)
+        return self._keys(keys, values, mask, turn)
+
+    def _keys(self, key: Tensor, value: Tensor, mask: Tensor | None, turn: Turn | None) -> Keys:
+        key = self._split(key)
+        prepared = self.score.prepare(key if turn is None else turn(key))
+        return Keys(prepared, self._split(value), mask)
+
+    def extend(
+        self,
+        x: Float[Tensor, "rows n d_model"],
+        cache: Keys | None = None,
+        *,
+        mask: Bool[Tensor, "rows ..."] | None = None,
+        turn: Turn | None = None,
+        **scope: Any,
+    ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
+        """Self-attention of further positions over those of a cache and their own.
+
+        Returns:
+            The context, `(rows, n, d_model)`, and the cache extended by the keys and values of these positions.
+        """
+        key, value, query = linear_together(x, self.w_key, self.w_value, self.w_query)
+        new = self._keys(key, value, mask, turn)
+        cache = new if cache is None else cache.append(new)
+        return self._attend(self._queries(query, turn), cache, Scope(**scope)), cache
+
+    def _queries(self, query: Tensor, turn: Turn | None) -> Tensor:
+        query = self._split(query)
+        return self.score.project(query if turn is None else turn(query))
 
     def forward(
         self,
@@ -286,13 +281,9 @@ class MultiHeadAttention(Attends):
         `turn` applies rotary positions to each head's queries before they are compared, and in `prepare` to its keys.
         """
         if keys is None:
-            keys = self.prepare(query, mask=mask, turn=turn)
-            scope["own"] = True
-        else:
-            assert mask is None, "prepared keys carry their own mask"
-        queries = self._split(self.w_query(query))
-        projected = self.score.project(queries if turn is None else turn(queries))
-        return self._attend(projected, keys, Scope(**scope))
+            return self.extend(query, mask=mask, turn=turn, own=True, **scope)[0]
+        assert mask is None, "prepared keys carry their own mask"
+        return self._attend(self._queries(self.w_query(query), turn), keys, Scope(**scope))
 
     def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_model"]:
         return self.w_out(context.transpose(1, 2).flatten(2))

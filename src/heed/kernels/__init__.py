@@ -2,7 +2,16 @@
 
 from heed.kernels.elementwise import byte_dropout, layer_norm, relu_dropout
 from heed.kernels.encoder_block import BlockSettings, BlockWeights, Groups, encoder_block, trains_packed
-from heed.kernels.linear import Best, LargeVocabulary, Linear, best_of, linear, linear_cross_entropy, outer
+from heed.kernels.linear import (
+    Best,
+    LargeVocabulary,
+    Linear,
+    best_of,
+    linear,
+    linear_cross_entropy,
+    linear_together,
+    outer,
+)
 from heed.kernels.private import enabled, onednn_linear, plain, trains_by_hand
 from heed.kernels.recurrent import aligned_gru, gru_sequence, tape_lstm
 

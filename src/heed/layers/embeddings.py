@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from heed.attention.fused import segment
 from heed.attention.host import here
-from heed.attention.segments import segment
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
 from heed.layers.elementwise import GELU, Activation, LayerNorm

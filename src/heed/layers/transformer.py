@@ -219,9 +219,8 @@ class CausalSelfAttention(MultiHeadAttention):
         turn: Turn | None = None,
     ) -> tuple[Float[Tensor, "rows n d_model"], Keys]:
         """As `DecoderBlock.forward`, without a memory."""
-        new = self.prepare(x, mask=mask, turn=turn)
-        cache = new if cache is None else cache.append(new)
-        return x + self.after(self(x, cache, causal=True, offset=position, turn=turn)), cache
+        context, cache = self.extend(x, cache, mask=mask, turn=turn, causal=True, offset=position)
+        return x + self.after(context), cache
 
 
 class DecoderBlock(Recomputable):
@@ -293,9 +292,9 @@ class DecoderBlock(Recomputable):
         grown: list[Keys] = []
 
         def look_back(y: Tensor) -> Tensor:
-            new = self.attention.prepare(y, mask=mask, turn=turn)
-            grown.append(new if cache is None else cache.append(new))
-            return self.attention(y, grown[0], causal=True, offset=position, turn=turn)
+            context, keys = self.attention.extend(y, cache, mask=mask, turn=turn, causal=True, offset=position)
+            grown.append(keys)
+            return context
 
         x = self.around_attention(x, look_back)
         if self.cross is not None:

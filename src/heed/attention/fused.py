@@ -1,4 +1,7 @@
-"""Self-attention of texts laid end to end, each by itself: flash attention without a mask, on a GPU in bf16."""
+"""Scaled dot-product attention in one kernel.
+
+It is torch's fused one or, on a GPU in bf16, flash attention of texts laid end to end, each by itself, without a mask.
+"""
 
 from collections.abc import Callable
 from functools import cache
@@ -6,10 +9,44 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import pad, scaled_dot_product_attention
 
+from heed.attention.attend import full_mask
 from heed.attention.host import here, sent
-from heed.shapes import Float
+from heed.attention.scores import check_widths
+from heed.shapes import Bool, Float
+
+
+def fused_attend(
+    projected: Float[Tensor, "batch heads query d"],
+    prepared: Float[Tensor, "batch heads key d"],
+    value: Float[Tensor, "batch heads key d_value"],
+    mask: Bool[Tensor, "batch ..."] | None,
+    *,
+    causal: bool,
+    scale: float,
+    dropout: float = 0.0,
+    own: bool = False,
+) -> Float[Tensor, "batch heads query d_value"]:
+    """`softmax(scale * projected prepared') value` in one kernel; `own` if queries and keys are of the same positions.
+
+    The mask is `(batch, key)` or `(batch, query, key)`, True = may attend; `causal` also masks the future, as
+    `causal_mask` does. The context of a query that may attend to no key is zero.
+    """
+    check_widths(projected, prepared)
+    num_queries, num_keys = projected.shape[2], prepared.shape[2]
+    may = mask is not None and (own or mask.dim() == 3) and not dropout and not torch.compiler.is_compiling()
+    if mask is not None and may and projected.dtype == torch.bfloat16:
+        kernel = flash_by_segment()
+        if kernel is not None and (segments := segments_of(mask)) is not None:
+            return by_segment(kernel, projected, prepared, value, segments, causal=causal, scale=scale)
+    # torch aligns is_causal at the top left, which is right for square scores only, and allows no mask beside it.
+    square = causal and mask is None and num_queries == num_keys and num_queries > 1
+    combined = None if square else full_mask(mask, causal, num_queries, num_keys, projected.device)
+    flag = {"is_causal": True} if square else {}  # compiled for all lengths, `square` itself is no bool
+    return scaled_dot_product_attention(
+        projected, prepared, value, attn_mask=combined, dropout_p=dropout, scale=scale, **flag
+    )
 
 
 class Segments(NamedTuple):
