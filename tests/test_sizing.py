@@ -1,10 +1,14 @@
 """The size of a model and of its batches that fit into a time budget."""
 
 import pytest
+import torch
 
+from heed.runs.prepare import settle_updates
+from heed.runs.train import forecast, train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.base import sizing
 from heed.training.plan import choose_size
+from heed.training.progress import Quiet
 
 SECONDS = {"base": (1.0, 10.0), "small": (0.1, 1.0), "tiny": (0.01, 0.1)}
 
@@ -93,3 +97,64 @@ def test_the_trial_of_a_size_leaves_the_task_as_it_was(book, monkeypatch):
     one, other = (task.collate(batch) for batch in task.train_batches(0)[:2])
     assert one.tokens.shape[1] == other.tokens.shape[1] == 64
     assert not task.carried()
+
+
+@pytest.fixture
+def on_gpu(monkeypatch):
+    monkeypatch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+
+
+def test_a_time_budget_on_a_gpu_is_shared_out_among_batches_from_large_to_small(book, on_gpu, monkeypatch):
+    task = prepared(book, 2.0, monkeypatch)
+    assert (task.config.model.size, task.config.training.batch_tokens) == ("small", 32_000 // 32)
+    assert "training.batch_tokens 1,000 instead of 32,000: about 1,536 updates" in task.notes
+
+
+BASE = {"size": "base", "d_model": 16, "num_heads": 2, "num_layers": 1, "max_length": 32}
+
+
+def settings(book, model, **training):
+    training = {"steps": 1, "threads": 1, **training}
+    data = {"train": [str(book)], "context": 32}
+    model = {"name": "gpt", **model}
+    sections = {"data": data, "model": model, "training": training, "tokenizer": {"kind": "word"}}
+    return {"task": "language_modelling", **sections}
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "updates", "expected"),
+    [
+        (BASE, {}, 4, (6_000, 6_400, 0.0)),  # a quarter of the book's 24,000 words, whole rows
+        (BASE, {}, 100, (2_048, 2_048, 0.0)),
+        (BASE, {"epochs": 1, "steps": None}, 1, (24_000, 25_600, 0.0)),
+        ({**BASE, "size": "small"}, {}, 4, (6_000, 6_400, 0.0)),
+        ({**BASE, "size": "tiny"}, {}, 4, (6_000, 6_400, None)),
+        ({**BASE, "attention_dropout": 0.2}, {"batch_tokens": 500}, 4, (500, 500, 0.2)),
+    ],
+)
+def test_on_a_gpu_batches_are_larger_and_large_models_have_no_attention_dropout_by_default(
+    model, training, updates, expected, book, on_gpu, monkeypatch
+):
+    monkeypatch.setattr("heed.runs.prepare._LEAST_UPDATES", updates)
+    task = task_class("language_modelling").prepare(check_config(settings(book, model, **training), "the test"))
+    settle_updates(task)
+    found, least, most, dropout = task.config, *expected
+    assert least <= found.training.batch_tokens <= most and found.model.model_extra["attention_dropout"] == dropout
+    assert found.training.steps == 1 and found.training.epochs is None
+
+
+def test_what_a_gpu_has_by_default_is_told_and_kept_by_a_resumed_run(book, tmp_path, monkeypatch):
+    monkeypatch.setattr("heed.runs.prepare._LEAST_UPDATES", 4)
+    config = check_config(settings(book, BASE), "the test")
+    with monkeypatch.context() as patch:
+        patch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+        told = forecast(config)
+        run, _ = train_config(config, tmp_path / "run", Quiet())
+    batch = run.config.training.batch_tokens
+    assert f"batch_tokens: {batch}\n" in told and "attention_dropout: 0.0\n" in told and batch > 5_000
+    more = check_config(settings(book, BASE, steps=2), "the test")
+    resumed, _ = train_config(more, tmp_path / "run", Quiet(), resume=True)
+    assert (resumed.config.training.batch_tokens, resumed.config.training.steps) == (batch, 2)
+    assert resumed.config.model.model_extra["attention_dropout"] == 0.0
+    fresh, _ = train_config(more, tmp_path / "fresh", Quiet())
+    assert (fresh.config.training.batch_tokens, fresh.config.model.model_extra["attention_dropout"]) == (2_048, None)

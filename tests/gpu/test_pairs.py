@@ -13,6 +13,7 @@ from torch.testing import assert_close
 import heed
 from heed.runs.train import train_config
 from heed.tasks import check_config, spec_of, task_names
+from heed.tasks.translation.task import Translation
 from heed.training.progress import Quiet
 from small_runs import SMALL, TRAINING, assert_alike, set_field, usable
 
@@ -115,3 +116,26 @@ def test_a_gpu_validates_and_predicts_in_the_precision_of_training_and_looks_in_
     run = heed.load(folder, device="cuda")
     run.precision = "float32"
     assert during(lambda: run.predict(given)) == {(False, False)}
+
+
+def test_a_batch_that_does_not_fit_on_a_gpu_is_computed_in_parts(data, tmp_path, monkeypatch):
+    """As told by free memory, or found out by the first step."""
+    body, found, loss = dict(usable("translation"))["transformer"], {}, Translation.loss
+
+    def too_large(self, model, batch, *given):
+        if model.training and len(batch.indices) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return loss(self, model, batch, *given)
+
+    for name in ("whole", "found out", "told"):
+        with monkeypatch.context() as patch:
+            if name == "found out":
+                patch.setattr(Translation, "loss", too_large)
+            elif name == "told":
+                patch.setattr(torch.cuda, "mem_get_info", lambda *_: (3 * 2**20, 80 * 2**30))
+            found[name] = trained("translation", "transformer", body, data, tmp_path / name, "cuda")
+    parts = {name: one.report["training"]["micro_batches"] for name, one in found.items()}
+    assert parts["whole"] == 1 < parts["found out"] and parts["told"] > 1
+    for one in (found["found out"], found["told"]):
+        for key, weight in found["whole"].model.state_dict().items():
+            assert_close(one.model.state_dict()[key], weight, rtol=1e-3, atol=1e-6)

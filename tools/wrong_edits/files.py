@@ -213,8 +213,8 @@ EDITS = [
     # batch normalisation
     Edit(
         "batches of a model with batch normalisation are split into micro-batches",
-        'and device.type == "cpu" and not normalises_batches(model)',
-        'and device.type == "cpu"',
+        "    if normalises_batches(model):\n        return 1\n",
+        "    if False:\n        return 1\n",
         ("tests/test_images_training.py",),
     ),
     # sealed run folders

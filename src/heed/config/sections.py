@@ -125,7 +125,8 @@ class TrainingConfig(Section):
     """Precision of products of float32 matrices: with high, a GPU may use TF32, which has 10 bits of mantissa in place
     of 23. It is set for the whole process."""
     batch_tokens: int = Field(2_000, gt=0)
-    """Source and target tokens of one batch, including padding."""
+    """Source and target tokens of one batch, including padding; on a GPU 32,000 by default, or a
+    hundredth of a pass if that is less, but no fewer than elsewhere."""
     accumulate: int = Field(1, gt=0)
     """Batches per update; the gradient is that of all of them as one batch."""
     micro_batches: int | None = Field(None, gt=0)

@@ -72,8 +72,9 @@ class TransformerConfig(TranslatorConfig, HeadsConfig):
     dropout: float = Field(0.1, ge=0, lt=1)
     """Dropout probability of embeddings and sublayer outputs."""
     attention_dropout: float | None = Field(None, ge=0, lt=1)
-    """Dropout probability of attention weights; null for the value of `dropout`. On a CPU, 0 is faster: torch's fused
-    attention kernel has no dropout there."""
+    """Dropout probability of attention weights; null for the value of `dropout`. 0 is faster: on a CPU, torch's fused
+    attention kernel has no dropout; on a GPU, where 0 is the default from size medium on, padded texts then need no
+    mask."""
 
     decoder_layers: int | None = Field(None, gt=0)
     """Number of blocks in the decoder; null for num_layers."""

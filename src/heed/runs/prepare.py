@@ -25,6 +25,7 @@ from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
+from heed.tasks.base.sizing import default_batch
 from heed.tasks.base.task import Task, write_digests
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
@@ -50,16 +51,28 @@ def updates_per_pass(task: Task[Any, Any]) -> int:
     return math.ceil(len(task.train_batches(0)) / accumulate)
 
 
-def settle_epochs(task: Task[Any, Any]) -> None:
-    """Replace `training.epochs` in the task's configuration by `training.steps`.
+_LEAST_UPDATES = 100
+"""Updates of a pass below which the default batch is not larger on a GPU than elsewhere."""
+
+
+def settle_updates(task: Task[Any, Any]) -> None:
+    """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps.
 
     Raises:
-        ConfigError: The data is a stream, which has no passes.
+        ConfigError: `training.epochs` is set, but the data is a stream, which has no passes.
     """
-    training = task.config.training
+    training, streams = task.config.training, getattr(task.config.data, "stream", False)
+    usual = default_batch(task)
+    if task.batch_field not in training.model_fields_set and getattr(training, task.batch_field) > usual:
+        batch = getattr(training, task.batch_field)
+        if not streams:
+            positions = sum(map(task.work, task.train_batches(0)))
+            batch = max(usual, min(batch, positions // _LEAST_UPDATES))
+        training = training.model_copy(update={task.batch_field: batch})
+        task.config = task.config.model_copy(update={"training": training})
     if training.epochs is None:
         return
-    if getattr(task.config.data, "stream", False):
+    if streams:
         raise ConfigError("training.epochs is set, but a stream (data.stream) has no passes; give --minutes instead")
     steps = max(1, round(training.epochs * updates_per_pass(task)))
     settled = training.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
@@ -99,7 +112,7 @@ def prepare_run(
     held = {} if given is None else {"given": given}
     unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
     task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
-    settle_epochs(task)
+    settle_updates(task)
     config = task.config
     torch.manual_seed(config.training.seed)
     model = model_to_train(task)

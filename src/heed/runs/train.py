@@ -33,7 +33,7 @@ from heed.runs.prepare import (
     model_to_train,
     prepare_run,
     setting_named,
-    settle_epochs,
+    settle_updates,
     updates_per_pass,
 )
 from heed.runs.resume import how_to_go_on, result_if_done
@@ -529,7 +529,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     """
     began = time.perf_counter()
     task = task_class(config.task).prepare(config)
-    settle_epochs(task)
+    settle_updates(task)
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training
@@ -554,7 +554,8 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             settings_text(task, whole),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
-            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}",
+            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}"
+            + f", {cost.micro_batches} micro-batches per batch" * (cost.micro_batches > 1),
             f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
             *([advice] if advice else []),
@@ -572,7 +573,7 @@ def forecast_on(config: RunConfig, devices: int, whole: bool = False) -> str:
     if training.steps is None and training.epochs is None:  # a time budget would be measured here
         training = training.model_copy(update={"steps": 1, "minutes": None})
     task: Any = task_class(config.task).prepare(config.model_copy(update={"training": training}))
-    settle_epochs(task)
+    settle_updates(task)
     shares = [indices[::devices] for indices in task.train_batches(0)]
     largest = max(shares, key=task.work)
     activations = activation_bytes(task, largest) / (training.micro_batches or 1)

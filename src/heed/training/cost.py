@@ -42,6 +42,7 @@ from heed.training.device import (
     kept_inside,
     lower_step,
     micro_batches_for,
+    normalises_batches,
     peak_memory,
     recomputed_blocks,
 )
@@ -163,7 +164,19 @@ class TrialStep:
     spent: list[float] = field(default_factory=lambda: [0.0, 0.0])  # seconds of all steps, and of the processor in them
 
     def run(self, indices: list[int]) -> None:
-        """Run and time a step on a batch."""
+        """Run and time a step on a batch; where it does not fit on a GPU, in twice as many micro-batches."""
+        while True:
+            try:
+                return self._run(indices)
+            except torch.OutOfMemoryError:
+                given = self.config.micro_batches is not None or normalises_batches(self.model)
+                if given or self.device.type != "cuda" or self.micro_batches >= len(indices):
+                    raise
+            self.optimizer.zero_grad()  # outside the handler, which holds the step's tensors
+            torch.cuda.empty_cache()
+            self.micro_batches *= 2
+
+    def _run(self, indices: list[int]) -> None:
         self.model.train()
         began, used = time.perf_counter(), time.process_time()
         start = began
@@ -209,7 +222,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     before = _memory_now(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _same_buffers(model):
         middle = plan[len(plan) // 2]
-        few = middle[: -(-len(middle) // 4)]  # the whole batch might not fit
+        few = middle[: -(-len(middle) // (4 if device.type == "cpu" else 16))]  # the whole batch might not fit
         activations = _activations(step, few) / max(1, work(few))
         positions = [work(indices) for indices in plan]
         widest = max(range(len(plan)), key=positions.__getitem__)

@@ -206,7 +206,9 @@ def kept_inside(blocks: list[Recomputable]) -> Iterator[None]:
 
 
 _KEPT = 100 * 2**20
-"""Bytes kept for the backward pass above which a batch is divided."""
+"""Bytes kept for the backward pass above which a batch is divided on a CPU."""
+_ROOM = 0.7
+"""Share of a GPU's free memory for activations and gradients; the rest is for kernels, validation and fragments."""
 
 
 def divided(indices: list[int], count: int) -> list[list[int]]:
@@ -236,12 +238,18 @@ def check_micro_batches(model: nn.Module, name: str, count: int | None) -> None:
 def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> int:
     """Default number of micro-batches of a batch of which `kept` bytes stay for the backward pass.
 
-    1 for a recurrent model (each part would need as many steps as the whole), with batch normalisation, and on a GPU,
-    where fewer rows are slower.
+    On a GPU, where fewer rows are slower, as few as fit. Elsewhere 1 for a recurrent model (each part would need as
+    many steps as the whole). 1 with batch normalisation.
     """
+    if normalises_batches(model):
+        return 1
+    if device.type == "cuda":
+        torch.cuda.empty_cache()  # what earlier steps have left is free
+        gradients = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
+        room = _ROOM * torch.cuda.mem_get_info(device)[0] - gradients
+        return max(1, math.ceil(kept / max(1.0, room)))
     in_blocks = any(isinstance(module, Recomputable) for module in model.modules())
-    divides = in_blocks and device.type == "cpu" and not normalises_batches(model)
-    return max(1, math.ceil(kept / _KEPT)) if divides else 1
+    return max(1, math.ceil(kept / _KEPT)) if in_blocks and device.type == "cpu" else 1
 
 
 def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:

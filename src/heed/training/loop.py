@@ -187,7 +187,7 @@ class Trainer:
         with step_explained("before the first update", self._micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
-        self._micro_batches, self._threads = self.processes.broadcast(cost.micro_batches), cost.threads
+        self._micro_batches, self._threads = max(self.processes.gather(cost.micro_batches)), cost.threads
         return cost
 
     def _begin(self) -> None:

@@ -15,8 +15,8 @@ from heed.training.optimizer import make_optimizer
 from heed.training.plan import SizeChoice, choose_size
 
 _ORDER = ("large", "base", "small", "tiny")
-_BATCHES = (1.0, 0.5, 0.25)
-"""Shares of the usual batch that are tried."""
+_LEAST = 0.25
+"""Share of the field's default down to which halves of the usual batch are tried; on a GPU that is far more."""
 _SLOWEST = 2e9
 """Floating-point operations a second that any processor does: a size of which enough updates fit is not measured."""
 _SHORT = 0.1
@@ -39,7 +39,8 @@ def fit_to_budget(task: Any) -> Any:
     is_free = config.model.size == "auto" and largest in known
     sizes = known[known.index(largest) :] if is_free else [largest]
     usual = getattr(training, task.batch_field)
-    batches = (1.0,) if task.batch_field in training.model_fields_set else _BATCHES
+    least = 1.0 if task.batch_field in training.model_fields_set else _LEAST * default_batch(task) / usual
+    batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= least)
     trials: dict[str, _Trial] = {}
 
     def measure(size: str) -> tuple[float, float]:
@@ -63,6 +64,11 @@ def fit_to_budget(task: Any) -> Any:
     if changed:
         task.splits.remarks.append(_remark(choice, is_free, task.batch_field, usual))
     return config.model_copy(update=changed)
+
+
+def default_batch(task: Any) -> int:
+    """The default of the field with the size of a batch."""
+    return int(type(task.config.training).model_fields[task.batch_field].default)
 
 
 def _remark(choice: SizeChoice, is_free: bool, field: str, usual: int) -> str:

@@ -16,7 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.config import HubSection, RunConfig, TokenizerConfig, config_text, data_files, short_config_text
+from heed.config import (
+    HubSection,
+    RunConfig,
+    TokenizerConfig,
+    TrainingConfig,
+    config_text,
+    data_files,
+    short_config_text,
+)
 from heed.config.data import InMemory, with_columns
 from heed.data.batch import Batch
 from heed.data.examples import evenly
@@ -34,6 +42,7 @@ from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.transfer import END_TOKEN, Parent, Transfers, from_data, with_model
 from heed.training.contracts import Trainable
+from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.visible import escaped
 
@@ -276,6 +285,9 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
+        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
+        if on_gpu and not self.is_trial:
+            self.config = with_gpu_batch(self.config, self.batch_field)
         config, training = self.config, self.config.training
         is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
         if training.minutes is not None and is_open and not self.is_trial:
@@ -283,7 +295,15 @@ class Task(Transfers, Trainable, Generic[C, E]):
 
             self.config = config = fit_to_budget(self)
         size = self.auto_size if config.model.size == "auto" else config.model.size
-        return with_model(config, size, *self._model_of(size, config.model.model_extra or {}), self.selected_by)
+        fields = {**(config.model.model_extra or {})}
+        if on_gpu and size not in ("scarce", "tiny", "small") and self._attends_fused:
+            fields.setdefault("attention_dropout", 0.0)
+        return with_model(config, size, *self._model_of(size, fields), self.selected_by)
+
+    @property
+    def _attends_fused(self) -> bool:
+        """Whether the model has dropout of attention weights that keeps a GPU from its fastest kernels."""
+        return {"attention_dropout", "num_heads"} <= self.body_class.config_class.model_fields.keys()
 
     @property
     def model_defaults(self) -> dict[str, Any]:
@@ -375,6 +395,25 @@ class NumericTask(Task[C, E], Generic[C, E]):
                 f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
             )
         return torch.tensor(applied, dtype=torch.float32)
+
+
+_GPU_BATCH = 32_000
+"""Tokens of a batch on a GPU unless another number is given: with few, a GPU waits for the processor."""
+
+
+def scoring_tokens(training: TrainingConfig) -> int:
+    """Tokens of a scoring batch: four times as many as in training, but from a GPU's batch on no more."""
+    return max(training.batch_tokens, min(4 * training.batch_tokens, _GPU_BATCH))
+
+
+def with_gpu_batch(config: C, field: str) -> C:
+    """The configuration with the default batch of a GPU, which counts as not given."""
+    training = config.training
+    if field != "batch_tokens" or field in training.model_fields_set:
+        return config
+    enlarged = training.model_copy(update={field: _GPU_BATCH})
+    enlarged.model_fields_set.discard(field)
+    return config.model_copy(update={"training": enlarged})
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:

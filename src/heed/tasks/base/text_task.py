@@ -29,7 +29,7 @@ from heed.models.base import Body, ModelConfig, TokenEncoder
 from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
-from heed.tasks.base.task import Task
+from heed.tasks.base.task import Task, scoring_tokens
 from heed.tasks.base.training_set import MOST_COUNTED, Encoding, sampled, some_of
 from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
 from heed.tasks.base.vocabulary import (
@@ -324,11 +324,11 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
         """The batches for scoring examples."""
-        return plan_batches([self.cost(e) for e in encoded], 4 * self.config.training.batch_tokens)
+        return plan_batches([self.cost(e) for e in encoded], scoring_tokens(self.config.training))
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes of a scoring batch, four times as large as in training."""
-        return round(4 * self.config.training.batch_tokens * activations)
+        """Bytes of a scoring batch."""
+        return round(scoring_tokens(self.config.training) * activations)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
         chosen = take(self.encoded("train"), indices)

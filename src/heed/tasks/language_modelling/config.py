@@ -88,7 +88,8 @@ class LanguageModelTraining(TrainingConfig):
     """How a language model is trained."""
 
     batch_tokens: int = Field(2_048, gt=0)
-    """Tokens of one batch: rows of data.context tokens, at least one."""
+    """Tokens of one batch: rows of data.context tokens, at least one; on a GPU 32,000 by default, or a
+    hundredth of a pass if that is less, but no fewer than elsewhere."""
     betas: tuple[float, float] = (0.9, 0.95)
     """Adam's decay rates of the first and second moment."""
     weight_decay: float = Field(0.1, ge=0)

@@ -103,7 +103,8 @@ class PretrainingTraining(TrainingConfig):
     """How a model is pretrained."""
 
     batch_tokens: int = Field(4_096, gt=0)
-    """Tokens of one batch, padding included."""
+    """Tokens of one batch, padding included; on a GPU 32,000 by default, or a
+    hundredth of a pass if that is less, but no fewer than elsewhere."""
     learning_rate: float = Field(0.001, gt=0)
     """Largest learning rate."""
     betas: tuple[float, float] = (0.9, 0.98)

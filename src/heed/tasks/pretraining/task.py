@@ -27,6 +27,7 @@ from heed.evaluation.measures import Array, Outcomes, rate, share, values_of
 from heed.models.base import TokenEncoder
 from heed.tasks.base.documents import DocumentTask, learn_tokenizer
 from heed.tasks.base.report import interval, printable, with_interval
+from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions
@@ -297,7 +298,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
 
         `part` chooses among the numbers of the rows; what is not chosen counts for nothing.
         """
-        rows, size, double = self.rows_of(passages), 4 * self.config.training.batch_tokens, self.double_separator
+        rows, size, double = self.rows_of(passages), scoring_tokens(self.config.training), self.double_separator
         was_training, device, special = model.training, next(model.parameters()).device, self.tokenizer.special
         model.eval()
         words, order = np.zeros((len(rows), 3)), np.zeros((len(rows), 3))
