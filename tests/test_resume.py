@@ -1,11 +1,14 @@
 """Work is never lost: kills, full disks, damaged checkpoints, changed settings."""
 
+import contextlib
 import errno
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +27,8 @@ from heed.tasks.translation.task import Translation
 from heed.training import checkpoint, weights
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.optimizer import make_optimizer
-from reporters import Killed, Killer, Listener
+from heed.training.progress import Quiet
+from reporters import Killed, Killer, Listener, Stopper
 
 HERE = Path(__file__).parent
 SMALL = {"batch_tokens": 150, "threads": 1, "device": "cpu", "precision": "float32", "warmup": 2}
@@ -233,6 +237,115 @@ def test_a_log_that_cannot_be_written_warns_once_and_never_ends_training(tmp_pat
     warnings = [line for line in reporter.said if "metrics.jsonl cannot be written" in line]
     assert len(warnings) == 1 and "No space left" in warnings[0]
     assert weights_of(out) == weights_of(finished)
+
+
+# --- checkpoints written while training goes on
+
+
+def being_written():
+    return [thread for thread in threading.enumerate() if thread.name == "heed-checkpoint"]
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    """Checkpoints are written beside training, as on a GPU."""
+    monkeypatch.setattr(checkpoint, "writes_beside", lambda device: True)
+    yield
+    assert not being_written()
+
+
+class Counter(Quiet):
+    """Counts updates, in `passed`, a list."""
+
+    def __init__(self):
+        self.passed = []
+
+    def update(self, message):
+        self.passed.append(1)
+
+
+def test_checkpoints_written_beside_training_are_those_of_their_update(tmp_path, monkeypatch, finished, beside):
+    real, counter, later = weights.save_file, Counter(), []
+
+    def slow(tensors, path, *given):
+        folder = Path(path).parent.name  # of a checkpoint, or the run's at the end
+        if folder.startswith(".step-"):
+            step, until = int(folder[6]), time.monotonic() + 5.0
+            while len(counter.passed) == step < 6 and time.monotonic() < until:
+                time.sleep(0.001)  # until the weights have been updated again
+            later.append(len(counter.passed) > step)
+        real(tensors, path, *given)
+
+    monkeypatch.setattr(weights, "save_file", slow)
+    train(tmp_path / "run", translation(), reporter=counter)
+    assert later == [True] * 6 + [False] * 3  # three files each; the last update has none after it
+    assert weights_of(tmp_path / "run") == weights_of(finished)
+    for step in checkpoints_in(finished / "checkpoints"):
+        own = tmp_path / "run" / "checkpoints" / step.name
+        assert not describe_damage(own)
+        for name in ("model.safetensors", "optimizer.safetensors", "random.safetensors"):
+            assert (own / name).read_bytes() == (step / name).read_bytes()
+
+
+@pytest.mark.parametrize(("save", "message"), [(4, "[456], .* is step-2"), (7, "6, .* is step-4")])
+def test_an_error_of_a_checkpoint_written_beside_training_ends_it(tmp_path, monkeypatch, beside, save, message):
+    real, saves = weights.save_file, []
+
+    def full(*args):
+        saves.append(args)
+        if len(saves) == save:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*args)
+
+    monkeypatch.setattr(weights, "save_file", full)
+    with pytest.raises(DiskError, match=f"the disk is full.*stopped at update {message}"):
+        train(tmp_path / "run", translation())
+    monkeypatch.setattr(weights, "save_file", real)
+    train(tmp_path / "run", translation(), resume=True)
+    assert heed.check_run(tmp_path / "run").whole
+
+
+def test_ctrl_c_and_an_error_wait_for_the_checkpoint_that_is_being_written(tmp_path, monkeypatch, beside):
+    real = weights.save_file
+    monkeypatch.setattr(weights, "save_file", lambda *given: (time.sleep(0.05), real(*given)))
+    run, result = train(tmp_path / "run", translation(), reporter=Stopper(3))
+    assert run is None and result.reason == "interrupted"
+    assert latest_checkpoint(tmp_path / "run" / "checkpoints").name == "step-3"
+    with pytest.raises(Killed):
+        train(tmp_path / "run", translation(), resume=True, reporter=Killer(2))  # while step-4 is written
+    assert not being_written() and latest_checkpoint(tmp_path / "run" / "checkpoints").name == "step-4"
+
+
+def test_a_kill_while_a_checkpoint_is_written_beside_training_leaves_the_one_before(
+    tmp_path, monkeypatch, finished, beside
+):
+    """A copy of the run folder before an operation on the disk is what a kill at that moment leaves."""
+    run, left = tmp_path / "run", []
+
+    def copied_before(home, name):
+        real = getattr(home, name)
+
+        def instead(*given, **named):
+            if being_written() == [threading.current_thread()]:
+                left.append(tmp_path / f"{len(left)}-{name}")
+                with contextlib.suppress(shutil.Error):  # files that the training removes meanwhile
+                    copytree(run, left[-1], ignore=shutil.ignore_patterns(".lock"))
+            return real(*given, **named)
+
+        monkeypatch.setattr(home, name, instead)
+
+    copytree = shutil.copytree
+    for home, name in ((os, "fsync"), (os, "replace"), (shutil, "rmtree"), (weights, "save_file")):
+        copied_before(home, name)
+    train(run, translation())
+    monkeypatch.undo()
+    newest = [latest_checkpoint(folder / "checkpoints") for folder in left]
+    names = [path.name if path is not None else "none" for path in newest]
+    assert list(dict.fromkeys(names)) == ["none", "step-2", "step-4", "step-6"]
+    for name in ("step-2", "step-4"):
+        middle = [folder for folder, at in zip(left, names, strict=True) if at == name]
+        train(middle[len(middle) // 2], translation(), resume=True)
+        assert weights_of(middle[len(middle) // 2]) == weights_of(finished)
 
 
 # --- the optimiser's moments

@@ -1,7 +1,8 @@
 """Checkpoints: weights, optimiser, random state and place in the data, in safetensors and JSON, never pickle.
 
 A checkpoint is written under a temporary name, flushed to the disk with checksums of its files, and renamed; only then
-are older ones deleted. The newest two are kept whole: if one is damaged, only the updates since the other are lost.
+are older ones deleted. The newest two are kept whole: if one is damaged, only the updates since the other are lost. Of
+training on a GPU, a copy in the memory of the processor is written while updates go on (`Saving`).
 Of the snapshots that `training.snapshots` asks for, the weights are kept.
 
 `Selection` chooses the weights to keep at the end: those of the best validation, or a better average of the last ones.
@@ -13,6 +14,7 @@ import hashlib
 import json
 import math
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +26,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
-from heed.errors import RunError
+from heed.errors import DiskError, RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import CHECKSUMS, check_regular, damaged, describe_damage, listed, read_object, recorded
 from heed.training.optimizer import Optimizer, Schedule
@@ -100,6 +102,61 @@ class Checkpoint:
     carried: dict[str, Tensor] = field(default_factory=dict)
 
 
+def writes_beside(device: torch.device) -> bool:
+    """Whether checkpoints are written while training goes on: on a GPU.
+
+    On a CPU, the thread takes its time from the updates and the copy its memory (benchmarks/NOTES.md).
+    """
+    return device.type == "cuda"
+
+
+class Saving:
+    """Writes checkpoints, one at a time; if `beside`, in a thread, for which the end of the process waits."""
+
+    def __init__(self, device: torch.device, explained: Callable[[DiskError], DiskError]) -> None:
+        """`device` is that of training; `explained` makes the error to raise of one of the disk."""
+        self.beside = writes_beside(device)
+        self._explained = explained
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def begin(self, write: Callable[[], object]) -> None:
+        """Write, or begin to; the last checkpoint is waited for."""
+
+        def work() -> None:
+            try:
+                write()
+            except BaseException as error:
+                self._error = error
+
+        self.check(wait=True)
+        if self.beside:
+            self._thread = threading.Thread(target=work, name="heed-checkpoint")
+            self._thread.start()
+        else:
+            work()
+            self.check()
+
+    def wait(self) -> None:
+        """Wait until all is written or has failed."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def check(self, wait: bool = False) -> None:
+        """Raise the error of what was written last, once; with `wait`, wait for its end.
+
+        Raises:
+            DiskError: The disk is full or writing fails; older checkpoints stay.
+        """
+        if wait:
+            self.wait()
+        error, self._error = self._error, None
+        if isinstance(error, DiskError):
+            raise self._explained(error) from None
+        if error is not None:
+            raise error
+
+
 def save_checkpoint(
     folder: Path,
     model: nn.Module,
@@ -108,8 +165,9 @@ def save_checkpoint(
     random: dict[str, Tensor] | None = None,
     carried: dict[str, Tensor] | None = None,
     made_of: str = "",
+    saving: Saving | None = None,
 ) -> Path:
-    """Write `folder/step-N`; the folder gets this name only when it is complete and on the disk.
+    """Write `folder/step-N` and prune the folder; `step-N` gets its name only when it is complete and on the disk.
 
     Args:
         folder: The folder of the checkpoints.
@@ -119,6 +177,7 @@ def save_checkpoint(
         random: Random state of all processes; this one's by default.
         carried: State that the tasks of all processes carry from batch to batch; if empty, no file is written.
         made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
+        saving: Writes it, perhaps later; without it, all is written on return.
 
     Raises:
         DiskError: The disk is full or writing fails; older checkpoints stay.
@@ -131,10 +190,21 @@ def save_checkpoint(
         **({_CARRIED: {name: tensor.contiguous() for name, tensor in carried.items()}} if carried else {}),
     }
     needed = sum(t.numel() * t.element_size() for group in tensors.values() for t in group.values())
-    with write_folder(final, needed) as part:
-        for name, group in tensors.items():
-            save_tensors(group, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
-        (part / _PROGRESS).write_text(json.dumps({"format": FORMAT, **asdict(progress)}, indent=1))
+    values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
+
+    def write() -> None:
+        with write_folder(final, needed) as part:
+            for name, group in tensors.items():
+                save_tensors(group, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
+            (part / _PROGRESS).write_text(values)
+        prune_checkpoints(folder)
+
+    if saving is not None and saving.beside:
+        tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
+    if saving is None:
+        write()
+    else:
+        saving.begin(write)
     return final
 
 

@@ -15,18 +15,17 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import pin
-from heed.errors import DiskError
 from heed.evaluation.significance import score_line
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.checkpoint import (
     Progress,
+    Saving,
     Selection,
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
     of_rank,
-    prune_checkpoints,
     random_state,
     restore,
     save_checkpoint,
@@ -112,6 +111,7 @@ class Trainer:
         self.budget = Budget(config, task, began)
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
+        self._saving = Saving(self.device, lambda error: not_saved(error, self.progress, self.checkpoints))
         self._unread: Callable[[], None] | None = None  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
         self._threads = 0  # chosen number of threads; 0 before the choice
@@ -159,15 +159,17 @@ class Trainer:
             with interrupts(self._stop, self.reporter), fast:
                 reason = self._train(feed)
                 self._read_last()
+                self._saving.check(wait=True)
+                self.processes.broadcast(None)  # all may read the checkpoints now, which the first process has written
         finally:
             feed.close()
+            self._saving.wait()
             self.reporter.close()
             # The DDP wrapper must be freed before the process group: freed later, it ends the group's threads while
             # holding Python's lock, and one of them may wait for that lock (seen as a hang at the end).
             del self._losses
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
-            self._write()
             return self._result(False, reason, "the last update")
         log = partial(self._metrics.write, "average", self.progress.step)
         given = self.progress, self.model, self.evaluate, lambda scores: log(**scores), self._say
@@ -235,10 +237,12 @@ class Trainer:
     def _train(self, feed: Iterator[Draw]) -> str:
         p, self._batches = self.progress, feed
         while True:
+            self._saving.check()
             # Before the next update rather than after the last: a resumed run may owe a validation to its last update.
             planned, stop, late, unsaved = self._heard or self.processes.any(*self._signs(p.step))
             self._heard = None
             if stop:
+                self._write()
                 return "interrupted"
             if self._owes_validation(p.step):
                 self._validate()
@@ -352,6 +356,7 @@ class Trainer:
         total, parts, norm = sums.read(self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
             described = self.task.describe(examples, epoch)
+            self._saving.check(wait=True)  # the message names the last checkpoint
             raise not_finite(total, norm, rate, described, (step, epoch), self.config, self.checkpoints)
         return total, parts, norm
 
@@ -449,9 +454,8 @@ class Trainer:
     # Validation and weights -----------------------------------------------------------------------------------
 
     def _validate(self) -> None:
-        p = self.progress
         self._read_last()
-        start = time.perf_counter()
+        p, start = self.progress, time.perf_counter()
         self.validation = self.evaluate()
         p.validation_seconds = max(0.1, time.perf_counter() - start)
         self._selection.note(p, self.validation)
@@ -470,7 +474,7 @@ class Trainer:
             return self.task.validate(self.model)
 
     def _write(self) -> None:
-        """Write a checkpoint, then delete those no longer needed."""
+        """Write a checkpoint and delete those no longer needed, on a GPU while training goes on."""
         self._read_last()
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
@@ -480,14 +484,10 @@ class Trainer:
         mine = random_state(rank, self.device), {f"{rank}.{name}": t for name, t in own.items()}
         states = self.processes.gather(mine)
         if self.processes.is_first:
-            random, carried = (
+            random, held = (
                 {name: t for state in one for name, t in state.items()} for one in zip(*states, strict=True)
             )
-            try:
-                save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried, self.made_of)
-            except DiskError as error:
-                raise not_saved(error, p, self.checkpoints) from None
-            prune_checkpoints(self.checkpoints)
+            save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, held, self.made_of, self._saving)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
 
