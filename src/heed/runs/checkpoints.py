@@ -440,6 +440,7 @@ def _family(
                 raise ConfigError(
                     f"{family.model_type} cannot express model.output_bias={own}: train with model.output_bias={theirs}"
                 )
+            family.check(exportable.body, exportable.heads)
             return family, family.settings(exportable.body, exportable.heads, vocabularies)
         except ConfigError as error:
             refused.append(error)

@@ -91,6 +91,7 @@ class BertFamily(Family):
     """The activation of the layer before a text's label."""
     first_of_words: ClassVar[str] = "cls.predictions.bias"
     """The tensor by which the head of masked words is known."""
+    expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
         return {
@@ -181,7 +182,6 @@ class BertFamily(Family):
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, BertConfig)
-        self._check(body, heads)
         tokenizer = vocabularies["tokens"][0]
         return {
             "vocab_size": tokenizer.vocab_size,
@@ -192,19 +192,14 @@ class BertFamily(Family):
             "pad_token_id": tokenizer.special.padding,
         }
 
-    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
-        """Refuse what this family cannot express, by field."""
-        if body.d_features:
-            raise self.lacks("d_features", body.d_features, "models that also read characters cannot be exported")
+    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
+        super().check(body, heads)
+        assert isinstance(body, BertConfig)
         if heads & {"labels", "order"} and body.pooler != self.pooler:
             raise self.lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
         if body.pooler not in (self.pooler, "none"):
             raise self.lacks("pooler", body.pooler, f"its pooler is {self.pooler}")
-        if heads not in self.architectures:
-            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
-        if body.double_separator:
-            raise self.lacks("double_separator", True, "it puts one [SEP] between two texts")
-        if not body.num_segments:
+        if not body.num_segments and "num_segments" not in self.expresses:
             raise self.lacks("num_segments", 0, "it has at least one segment")
 
 
@@ -233,6 +228,11 @@ class DistilBertFamily(BertFamily):
         frozenset({"tags"}): "DistilBertForTokenClassification",
     }
     first_of_words = "vocab_projector.bias"
+    expresses: ClassVar = {
+        **BertFamily.expresses,
+        "num_segments": (0, "it has no segments"),
+        "norm_eps": (1e-12, "its value is 1e-12"),
+    }
     pooler = "relu"
     _layers = "transformer.layer"
 
@@ -262,13 +262,6 @@ class DistilBertFamily(BertFamily):
         matrix = "vocab_projector.weight"
         return [*lines, known(matrix) if tied else entry(matrix, "words.output.weight")]
 
-    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
-        if body.num_segments:
-            raise self.lacks("num_segments", body.num_segments, "it has no segments")
-        if body.norm_eps != 1e-12:
-            raise self.lacks("norm_eps", body.norm_eps, "its value is 1e-12")
-        super()._check(body.model_copy(update={"num_segments": 1}), heads)
-
 
 class RobertaFamily(BertFamily):
     """RoBERTa."""
@@ -284,6 +277,10 @@ class RobertaFamily(BertFamily):
         frozenset({"tags"}): "RobertaForTokenClassification",
     }
     first_of_words = "lm_head.bias"
+    expresses: ClassVar = {
+        "num_segments": (1, "it has one segment"),
+        "double_separator": (True, "it puts two </s> between two texts"),
+    }
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
         before = _before(settings)
@@ -330,14 +327,10 @@ class RobertaFamily(BertFamily):
             "eos_token_id": special.end,
         }
 
-    def _check(self, body: BertConfig, heads: frozenset[str]) -> None:
-        if body.num_segments != 1:
-            raise self.lacks("num_segments", body.num_segments, "it has one segment")
-        if not body.double_separator:
-            raise self.lacks("double_separator", False, "it puts two </s> between two texts")
-        if "words" in heads and body.activation != "gelu":
-            raise self.lacks("activation", body.activation, "its head for masked words uses gelu")
-        super()._check(body.model_copy(update={"double_separator": False}), heads)
+    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
+        super().check(body, heads)
+        if "words" in heads and (activation := getattr(body, "activation", "gelu")) != "gelu":
+            raise self.lacks("activation", activation, "its head for masked words uses gelu")
 
 
 class XlmRobertaFamily(RobertaFamily):

@@ -62,6 +62,8 @@ class Family(ABC):
     """True if the output layer for a text's label has a bias."""
     ignored: ClassVar[tuple[str, ...]] = ()
     """Regular expressions of names of tensors without learned values, such as "position_ids"."""
+    expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
+    """Fields of our model of which the family knows one value only, with that value and why."""
 
     @abstractmethod
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
@@ -75,13 +77,25 @@ class Family(ABC):
     def table(self, wanted: Wanted) -> Sequence[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
 
-    @abstractmethod
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        """Fields of config.json for one of our models, without `architectures` and `model_type`.
+    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
+        """Refuse a model of ours that the family cannot express.
 
         Raises:
-            ConfigError: The family does not support a field of our model; the message names it.
+            ConfigError: The message names the field.
         """
+        if heads not in self.architectures:
+            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
+        if number := getattr(body, "d_features", 0):
+            raise self.lacks("d_features", number, "models that also read characters cannot be exported")
+        if kept := getattr(body, "kept_heads", None):
+            raise self.lacks("kept_heads", kept, "all layers of its models have the same number of heads")
+        for name, (value, why) in self.expresses.items():
+            if (own := getattr(body, name)) != value:
+                raise self.lacks(name, own, f"{why}; train with model.{name}={str(value).lower()}")
+
+    @abstractmethod
+    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
+        """Fields of config.json for one of our models that passes `check`, without `architectures`, `model_type`."""
 
     def named_fields(self, settings: Settings) -> dict[str, Any]:
         """The fields of our model that `names` lists."""
@@ -91,8 +105,6 @@ class Family(ABC):
 
     def named_settings(self, body: ModelConfig) -> dict[str, Any]:
         """The fields of config.json that `names` lists."""
-        if kept := getattr(body, "kept_heads", None):
-            raise self.lacks("kept_heads", kept, "all layers of its models have the same number of heads")
         values = {ours: getattr(body, ours) for ours in self.names}
         usual = {name: getattr(body, _USUAL.get(name, name)) for name in self.names}
         return {self.names[name][0]: usual[name] if one is None else one for name, one in values.items()}

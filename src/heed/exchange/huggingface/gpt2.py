@@ -12,23 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from heed.errors import ConfigError
 from heed.exchange.huggingface.bert import ACTIVATIONS
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import TRANSPOSED, Entry, Settings, TensorFiles, entry, joined, layer
 from heed.models.base import ModelConfig
-from heed.models.gpt import BlocksConfig, GPTConfig, GPTEncoderConfig
+from heed.models.gpt import BlocksConfig, GPTConfig
 
 _OURS = {"gelu": "gelu_exact", "gelu_tanh": "gelu"}
 """Activations whose names in `gpt` differ from those in `bert`."""
 _ACTIVATIONS = {theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()}
 _THEIR_ACTIVATION = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
-_LACKS = {
-    "positions": ("learned", "it has a table of positions"),
-    "norm": ("layer", "it has layer normalisation"),
-    "bias": (True, "its layers have biases"),
-}
-"""Our fields, each with the only value that GPT-2 supports, and why."""
 
 
 class Gpt2Family(Family):
@@ -64,6 +57,11 @@ class Gpt2Family(Family):
     }
     label_bias = False
     ignored = (r"\.attn\.(masked_)?bias$",)
+    expresses: ClassVar = {
+        "positions": ("learned", "it has a table of positions"),
+        "norm": ("layer", "it has layer normalisation"),
+        "bias": (True, "its layers have biases"),
+    }
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
         return {
@@ -120,7 +118,6 @@ class Gpt2Family(Family):
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, BlocksConfig)
-        self._check(body, heads)
         tokenizer = vocabularies["tokens"][0]
         padding, _, start, end = tokenizer.special
         # GPT-2 classifiers find a text's last token by the padding after it.
@@ -139,15 +136,9 @@ class Gpt2Family(Family):
             "pad_token_id": padding if padded else None,
         }
 
-    def _check(self, body: BlocksConfig, heads: frozenset[str]) -> None:
-        """Refuse what this family cannot express, by field."""
-        if heads not in self.architectures:
-            raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
-        for name, (expressible, why) in _LACKS.items():
-            if (value := getattr(body, name)) != expressible:
-                raise self.lacks(name, value, f"{why}; train with model.{name}={str(expressible).lower()}")
+    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
+        super().check(body, heads)
+        assert isinstance(body, BlocksConfig)
         if body.activation not in _THEIR_ACTIVATION:
             known = " or ".join(_THEIR_ACTIVATION)
             raise self.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {known}")
-        if isinstance(body, GPTEncoderConfig) and body.d_features:
-            raise self.lacks("d_features", body.d_features, "models that also read characters cannot be exported")

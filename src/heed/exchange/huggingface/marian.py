@@ -339,6 +339,12 @@ class MarianFamily(Family):
     }
     accepts: ClassVar = {"is_decoder": (False,), "is_encoder_decoder": (True,)}
     ignored = (r"embed_positions\.weight$",)
+    expresses: ClassVar = {
+        "norm": ("post", "Marian normalises after each sublayer"),
+        "positions": ("sinusoidal", "Marian has fixed sinusoids"),
+        "norm_eps": (_EPS, "its value is 1e-05"),
+        "normalized_embeddings": (False, "Marian does not normalise embeddings"),
+    }
 
     def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
         return {
@@ -387,7 +393,6 @@ class MarianFamily(Family):
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, TransformerConfig)
-        _check(body)
         source, target = (vocabularies[side][0] for side in ("source", "target"))
         return {
             "vocab_size": source.vocab_size,
@@ -443,17 +448,3 @@ def _linear(theirs: str, ours: str, reads: bool) -> list[Entry]:
 
 def _norm(theirs: str, ours: str) -> list[Entry]:
     return [entry(f"{theirs}.{part}", f"{ours}.{part}", _ROWS) for part in ("weight", "bias")]
-
-
-def _check(body: TransformerConfig) -> None:
-    """Refuse what Marian cannot express, by field."""
-    wanted = {
-        "norm": ("post", "Marian normalises after each sublayer"),
-        "positions": ("sinusoidal", "Marian has fixed sinusoids"),
-        "norm_eps": (_EPS, "its value is 1e-05"),
-        "normalized_embeddings": (False, "Marian does not normalise embeddings"),
-    }
-    for name, (value, why) in wanted.items():
-        if (own := getattr(body, name)) != value:
-            hint = f"train with model.{name}={str(value).lower()}"
-            raise ConfigError(f"marian cannot express model.{name}={own}: {why}; {hint}")

@@ -72,18 +72,18 @@ _PARTS = {
 }
 """Layers of a block: name in files; name in memory since `transformers` 5, which files may also have; and ours."""
 _PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
-_EXPRESSED = {
-    "positions": ("learned", "its positions are a learned table"),
-    "stem": ("none", "it has one linear layer over patches"),
-}
 
 
 class VitFamily(Family):
     """ViT, DeiT without a distillation token, and the like: `model_type` is "vit"."""
 
     model_type = "vit"
-    pooling: ClassVar = ("class", "it classifies the state of a class token")
     model = "vit"
+    expresses: ClassVar = {
+        "pooling": ("class", "it classifies the state of a class token"),
+        "positions": ("learned", "its positions are a learned table"),
+        "stem": ("none", "it has one linear layer over patches"),
+    }
     names: ClassVar = {
         "d_model": ("hidden_size", 768),
         "num_heads": ("num_attention_heads", 12),
@@ -113,7 +113,7 @@ class VitFamily(Family):
             "patch_size": _side(settings, "patch_size", 16),
             "stride": None,
             "stem": "none",
-            "pooling": self.pooling[0],
+            "pooling": self.expresses["pooling"][0],
             "positions": "learned",
             **self.named_fields(settings),
         }
@@ -154,9 +154,6 @@ class VitFamily(Family):
 
     def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
         assert isinstance(body, VitConfig)
-        for name, (value, why) in {"pooling": self.pooling, **_EXPRESSED}.items():
-            if (own := getattr(body, name)) != value:
-                raise self.lacks(name, own, why)
         if body.stride not in (None, body.patch_size):
             raise self.lacks("stride", body.stride, "its patches do not overlap")
         same = body.height == body.width
@@ -175,7 +172,10 @@ class DeitFamily(VitFamily):
     """DeiT with a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
 
     model_type = "deit"
-    pooling = ("distilled", "it classifies the states of a class and a distillation token")
+    expresses: ClassVar = {
+        **VitFamily.expresses,
+        "pooling": ("distilled", "it classifies the states of a class and a distillation token"),
+    }
     prefix = "deit."
     head_names = ("cls_classifier.", "distillation_classifier.")
     architectures: ClassVar = {
