@@ -20,6 +20,7 @@ import yaml
 
 from contract import batch_of, loss_of, write_lines
 from heed.config import RunConfig, TrainingConfig
+from heed.config.sections import SearchConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END
 from heed.errors import HeedError
@@ -561,7 +562,10 @@ def fields_of(section):
     """Every field of a section under the class that defines it as the section has it; of training, under the first."""
     for name in section.model_fields:
         homes = [base for base in section.__mro__ if name in vars(base).get("__annotations__", ())]
-        yield f"{homes[-1 if issubclass(section, TrainingConfig) else 0].__name__}.{name}"
+        home = homes[-1 if issubclass(section, TrainingConfig) else 0]
+        if home is SearchConfig:  # each kind of output has its own case
+            home = section.__mro__[section.__mro__.index(SearchConfig) - 1]
+        yield f"{home.__name__}.{name}"
 
 
 def test_every_field_has_a_case():

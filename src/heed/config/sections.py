@@ -30,6 +30,19 @@ def listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
+def from_left_to_right(why: str) -> Callable[[Any], Any]:
+    """A validator of a whole configuration that refuses models that read from the end."""
+
+    def check(values: Any) -> Any:
+        model = values.get("model") if isinstance(values, dict) else None
+        for field in ("bidirectional", "backward"):
+            if isinstance(model, dict) and model.get(field) is True:
+                raise ValueError(f"model.{field} is true, but {why}; leave the field out to read from left to right")
+        return values
+
+    return check
+
+
 class Section(BaseModel):
     """A part of the configuration; frozen, and strict about names."""
 
@@ -200,15 +213,20 @@ class TrainingConfig(Section):
         return values
 
 
-class GenerationConfig(Section):
-    """Generation of outputs."""
+class SearchConfig(Section):
+    """Search for the best output."""
 
     beam_size: int = Field(1, gt=0, le=1_000)
-    """Sequences kept per source; 1 is greedy."""
+    """Outputs kept for each input by a beam search; 1 is greedy."""
     length_penalty: float = Field(1.0, ge=0, le=100)
-    """Hypotheses are compared by log-probability / length ** length_penalty."""
+    """Outputs are compared by log-probability / length ** length_penalty."""
     min_length: int = Field(0, ge=0, le=100_000)
-    """Smallest number of tokens."""
+    """Smallest number of tokens to write."""
+
+
+class GenerationConfig(SearchConfig):
+    """Generation of outputs."""
+
     max_length: int | None = Field(None, gt=0, le=100_000)
     """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
     before its end counts as `cut_off` in the scores and has `finished: false` in --json."""

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from heed.config.data import BookingsData, ConversationFiles, MemoryConversations, by_name
-from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, SearchConfig, TrainingConfig
 
 
 class DialogueModel(ModelSection):
@@ -17,15 +17,9 @@ class DialogueModel(ModelSection):
     """File in `heed/models`."""
 
 
-class ResponseConfig(Section):
+class ResponseConfig(SearchConfig):
     """Writing of a response."""
 
-    beam_size: int = Field(1, gt=0, le=1_000)
-    """Candidates that a beam search keeps for each response; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0, le=100)
-    """Candidates are ranked by log-probability / length ** length_penalty."""
-    min_length: int = Field(0, ge=0, le=100_000)
-    """Smallest number of tokens."""
     max_length: int | None = Field(None, gt=0, le=100_000)
     """Largest number of tokens; by default 1.5 times the longest training response plus 20, but at most 100."""
 

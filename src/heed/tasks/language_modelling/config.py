@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
@@ -11,9 +11,11 @@ from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
     RunConfig,
+    SearchConfig,
     Section,
     TokenizerConfig,
     TrainingConfig,
+    from_left_to_right,
 )
 
 
@@ -96,15 +98,9 @@ class LanguageModelTraining(TrainingConfig):
     """Decay of matrices towards zero (not of biases and vectors)."""
 
 
-class ContinuationConfig(Section):
+class ContinuationConfig(SearchConfig):
     """How the model continues a text."""
 
-    beam_size: int = Field(1, gt=0, le=1_000)
-    """Continuations kept per prompt; 1 is greedy."""
-    length_penalty: float = Field(1.0, ge=0, le=100)
-    """Continuations are compared by log-probability / length ** length_penalty."""
-    min_length: int = Field(0, ge=0, le=100_000)
-    """Smallest number of tokens to write."""
     max_length: int = Field(100, gt=0, le=100_000)
     """Largest number of tokens to write."""
     first_token: bool = True
@@ -166,14 +162,8 @@ class LanguageModelConfig(RunConfig):
             )
         return self
 
-    @model_validator(mode="before")
-    @classmethod
-    def _from_left_to_right(cls, values: Any) -> Any:
-        model = values.get("model") if isinstance(values, dict) else None
-        for field in ("bidirectional", "backward"):
-            if isinstance(model, dict) and model.get(field) is True:
-                raise ValueError(
-                    f"model.{field} is true, but a language model predicts the next token, which a network that reads "
-                    "from the end has already seen; leave the field out to read from left to right"
-                )
-        return values
+    _direction = model_validator(mode="before")(
+        from_left_to_right(
+            "a language model predicts the next token, which a network that reads from the end has already seen"
+        )
+    )

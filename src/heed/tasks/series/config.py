@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import InMemory, by_name
-from heed.config.sections import DataPath, EvaluationConfig, ModelSection, RunConfig, Section, listed
+from heed.config.sections import (
+    DataPath,
+    EvaluationConfig,
+    ModelSection,
+    RunConfig,
+    Section,
+    from_left_to_right,
+    listed,
+)
 
 
 class SeriesData(Section):
@@ -78,14 +86,6 @@ class SeriesConfig(RunConfig):
     evaluation: SeriesEvaluation = SeriesEvaluation()
     """How it is scored."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _not_from_the_end(cls, values: Any) -> Any:
-        model = values.get("model") if isinstance(values, dict) else None
-        for field in ("bidirectional", "backward"):
-            if isinstance(model, dict) and model.get(field) is True:
-                raise ValueError(
-                    f"model.{field} is true, but a forecaster that reads backwards would see the row to predict and "
-                    f"learn to copy it; leave model.{field} out"
-                )
-        return values
+    _direction = model_validator(mode="before")(
+        from_left_to_right("a forecaster that reads backwards would see the row to predict and learn to copy it")
+    )
