@@ -623,11 +623,8 @@ class Comparison(Predicted, Shown):
         source = self.examiner.source_html(index)
         return {"names": names, "source": source, "reference": reference, "outputs": outputs}
 
-    def html(self) -> str:
-        return self.to_html()
-
-    def json(self) -> str:
-        return self.to_json()
+    html = to_html
+    json = to_json
 
     def forms(self) -> dict[str, Callable[[], str | bytes]]:
         return {**super().forms(), ".tex": self.to_latex, ".csv": self.to_csv}

@@ -36,6 +36,7 @@ from heed.data.pictures.files import (
 )
 from heed.errors import DataError
 from heed.storage.files import open_regular
+from heed.threads import cores
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,7 +76,7 @@ class Pixels:
     def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
         """Arguments as in `data.max_pixels` and `data.workers`."""
         self.max_pixels = max_pixels
-        self.workers = min(8, available_cores()) if workers == "auto" else int(workers)
+        self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
         self._sources: dict[str, Source] = {}
         self._facts: dict[str, PictureFacts] = {}
         self._same: dict[PictureFacts, PictureFacts] = {}
@@ -261,33 +262,19 @@ def picture_digest(data: bytes | NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def available_cores() -> int:
-    """Number of cores that this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
 Parts = tuple[str, ...]
 """A path inside a folder or an archive, part by part."""
 
 
 @dataclass
 class Listing:
-    """The files in a folder, or in a folder of an archive, by name, without hidden ones.
+    """The files in a folder, or in a folder of an archive, by name, without hidden ones."""
 
-    Attributes:
-        path: The path that was given.
-        prefix: Beginning of every place in it, with a separator at the end.
-        files: Paths of the files inside it, sorted.
-        empty: Folders without entries.
-        problem: Why an archive ends too soon, or "".
-    """
-
-    path: str
-    prefix: str
-    files: list[Parts]
-    empty: list[Parts] = field(default_factory=list)
-    problem: str = ""
+    path: str  # the path that was given
+    prefix: str  # beginning of every place in it, with a separator at the end
+    files: list[Parts]  # paths of the files inside it, sorted
+    empty: list[Parts] = field(default_factory=list)  # folders without entries
+    problem: str = ""  # why an archive ends too soon, or ""
 
     @classmethod
     def of(cls, path: str, pixels: Pixels) -> Listing:

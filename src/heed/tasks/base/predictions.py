@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -274,6 +276,13 @@ class FileOutputs(Outputs, ABC):
 def one_line(text: str) -> str:
     """A text with line breaks and tabs, which a model may have learned, as spaces: one line for each input line."""
     return text.translate({ord(c): " " for c in "\n\r\t"})
+
+
+def csv_row(values: Sequence[object]) -> str:
+    """A row of CSV without its line end."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()
 
 
 def in_line(label: str) -> str:

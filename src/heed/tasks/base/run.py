@@ -77,6 +77,8 @@ class Run(ABC, Generic[T, M]):
     """Names of the input and of the output of an example, for readers."""
     targets: ClassVar[str] = ""
     """Plural name of the training targets in comparisons, if it says more than that of the task."""
+    outputs_class: ClassVar[type[Outputs]] = TextOutputs
+    """Writer of predictions."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make methods of each task's class compute in `precision`, and explain what to do when memory runs out."""
@@ -119,6 +121,10 @@ class Run(ABC, Generic[T, M]):
     def uses(self) -> Sequence[str]:
         """Commands for this run; `{run}` stands for its folder."""
         return tasks.spec_of(self.config.task).uses
+
+    def outputs(self, options: Mapping[str, Any]) -> Outputs:
+        """The writer of predictions, given the values of the task's flags."""
+        return self.outputs_class(self, options)
 
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
@@ -303,10 +309,6 @@ class TextRun(Run[T, M], Generic[T, M, P]):
         from heed.tasks.base.comparison import Examiner
 
         return Examiner
-
-    def outputs(self, options: Mapping[str, Any]) -> Outputs:
-        """The writer of predictions, given the values of the task's flags."""
-        return TextOutputs(self, options)
 
     text_columns: ClassVar[tuple[str, ...]] = ("text",)
     """Possible names of the data-frame column with the texts to predict, best first."""

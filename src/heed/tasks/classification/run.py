@@ -34,6 +34,23 @@ from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClas
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
 
 
+class ClassificationOutputs(TextOutputs):
+    """Labels of texts, which may be in a file such as those of training."""
+
+    run: ClassificationRun
+
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        data, labels = self.run.task.config.data, self.run.task.labels
+        if self.run.task.pairs:
+            return pair_lines(path, (data.columns.text, data.columns.second), findings)
+        trained = data.train if isinstance(data, LabelledData) else ()
+        return input_texts(path, data.columns.text, ("text",), findings, labels, trained)
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        parts = split_texts(text, self.run.task.config.data)  # as the model reads it
+        return [piece for part in parts for piece in self.run.task.tokenizer.unknown_in(part)]
+
+
 class ClassificationRun(
     LabelRun[Classification, Classifier],
     TextRun[Classification, Classifier, LabelPrediction],
@@ -45,6 +62,7 @@ class ClassificationRun(
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
 
     task_class = Classification
+    outputs_class = ClassificationOutputs
     options: ClassVar = {}
     ensemble = classmethod(label_ensemble)
     look_at = staticmethod(look_at_text)
@@ -109,29 +127,9 @@ class ClassificationRun(
         known = sample_of(known, MOST_FITTED)
         return TfidfClassifier([one.text for one in known], [one.labels for one in known], self.task.several_labels)
 
-    def outputs(self, options: Mapping[str, Any]) -> ClassificationOutputs:
-        return ClassificationOutputs(self, options)
-
     @classmethod
     def examiner(cls) -> type[ClassificationExaminer]:
         return ClassificationExaminer
-
-
-class ClassificationOutputs(TextOutputs):
-    """Labels of texts, which may be in a file such as those of training."""
-
-    run: ClassificationRun
-
-    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        data, labels = self.run.task.config.data, self.run.task.labels
-        if self.run.task.pairs:
-            return pair_lines(path, (data.columns.text, data.columns.second), findings)
-        trained = data.train if isinstance(data, LabelledData) else ()
-        return input_texts(path, data.columns.text, ("text",), findings, labels, trained)
-
-    def unknown_in(self, text: str) -> Sequence[str]:
-        parts = split_texts(text, self.run.task.config.data)  # as the model reads it
-        return [piece for part in parts for piece in self.run.task.tokenizer.unknown_in(part)]
 
 
 class ClassificationExaminer(LabelExaminer[ClassificationRun, Text, LabelPrediction]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,6 @@ from torch import Tensor
 
 from heed.config.data import DialogueOptions
 from heed.data.batch import (
-    PairBatch,
     TokenPair,
     TokenTurn,
     TurnBatch,
@@ -159,8 +157,8 @@ class Read(NamedTuple):
     turns: list[TokenTurn]  # the turns from `first` on, each cut to the tokens that are read
 
 
-class Reading(ABC):
-    """Conversion of turns to the input of a model."""
+class Reading:
+    """Conversion of turns to the input of a model: one text, with the token of its speaker before each turn."""
 
     def __init__(self, options: DialogueOptions, speakers: Speakers, special: Special) -> None:
         self.options, self.speakers, self.special = options, speakers, special
@@ -173,7 +171,15 @@ class Reading(ABC):
 
     def first_read(self, lengths: Sequence[int]) -> int:
         """The number of the first turn that is read, for turns of these lengths."""
-        return 0 if self.options.history is None else max(0, len(lengths) - self.options.history)
+        first, room = self._first_of_last(len(lengths)), self.options.max_length
+        for place in range(len(lengths) - 1, first - 1, -1):
+            room -= lengths[place] + 1
+            if room < 0:
+                return place + 1
+        return first
+
+    def _first_of_last(self, count: int) -> int:
+        return 0 if self.options.history is None else max(0, count - self.options.history)
 
     def start(self, speaker: int) -> int:
         """The first token of a speaker's response."""
@@ -182,55 +188,17 @@ class Reading(ABC):
     def _starts(self, responses: Sequence[Response]) -> Tensor:
         return torch.tensor([self.start(one.target.speaker) for one in responses])
 
-    @abstractmethod
-    def units(self, responses: Sequence[Response]) -> list[list[Response]]:
-        """The responses in groups that are never split across batches."""
-
-    @abstractmethod
-    def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
-        """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
-
-    @abstractmethod
-    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
-        """One batch of groups of responses, in order."""
-
-    @abstractmethod
-    def hidden(self, model: Any, batch: Any) -> Tensor:
-        """The states that predict the tokens of a batch's labels, `(responses, target, d)`."""
-
-    @abstractmethod
-    def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
-        """Groups of histories to read together, if each becomes `rows` rows."""
-
-    @abstractmethod
-    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        """Number of positions that are computed when histories are read together."""
-
-    @abstractmethod
-    def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        """The model's memory of histories, a row each."""
-
-
-class JoinedReading(Reading):
-    """The history as one text, with the speaker's token before each turn."""
-
-    def first_read(self, lengths: Sequence[int]) -> int:
-        first, room = super().first_read(lengths), self.options.max_length
-        for place in range(len(lengths) - 1, first - 1, -1):
-            room -= lengths[place] + 1
-            if room < 0:
-                return place + 1
-        return first
-
     def source(self, history: Sequence[TokenTurn]) -> list[int]:
         """A history as one text."""
         turns = self.read(history).turns
         return [token for turn in turns for token in (self.speakers.tags[turn.speaker], *turn.ids)]
 
     def units(self, responses: Sequence[Response]) -> list[list[Response]]:
+        """The responses in groups that are never split across batches."""
         return [[response] for response in responses]
 
     def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
+        """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
         most, costs = self.options.max_turn, []
         for (response,) in units:
             before = [min(len(turn.ids), most) for turn in response.history.turns]
@@ -238,23 +206,28 @@ class JoinedReading(Reading):
             costs.append((len(response.target.ids) + 1, sum(before[first:]) + len(before) - first))
         return _lengths(costs)
 
-    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> PairBatch:
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
+        """One batch of groups of responses, in order."""
         responses = [response for unit in units for response in unit]
         pairs = [TokenPair(self.source(one.history.turns), one.target.ids) for one in responses]
         batch = collate_pairs(pairs, list(range(len(pairs))), self.special)
         batch.target[:, 0] = self._starts(responses)
         return replace(batch, indices=indices)
 
-    def hidden(self, model: Any, batch: PairBatch) -> Tensor:
+    def hidden(self, model: Any, batch: Any) -> Tensor:
+        """The states that predict the tokens of a batch's labels, `(responses, target, d)`."""
         return model(batch.source, batch.source_mask, batch.target)  # type: ignore[no-any-return]
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
+        """Groups of histories to read together, if each becomes `rows` rows."""
         return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
 
     def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+        """Number of positions that are computed when histories are read together."""
         return len(histories) * max(len(self.source(history)) for history in histories)
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
+        """The model's memory of histories, a row each."""
         batch = collate_pairs([TokenPair(self.source(one), []) for one in histories], list(range(len(histories))))
         batch = batch.to(device)
         return model.encode(batch.source, batch.source_mask)  # type: ignore[no-any-return]
@@ -262,6 +235,9 @@ class JoinedReading(Reading):
 
 class TurnReading(Reading):
     """The history turn by turn, each turn read once, however many responses follow it."""
+
+    def first_read(self, lengths: Sequence[int]) -> int:
+        return self._first_of_last(len(lengths))
 
     def units(self, responses: Sequence[Response]) -> list[list[Response]]:
         groups: dict[int, list[Response]] = {}

@@ -354,6 +354,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attrib
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue
+    outputs_class = DialogueOutputs
     targets = "response tokens"
     text_columns = ("turns", "text")
     options: ClassVar = {"speaker": None, **SEARCH}
@@ -516,9 +517,6 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attrib
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
         """Start a conversation with the model as a speaker; `say` returns its response, `undo` removes an exchange."""
         return Chat(self, speaker, **options)
-
-    def outputs(self, options: Mapping[str, Any]) -> DialogueOutputs:
-        return DialogueOutputs(self, options)
 
     def readable(self, text: Said) -> Conversation:
         """The conversation to look at.

@@ -32,7 +32,7 @@ from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.base.writing import ToWrite, Writing, WrittenText
 from heed.tasks.dialogue.config import DialogueConfig
-from heed.tasks.dialogue.reading import History, JoinedReading, Reading, Response, Speakers, Talk, TurnReading
+from heed.tasks.dialogue.reading import History, Reading, Response, Speakers, Talk, TurnReading
 
 BOTH = "both"
 """The value of `data.respond` for which the turns of every speaker are responses."""
@@ -144,9 +144,8 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     @property
     def reading(self) -> Reading:
         """The way in which the model reads the turns before a response."""
-        return (TurnReading if self.reads_turns else JoinedReading)(
-            self.config.data, self.speakers, self.tokenizer.special
-        )
+        kind = TurnReading if self.reads_turns else Reading
+        return kind(self.config.data, self.speakers, self.tokenizer.special)
 
     def tokenizers(self) -> dict[str, TextTokenizer]:
         return {"tokens": self.tokenizer}

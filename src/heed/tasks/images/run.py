@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
 import warnings
@@ -41,7 +39,7 @@ from heed.tasks import capability
 from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, other_of
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
-from heed.tasks.base.predictions import Predictions, TextOutputs, Written, in_line
+from heed.tasks.base.predictions import Predictions, TextOutputs, Written, csv_row, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
 from heed.tasks.base.run import Run
 from heed.tasks.base.verdicts import Judges
@@ -156,8 +154,8 @@ class PictureOutputs(TextOutputs):
         if not self.options["csv"]:
             return []
         if self.options["nbest"] > 1:
-            return [_row(["picture", "rank", "label", "probability"])]
-        return [_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
+            return [csv_row(["picture", "rank", "label", "probability"])]
+        return [csv_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.task.labels)])]
 
     def write(self, texts: list[str]) -> Iterator[Written]:
         predictions, found = self.run.predict_files(texts)
@@ -174,9 +172,9 @@ class PictureOutputs(TextOutputs):
         if self.options["csv"]:
             if most > 1:
                 rows = [[picture, rank, label, f"{p:.6f}"] for rank, (label, p) in enumerate(ranked, start=1)]
-                return tuple(map(_row, rows)) or (_row([picture, "", "", ""]),)
+                return tuple(map(csv_row, rows)) or (csv_row([picture, "", "", ""]),)
             each = [f"{prediction.probabilities[label]:.6f}" if known else "" for label in self.run.task.labels]
-            return (_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
+            return (csv_row([picture, prediction.label, f"{prediction.probability:.6f}" if known else "", *each]),)
         if self.options["sort"]:
             return prediction.lines(name, self.options)
         return tuple(f"{name}\t{in_line(label)}\t{p:.4f}" for label, p in ranked) or (f"{name}\t\t",)
@@ -184,13 +182,6 @@ class PictureOutputs(TextOutputs):
     def answer(self, text: str) -> str:
         predictions, problems = self.run.predict_files([text])
         return problems[0] if problems else predictions[0].summary()
-
-
-def _row(values: Sequence[object]) -> str:
-    """A row of CSV without its line end."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(values)
-    return text.getvalue()
 
 
 _TOGETHER = 256
@@ -205,6 +196,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
     """A trained picture classifier, or an ensemble, each member of which reads pictures at its own size."""
 
     task_class = Images
+    outputs_class = PictureOutputs
     names = ("picture", "label")
     ensemble = classmethod(label_ensemble)
     body = staticmethod(picture_body)
@@ -511,9 +503,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         if known is None:
             return None
         return NearestPicture(self.task.sized("train"), [picture.label for picture in known])
-
-    def outputs(self, options: Mapping[str, Any]) -> PictureOutputs:
-        return PictureOutputs(self, options)
 
     @classmethod
     def examiner(cls) -> type[ImagesExaminer]:

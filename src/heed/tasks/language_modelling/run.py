@@ -64,161 +64,6 @@ from heed.tasks.language_modelling.writing import (
 from heed.visible import to_json
 
 
-class LanguageModelRun(
-    TextRun[LanguageModelling, LanguageModel, Continuation],
-    LooksAtText,
-    Attributes,
-    Judges,
-    HasPatching,
-    HasLens,
-    HasBeams,
-):
-    """A model that continues texts and scores them."""
-
-    task_class = LanguageModelling
-    names = ("text", "length")
-    body = staticmethod(body)
-    look_at = staticmethod(look_at)
-    explain = staticmethod(explain)
-    judged = staticmethod(judged)
-    contrast = staticmethod(contrast)
-    lens_reads = staticmethod(lens_reads)
-    text_columns = ("prompt", "text")
-    options: ClassVar = dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")) | {
-        "stop": (),
-        "repetition_penalty": 1.0,
-        "num_best": 1,
-    }
-
-    def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
-        """Continue each prompt; an empty one begins a document.
-
-        Args:
-            texts: The prompts.
-            options: `length` (largest number of tokens), `min_length`, `beam_size`, `length_penalty` (the
-                configuration's by default), `sampling` (`heed.generation.SamplingOptions`), `stop` (texts before which
-                the output is cut), `repetition_penalty`; see `WritingOptions`.
-
-        Raises:
-            ConfigError: An option is invalid.
-        """
-        return [candidates[0] for candidates in self.candidates(texts, **options)]
-
-    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Continuation]]:
-        """The `num_best` best, or sampled, continuations of each prompt, best first."""
-        if isinstance(texts, str):
-            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
-        return continue_all(self.task, self.model, texts, self.writing(num_best=num_best, **options))
-
-    def searched(self, text: str, length: int = LENGTH, **options: Any) -> tuple[str, Continuation]:
-        return text, self.candidates([text], length=length, **options)[0][0]
-
-    def write(self, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
-        """Continue a prompt, yielding the text piece by piece; the generator returns the whole continuation.
-
-        `for piece in run.write("Once upon"): print(piece, end="", flush=True)`. Options as of `predictions`, without a
-        beam.
-        """
-        return stream(self.task, self.model, prompt, self.writing(**options))
-
-    def writing(
-        self,
-        *,
-        length: int | None = None,
-        min_length: int | None = None,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
-        sampling: SamplingOptions | None = None,
-        num_best: int = 1,
-        **others: Any,
-    ) -> WritingOptions:
-        """Options of writing, by default the configuration's; a beam's length is kept within the context."""
-        given = self.task.config.generation
-        if beam_size is None:
-            beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
-        if length is None:
-            context = context_of(self.task, self.model)
-            length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
-        least = given.min_length if min_length is None else min_length
-        penalty = given.length_penalty if length_penalty is None else length_penalty
-        return WritingOptions(length, least, beam_size, num_best, penalty, sampling, **others)
-
-    def rank(self, prompt: str, choices: Sequence[str], end: bool = False) -> list[RankedChoice]:
-        """Rank continuations of a prompt by log-probability, most probable first; see `ranking`.
-
-        Args:
-            prompt: The prompt; an empty one begins a document.
-            choices: At least one; none blank, none repeated.
-            end: Also count the end token after each choice.
-
-        Raises:
-            ConfigError: The choices cannot be ranked.
-        """
-        return rank(self.task, self.model, [(prompt, choices)], end)[0]
-
-    @overload
-    def score(self, examples: str, stride: int | None = None) -> ScoredText: ...
-
-    @overload
-    def score(self, examples: Sequence[Example], stride: int | None = None) -> dict[str, Any]: ...
-
-    def score(self, examples: str | Sequence[Example], stride: int | None = None) -> ScoredText | dict[str, Any]:
-        """Score a text token by token; or score documents and return the report as plain values.
-
-        Args:
-            examples: A text, or documents.
-            stride: Tokens by which the window advances in a text longer than the context; a quarter of the context by
-                default. Documents are scored with `evaluation.stride`.
-        """
-        if isinstance(examples, str):
-            return score_each(self.task, self.model, [examples], stride)[0]
-        return super().score(examples)
-
-    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        return read_documents(self.task.config.data, files)
-
-    def token_scores(self, texts: Sequence[str], ranks: bool = True) -> list[TokenScores]:
-        """Score every token of each text (`score_texts`), with the run's own stride."""
-        return score_texts(self.task, self.model, texts, self.task.config.evaluation.stride, ranks)
-
-    def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
-        if not examples:
-            raise ConfigError("there is no text to score")
-        task, texts = self.task, [document.text for document in examples]
-        scores = self.token_scores(texts, ranks=False) if outputs is None else outputs
-        changed = sum(task.tokenizer.normalize(text) != text for text in texts)
-        found = outcomes_of(Units.of(examples), scores, changed)
-        found.details["context"] = None if task.carries else task.context
-        found.details["stride"] = None if task.carries else task.config.evaluation.stride or task.context
-        return found
-
-    def outputs(self, options: Mapping[str, Any]) -> LanguageModelOutputs:
-        return LanguageModelOutputs(self, options)
-
-    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """A trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
-        task = self.task
-        if self.known() is None:
-            return {}
-        scores = []
-        for document in examples:
-            encoded = task.tokenizer.encode(document.text)
-            ids = np.array(encoded.ids, dtype=np.int64)
-            log_probs = self._trigram.log_probs(ids, task.first_token)
-            seen = np.minimum(np.arange(1, len(ids) + 1), 2).astype(np.int32)
-            spans = np.array(encoded.spans, dtype=np.int32).reshape(-1, 2)
-            scores.append(TokenScores(log_probs, None, seen, ids, spans, None, self.tokenizer.special.unknown))
-        return {"trigram": outcomes_of(Units.of(examples), scores)}
-
-    @cached_property
-    def _trigram(self) -> Trigram:
-        return Trigram(self.task.stream("train").ids, self.task.tokenizer.vocab_size)
-
-    @classmethod
-    def examiner(cls) -> type[LanguageModelExaminer]:
-        return LanguageModelExaminer
-
-
 def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
     """Return the choices that were typed, or those of a file with one per line; none without either.
 
@@ -476,6 +321,159 @@ class LanguageModelOutputs(TextOutputs):
     def answer(self, text: str) -> str:
         self._single = True
         return "\n".join(line for written in self.write([text]) for line in written.lines)
+
+
+class LanguageModelRun(
+    TextRun[LanguageModelling, LanguageModel, Continuation],
+    LooksAtText,
+    Attributes,
+    Judges,
+    HasPatching,
+    HasLens,
+    HasBeams,
+):
+    """A model that continues texts and scores them."""
+
+    task_class = LanguageModelling
+    outputs_class = LanguageModelOutputs
+    names = ("text", "length")
+    body = staticmethod(body)
+    look_at = staticmethod(look_at)
+    explain = staticmethod(explain)
+    judged = staticmethod(judged)
+    contrast = staticmethod(contrast)
+    lens_reads = staticmethod(lens_reads)
+    text_columns = ("prompt", "text")
+    options: ClassVar = dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")) | {
+        "stop": (),
+        "repetition_penalty": 1.0,
+        "num_best": 1,
+    }
+
+    def predictions(self, texts: Sequence[str], **options: Any) -> list[Continuation]:
+        """Continue each prompt; an empty one begins a document.
+
+        Args:
+            texts: The prompts.
+            options: `length` (largest number of tokens), `min_length`, `beam_size`, `length_penalty` (the
+                configuration's by default), `sampling` (`heed.generation.SamplingOptions`), `stop` (texts before which
+                the output is cut), `repetition_penalty`; see `WritingOptions`.
+
+        Raises:
+            ConfigError: An option is invalid.
+        """
+        return [candidates[0] for candidates in self.candidates(texts, **options)]
+
+    def candidates(self, texts: Sequence[str], num_best: int = 1, **options: Any) -> list[list[Continuation]]:
+        """The `num_best` best, or sampled, continuations of each prompt, best first."""
+        if isinstance(texts, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
+        return continue_all(self.task, self.model, texts, self.writing(num_best=num_best, **options))
+
+    def searched(self, text: str, length: int = LENGTH, **options: Any) -> tuple[str, Continuation]:
+        return text, self.candidates([text], length=length, **options)[0][0]
+
+    def write(self, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
+        """Continue a prompt, yielding the text piece by piece; the generator returns the whole continuation.
+
+        `for piece in run.write("Once upon"): print(piece, end="", flush=True)`. Options as of `predictions`, without a
+        beam.
+        """
+        return stream(self.task, self.model, prompt, self.writing(**options))
+
+    def writing(
+        self,
+        *,
+        length: int | None = None,
+        min_length: int | None = None,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+        sampling: SamplingOptions | None = None,
+        num_best: int = 1,
+        **others: Any,
+    ) -> WritingOptions:
+        """Options of writing, by default the configuration's; a beam's length is kept within the context."""
+        given = self.task.config.generation
+        if beam_size is None:
+            beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
+        if length is None:
+            context = context_of(self.task, self.model)
+            length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
+        least = given.min_length if min_length is None else min_length
+        penalty = given.length_penalty if length_penalty is None else length_penalty
+        return WritingOptions(length, least, beam_size, num_best, penalty, sampling, **others)
+
+    def rank(self, prompt: str, choices: Sequence[str], end: bool = False) -> list[RankedChoice]:
+        """Rank continuations of a prompt by log-probability, most probable first; see `ranking`.
+
+        Args:
+            prompt: The prompt; an empty one begins a document.
+            choices: At least one; none blank, none repeated.
+            end: Also count the end token after each choice.
+
+        Raises:
+            ConfigError: The choices cannot be ranked.
+        """
+        return rank(self.task, self.model, [(prompt, choices)], end)[0]
+
+    @overload
+    def score(self, examples: str, stride: int | None = None) -> ScoredText: ...
+
+    @overload
+    def score(self, examples: Sequence[Example], stride: int | None = None) -> dict[str, Any]: ...
+
+    def score(self, examples: str | Sequence[Example], stride: int | None = None) -> ScoredText | dict[str, Any]:
+        """Score a text token by token; or score documents and return the report as plain values.
+
+        Args:
+            examples: A text, or documents.
+            stride: Tokens by which the window advances in a text longer than the context; a quarter of the context by
+                default. Documents are scored with `evaluation.stride`.
+        """
+        if isinstance(examples, str):
+            return score_each(self.task, self.model, [examples], stride)[0]
+        return super().score(examples)
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
+        return read_documents(self.task.config.data, files)
+
+    def token_scores(self, texts: Sequence[str], ranks: bool = True) -> list[TokenScores]:
+        """Score every token of each text (`score_texts`), with the run's own stride."""
+        return score_texts(self.task, self.model, texts, self.task.config.evaluation.stride, ranks)
+
+    def outcomes(self, examples: Sequence[Document], outputs: Sequence[TokenScores] | None = None) -> Outcomes:
+        if not examples:
+            raise ConfigError("there is no text to score")
+        task, texts = self.task, [document.text for document in examples]
+        scores = self.token_scores(texts, ranks=False) if outputs is None else outputs
+        changed = sum(task.tokenizer.normalize(text) != text for text in texts)
+        found = outcomes_of(Units.of(examples), scores, changed)
+        found.details["context"] = None if task.carries else task.context
+        found.details["stride"] = None if task.carries else task.config.evaluation.stride or task.context
+        return found
+
+    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
+        """A trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
+        task = self.task
+        if self.known() is None:
+            return {}
+        scores = []
+        for document in examples:
+            encoded = task.tokenizer.encode(document.text)
+            ids = np.array(encoded.ids, dtype=np.int64)
+            log_probs = self._trigram.log_probs(ids, task.first_token)
+            seen = np.minimum(np.arange(1, len(ids) + 1), 2).astype(np.int32)
+            spans = np.array(encoded.spans, dtype=np.int32).reshape(-1, 2)
+            scores.append(TokenScores(log_probs, None, seen, ids, spans, None, self.tokenizer.special.unknown))
+        return {"trigram": outcomes_of(Units.of(examples), scores)}
+
+    @cached_property
+    def _trigram(self) -> Trigram:
+        return Trigram(self.task.stream("train").ids, self.task.tokenizer.vocab_size)
+
+    @classmethod
+    def examiner(cls) -> type[LanguageModelExaminer]:
+        return LanguageModelExaminer
 
 
 _DARKEST = 8.0

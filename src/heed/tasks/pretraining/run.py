@@ -210,90 +210,6 @@ _CUT = ("max_length", "side_words")
 _MASKS = ("mask_share", "mask_token_share", "random_token_share", "whole_words")
 
 
-class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText, Attributes):
-    """A model that fills masks and predicts whether a text follows another."""
-
-    task_class = Pretraining
-    body = staticmethod(body)
-    names = ("text", "length")
-    options: ClassVar = {"most": 5}
-    look_at = staticmethod(look_at_row)
-    explain = staticmethod(explain)
-
-    def readable(self, text: Any) -> Any:
-        if isinstance(text, tuple) and len(text) == 2:
-            return tuple(map(super().readable, text))
-        return super().readable(text)
-
-    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
-        return read_documents(self.task.config.data, files)
-
-    def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
-        """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
-        return self.task.scores_of(self.model, Passages.of(examples, self.task.tokenizer))
-
-    def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
-        if not examples:
-            raise ConfigError("there is no text to score")
-        found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
-        if not found.measures:
-            raise ConfigError(
-                "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
-                "data.max_length), or there is only one document"
-            )
-        return found
-
-    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """For pairs, a linear classifier of word overlap and lengths, fitted once to the training set."""
-        if self.model.order is None or self.known() is None:
-            return {}
-        passages = Passages.of(examples, self.task.tokenizer)
-        rows = self.task.rows_of(passages)
-        order = self._overlap.scores(passages, rows)
-        found = outcomes_of(by_document(passages, rows, np.zeros((len(rows), 3)), order))
-        return {NAME: found} if found.measures else {}
-
-    @cached_property
-    def _overlap(self) -> OverlapClassifier:
-        passages = self.task.passages("train")
-        return OverlapClassifier(passages, self.task.rows_of(passages), self.tokenizer.decode)
-
-    def predictions(self, texts: Sequence[str], most: int = 5) -> list[FilledText]:  # type: ignore[override]
-        """Fill the masks of each text: write [MASK] where a word is missing, once or several times.
-
-        Args:
-            texts: The texts.
-            most: Number of candidates for each mask.
-
-        Raises:
-            ConfigError: A text has no mask, or the run has no head for masked words.
-        """
-        return fill(self.task, self.model, texts, most)
-
-    def rank(self, text: str, choices: Sequence[str]) -> list[RankedWord]:
-        """Rank given words at the only mask of a text, most probable first; see `rank_words`.
-
-        Raises:
-            ConfigError: There is not exactly one mask, or a word cannot be scored.
-        """
-        return rank_words(self.task, self.model, text, choices)
-
-    def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[NextSentence]:
-        """Predict for each pair of texts the probability that the second follows the first.
-
-        Raises:
-            ConfigError: The run has no head for pairs, or a text is blank.
-        """
-        return Predictions(follow(self.task, self.model, pairs))
-
-    def outputs(self, options: Mapping[str, Any]) -> PretrainingOutputs:
-        return PretrainingOutputs(self, options)
-
-    @classmethod
-    def examiner(cls) -> type[PretrainingExaminer]:
-        return PretrainingExaminer
-
-
 class PretrainingOutputs(TextOutputs):
     """One output line per input line: the filled text, then each mask's word and probability, separated by tabs.
 
@@ -394,6 +310,88 @@ class PretrainingOutputs(TextOutputs):
         if found is None:
             return ""
         return found.summary() if isinstance(found, FilledText) else self.lines(text, found)[0]
+
+
+class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText, Attributes):
+    """A model that fills masks and predicts whether a text follows another."""
+
+    task_class = Pretraining
+    outputs_class = PretrainingOutputs
+    body = staticmethod(body)
+    names = ("text", "length")
+    options: ClassVar = {"most": 5}
+    look_at = staticmethod(look_at_row)
+    explain = staticmethod(explain)
+
+    def readable(self, text: Any) -> Any:
+        if isinstance(text, tuple) and len(text) == 2:
+            return tuple(map(super().readable, text))
+        return super().readable(text)
+
+    def read(self, files: Sequence[str | Path]) -> Sequence[Document]:
+        return read_documents(self.task.config.data, files)
+
+    def document_scores(self, examples: Sequence[Document]) -> list[DocumentScores]:
+        """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
+        return self.task.scores_of(self.model, Passages.of(examples, self.task.tokenizer))
+
+    def outcomes(self, examples: Sequence[Document], outputs: Sequence[DocumentScores] | None = None) -> Outcomes:
+        if not examples:
+            raise ConfigError("there is no text to score")
+        found = outcomes_of(self.document_scores(examples) if outputs is None else outputs)
+        if not found.measures:
+            raise ConfigError(
+                "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
+                "data.max_length), or there is only one document"
+            )
+        return found
+
+    def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
+        """For pairs, a linear classifier of word overlap and lengths, fitted once to the training set."""
+        if self.model.order is None or self.known() is None:
+            return {}
+        passages = Passages.of(examples, self.task.tokenizer)
+        rows = self.task.rows_of(passages)
+        order = self._overlap.scores(passages, rows)
+        found = outcomes_of(by_document(passages, rows, np.zeros((len(rows), 3)), order))
+        return {NAME: found} if found.measures else {}
+
+    @cached_property
+    def _overlap(self) -> OverlapClassifier:
+        passages = self.task.passages("train")
+        return OverlapClassifier(passages, self.task.rows_of(passages), self.tokenizer.decode)
+
+    def predictions(self, texts: Sequence[str], most: int = 5) -> list[FilledText]:  # type: ignore[override]
+        """Fill the masks of each text: write [MASK] where a word is missing, once or several times.
+
+        Args:
+            texts: The texts.
+            most: Number of candidates for each mask.
+
+        Raises:
+            ConfigError: A text has no mask, or the run has no head for masked words.
+        """
+        return fill(self.task, self.model, texts, most)
+
+    def rank(self, text: str, choices: Sequence[str]) -> list[RankedWord]:
+        """Rank given words at the only mask of a text, most probable first; see `rank_words`.
+
+        Raises:
+            ConfigError: There is not exactly one mask, or a word cannot be scored.
+        """
+        return rank_words(self.task, self.model, text, choices)
+
+    def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[NextSentence]:
+        """Predict for each pair of texts the probability that the second follows the first.
+
+        Raises:
+            ConfigError: The run has no head for pairs, or a text is blank.
+        """
+        return Predictions(follow(self.task, self.model, pairs))
+
+    @classmethod
+    def examiner(cls) -> type[PretrainingExaminer]:
+        return PretrainingExaminer
 
 
 class PretrainingExaminer(Examiner[PretrainingRun, Document, DocumentScores]):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +19,7 @@ from heed.observe.looks import Look
 from heed.observe.maps import Axis
 from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, watched
-from heed.tasks.base.predictions import FileOutputs, data_frame
+from heed.tasks.base.predictions import FileOutputs, csv_row, data_frame
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.base.run import Run
 from heed.tasks.series.task import Forecaster, Part, Series, date_column, to_forecast, whole_series
@@ -86,14 +84,7 @@ class SeriesOutputs(FileOutputs):
             table = [[date, *row] for date, row in zip([dates.name, *dates.following(len(rows))], table, strict=True)]
         elif dates is not None:
             self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has no dates"]
-        return [_line(row) for row in table]
-
-
-def _line(row: Sequence[str]) -> str:
-    """A CSV row without its line end."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(row)
-    return text.getvalue()
+        return [csv_row(row) for row in table]
 
 
 def look_at_series(
@@ -142,6 +133,7 @@ class SeriesRun(Run[Series, Forecaster]):
     """A trained forecaster of series."""
 
     task_class = Series
+    outputs_class = SeriesOutputs
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
@@ -258,7 +250,3 @@ class SeriesRun(Run[Series, Forecaster]):
             forecasts["seasonal naive"] = [seasonal_naive(context, data.horizon, season) for context in contexts]
         cut = {name: [f[: len(t)] for f, t in zip(given, true, strict=True)] for name, given in forecasts.items()}
         return made, error_measures(true, cut, self.task.standard.columns)
-
-    def outputs(self, options: Mapping[str, Any]) -> SeriesOutputs:
-        """The writer of predictions."""
-        return SeriesOutputs(self, options)

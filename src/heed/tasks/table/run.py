@@ -32,6 +32,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
     """A trained classifier of rows of numbers."""
 
     task_class = Table
+    outputs_class = TableOutputs
 
     @overload
     def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
@@ -104,7 +105,3 @@ class TableRun(LabelRun[Table, RowClassifier]):
         counts = Counter(cast(Numbers, known).labels)
         prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
         return {"majority class": self.outcomes(examples, [prediction] * len(examples))}
-
-    def outputs(self, options: Mapping[str, Any]) -> TableOutputs:
-        """The writer of predictions."""
-        return TableOutputs(self, options)

@@ -254,6 +254,7 @@ class PairRun(
     """
 
     task_class = Translation
+    outputs_class = TranslationOutputs
     names = ("source", "reference")
     text_columns: ClassVar[tuple[str, ...]] = ("source", "text")
     options: ClassVar = {**SEARCH, "prefix": "", "engine": "torch"}
@@ -470,9 +471,6 @@ class PairRun(
         if math.isnan(report.get("alignment_error", {"low": 0.0})["low"]):
             del report["alignment_error"]
         return report
-
-    def outputs(self, options: Mapping[str, Any]) -> TranslationOutputs:
-        return TranslationOutputs(self, options)
 
 
 class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
