@@ -93,15 +93,10 @@ _SHORT = 8
 
 @dataclass(frozen=True)
 class DistinctWords:
-    """The distinct words of a batch, padded in groups, so that a long word does not lengthen the others.
+    """The distinct words of a batch, padded in groups, so that a long word does not lengthen the others."""
 
-    Attributes:
-        groups: Character ids `(words, characters)` of each group of words of similar length.
-        place: `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words.
-    """
-
-    groups: tuple[Tensor, ...]
-    place: Tensor
+    groups: tuple[Tensor, ...]  # character ids `(words, characters)` of each group of words of similar length
+    place: Tensor  # `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words
 
     @property
     def num_positions(self) -> int:
@@ -217,19 +212,13 @@ class TokenText:
 
 @dataclass(frozen=True)
 class TextBatch(Batch):
-    """Padded texts.
-
-    Attributes:
-        tokens: `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`.
-        mask: Shape of the tokens, True on real ones.
-        labels: `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data.
-        ngrams: `(batch, most)` rows of a table of n-grams, -1 in unused places; None if not asked for.
-    """
+    """Padded texts."""
 
     indices: list[int]
-    tokens: Tensor
-    mask: Tensor
-    labels: Tensor
+    tokens: Tensor  # `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`
+    mask: Tensor  # shape of the tokens, True on real ones
+    labels: Tensor  # `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data
+    # `(batch, most)` rows of a table of n-grams, -1 in unused places; None if not asked for
     ngrams: Tensor | None = None
 
     @property
@@ -278,26 +267,16 @@ class TokenWords:
 
 @dataclass(frozen=True)
 class WordBatch(Batch):
-    """Padded sentences.
-
-    Attributes:
-        tokens: `(batch, length)`.
-        mask: `(batch, length)`, True on real tokens.
-        word_of: `(batch, length)`, index of the word of each token; None if every word is one token.
-        word_mask: `(batch, words)`, True on real words.
-        tags: `(batch, words)`, tag ids, 0 on padding.
-        characters: The characters of the words, or None.
-        num_targets: Number of words.
-    """
+    """Padded sentences."""
 
     indices: list[int]
-    tokens: Tensor
-    mask: Tensor
-    word_of: Tensor | None
-    word_mask: Tensor
-    tags: Tensor
-    characters: DistinctWords | None
-    num_targets: int
+    tokens: Tensor  # `(batch, length)`
+    mask: Tensor  # `(batch, length)`, True on real tokens
+    word_of: Tensor | None  # `(batch, length)`, index of the word of each token; None if every word is one token
+    word_mask: Tensor  # `(batch, words)`, True on real words
+    tags: Tensor  # `(batch, words)`, tag ids, 0 on padding
+    characters: DistinctWords | None  # the characters of the words, or None
+    num_targets: int  # number of words
 
 
 def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:
@@ -329,27 +308,18 @@ class TokenPair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairBatch(Batch):
-    """Padded pairs.
-
-    Attributes:
-        source: `(batch, source)`.
-        source_mask: `(batch, source)`, True on real tokens.
-        target: `(batch, target)`, decoder input, start token first.
-        labels: `(batch, target)`, expected predictions, end token last.
-        target_mask: `(batch, target)`, True on real tokens of both.
-        num_targets: Number of real target tokens, the end token included.
-        alignment: `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None.
-    """
+    """Padded pairs."""
 
     masks: ClassVar[tuple[str, ...]] = ("source_mask", "target_mask")
 
     indices: list[int]
-    source: Tensor
-    source_mask: Tensor
-    target: Tensor
-    labels: Tensor
-    target_mask: Tensor
-    num_targets: int
+    source: Tensor  # `(batch, source)`
+    source_mask: Tensor  # `(batch, source)`, True on real tokens
+    target: Tensor  # `(batch, target)`, decoder input, start token first
+    labels: Tensor  # `(batch, target)`, expected predictions, end token last
+    target_mask: Tensor  # `(batch, target)`, True on real tokens of both
+    num_targets: int  # number of real target tokens, the end token included
+    # `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None
     alignment: Tensor | None = None
 
 
@@ -371,34 +341,21 @@ class TokenTurn(NamedTuple):
 
 @dataclass(frozen=True)
 class TurnBatch(Batch):
-    """Padded utterances of several conversations, and responses.
-
-    Attributes:
-        tokens: `(utterances, words)`, every utterance of the batch once.
-        mask: `(utterances, words)`, True on real tokens, which come first.
-        turns: `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding.
-        speakers: `(utterances,)`, speaker of each; 0 if unknown.
-        target: `(responses, target)`, decoder input, start token first.
-        labels: `(responses, target)`, expected predictions, end token last.
-        target_mask: `(responses, target)`, True on real tokens of both.
-        conversation: `(responses,)`, the row of `turns` of each response.
-        read: `(responses,)`, number of turns before the response that are read.
-        num_targets: Number of real target tokens, the end token included.
-    """
+    """Padded utterances of several conversations, and responses."""
 
     masks: ClassVar[tuple[str, ...]] = ("mask", "target_mask")
 
     indices: list[int]
-    tokens: Tensor
-    mask: Tensor
-    turns: Tensor
-    speakers: Tensor
-    target: Tensor
-    labels: Tensor
-    target_mask: Tensor
-    conversation: Tensor
-    read: Tensor
-    num_targets: int
+    tokens: Tensor  # `(utterances, words)`, every utterance of the batch once
+    mask: Tensor  # `(utterances, words)`, True on real tokens, which come first
+    turns: Tensor  # `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding
+    speakers: Tensor  # `(utterances,)`, speaker of each; 0 if unknown
+    target: Tensor  # `(responses, target)`, decoder input, start token first
+    labels: Tensor  # `(responses, target)`, expected predictions, end token last
+    target_mask: Tensor  # `(responses, target)`, True on real tokens of both
+    conversation: Tensor  # `(responses,)`, the row of `turns` of each response
+    read: Tensor  # `(responses,)`, number of turns before the response that are read
+    num_targets: int  # number of real target tokens, the end token included
 
     def positions(self, mask: Tensor) -> int:
         return positions_in_groups(mask)

@@ -50,24 +50,18 @@ _SAMPLE = 1_000
 
 @dataclass(frozen=True)
 class Reader(Generic[E]):
-    """How examples of one kind are read.
+    """How examples of one kind are read."""
 
-    Attributes:
-        kind: Their class.
-        read: Reads files and reports to the findings.
-        of_table: Chooses the columns of a table (unless they are set) and makes examples of its rows, if supported.
-        settings: Everything but the files and the `data` section that decides what is read, as JSON.
-        again: True if reading again gives the same examples, so that they may be cached.
-        of_hub: Reads a split of a data set whose rows are not texts.
-        columns: Field -> the column that was read, of the first table (the training set); filled while reading.
-    """
-
-    kind: type[E]
-    read: Callable[[Sequence[str], Findings], Iterable[E]]
+    kind: type[E]  # their class
+    read: Callable[[Sequence[str], Findings], Iterable[E]]  # reads files and reports to the findings
+    # Chooses the columns of a table (unless they are set) and makes examples of its rows, if supported
     of_table: Callable[[Table], Iterable[E]] | None = None
+    # Everything but the files and the `data` section that decides what is read, as JSON
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    again: bool = True
+    again: bool = True  # True if reading again gives the same examples, so that they may be cached
+    # Reads a split of a data set whose rows are not texts
     of_hub: Callable[[HubSet, str, Findings], Iterable[E]] | None = None
+    # Field -> the column that was read, of the first table (the training set); filled while reading
     columns: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
     def filled(self, files: Sequence[str], counts: Counts, findings: Findings) -> Iterator[E]:

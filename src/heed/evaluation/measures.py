@@ -19,27 +19,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Measure:
-    """One score of a set of outputs.
+    """One score of a set of outputs."""
 
-    Attributes:
-        name: Name in files: "exact_match".
-        label: Name for readers: "exact match".
-        statistics: `(examples, k)`, to be summed over examples.
-        formula: `(m, k) -> (m,)`, the scores of m sums of statistics.
-        higher_is_better: True if a higher score is better.
-        is_share: True if the score is a share of 1, to be shown in per cent.
-        note: What is needed to reproduce the score, such as a signature.
-        digits: Digits after the decimal point in tables.
-    """
-
-    name: str
-    label: str
-    statistics: Array
-    formula: Callable[[Array], Array]
-    higher_is_better: bool = True
-    is_share: bool = False
-    note: str = ""
-    digits: int = 1
+    name: str  # name in files: "exact_match"
+    label: str  # name for readers: "exact match"
+    statistics: Array  # `(examples, k)`, to be summed over examples
+    formula: Callable[[Array], Array]  # `(m, k) -> (m,)`, the scores of m sums of statistics
+    higher_is_better: bool = True  # True if a higher score is better
+    is_share: bool = False  # True if the score is a share of 1, to be shown in per cent
+    note: str = ""  # what is needed to reproduce the score, such as a signature
+    digits: int = 1  # digits after the decimal point in tables
 
     def __len__(self) -> int:
         return len(self.statistics)
@@ -109,20 +98,13 @@ def _ratio(sums: Array) -> Array:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Outputs of one run for a set of examples, with measures, for evaluation, comparison and validation.
+    """Outputs of one run for a set of examples, with measures, for evaluation, comparison and validation."""
 
-    Attributes:
-        outputs: Readable outputs.
-        measures: The task's measures, the most important first.
-        further: Redundant or minor measures, for reports only.
-        lengths: Length of each source, for scores by length; empty for none.
-        details: Further values of the report, as plain values; they replace measures of the same name.
-    """
-
-    outputs: tuple[str, ...]
-    measures: tuple[Measure, ...]
-    further: tuple[Measure, ...] = ()
-    lengths: tuple[int, ...] = ()
+    outputs: tuple[str, ...]  # readable outputs
+    measures: tuple[Measure, ...]  # the task's measures, the most important first
+    further: tuple[Measure, ...] = ()  # redundant or minor measures, for reports only
+    lengths: tuple[int, ...] = ()  # length of each source, for scores by length; empty for none
+    # Further values of the report, as plain values; they replace measures of the same name
     details: dict[str, Any] = field(default_factory=dict)
 
     def measure(self, name: str) -> Measure:

@@ -84,16 +84,11 @@ def interpolated(table: Float[Tensor, "places d"], old: Grid, new: Grid) -> Floa
 
 @dataclass(frozen=True)
 class ReceptiveField:
-    """The square of a picture on which one place of a feature map can depend.
+    """The square of a picture on which one place of a feature map can depend."""
 
-    Attributes:
-        size: Side length in pixels.
-        stride: Pixels between the fields of neighbouring places.
-        start: Pixels from the picture's edge to the field of the first place; negative if the field starts outside.
-    """
-
-    size: int = 1
-    stride: int = 1
+    size: int = 1  # side length in pixels
+    stride: int = 1  # pixels between the fields of neighbouring places
+    # Pixels from the picture's edge to the field of the first place; negative if the field starts outside
     start: int = 0
 
     def behind(self, kernel: int, stride: int = 1, padding: int = 0) -> ReceptiveField:

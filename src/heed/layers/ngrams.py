@@ -36,16 +36,11 @@ class HashedNgrams(nn.Module):
     """Logits linear in the n-grams of a text. The weights are fitted, not trained by gradient descent.
 
     N-grams of words have the first `num_buckets` rows of the table; those of characters have as many rows after them.
-
-    Attributes:
-        weight: `(rows, num_outputs)`, W.
-        bias: `(num_outputs,)`, b.
-        idf: `(rows,)`, inverse document frequency; 0 for n-grams that occur in no training text.
     """
 
-    weight: Tensor
-    bias: Tensor
-    idf: Tensor
+    weight: Tensor  # `(rows, num_outputs)`, W
+    bias: Tensor  # `(num_outputs,)`, b
+    idf: Tensor  # `(rows,)`, inverse document frequency; 0 for n-grams that occur in no training text
 
     def __init__(self, num_buckets: int, num_outputs: int, characters: bool) -> None:
         super().__init__()

@@ -96,19 +96,12 @@ class HREDConfig(TurnConfig):
 
 @dataclass(frozen=True)
 class DialogueMemory(Memory):
-    """Encoded conversations; `summary` is the dialogue state after all turns.
+    """Encoded conversations; `summary` is the dialogue state after all turns."""
 
-    Attributes:
-        states: `(batch, turn, d_context)`, the dialogue state after each turn.
-        turn_of: `(batch, key)`, the turn of each word; a conversation's words are concatenated along `key`.
-        words: Keys and values of the words; None without word attention.
-        turns: Keys and values of the turns; None without turn attention.
-    """
-
-    states: Tensor
-    turn_of: Tensor
-    words: Keys | None
-    turns: Keys | None
+    states: Tensor  # `(batch, turn, d_context)`, the dialogue state after each turn
+    turn_of: Tensor  # `(batch, key)`, the turn of each word; a conversation's words are concatenated along `key`
+    words: Keys | None  # keys and values of the words; None without word attention
+    turns: Keys | None  # keys and values of the turns; None without turn attention
 
     def select(self, sources: Tensor) -> DialogueMemory:
         summary = None if self.summary is None else self.summary.index_select(0, sources)
@@ -119,19 +112,12 @@ class DialogueMemory(Memory):
 
 @dataclass(frozen=True)
 class DialogueState(RecurrentState):
-    """Decoding state of `HRED`; `fed` is the dialogue state that enters each step.
+    """Decoding state of `HRED`; `fed` is the dialogue state that enters each step."""
 
-    Attributes:
-        memory: The encoded conversations.
-        rows: The conversation of each row.
-        read: `(rows,)`, number of turns that each row may read; None for all turns of its conversation.
-        position: `(rows,)`, number of tokens read so far.
-    """
-
-    memory: DialogueMemory
-    rows: Rows
-    read: Tensor | None
-    position: Tensor
+    memory: DialogueMemory  # the encoded conversations
+    rows: Rows  # the conversation of each row
+    read: Tensor | None  # `(rows,)`, number of turns that each row may read; None for all turns of its conversation
+    position: Tensor  # `(rows,)`, number of tokens read so far
 
     def select(self, rows: Tensor) -> DialogueState:
         kept, sources = self.rows.select(rows)

@@ -108,19 +108,12 @@ _TOGETHER = 1_000
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The content of a picture without noise.
+    """The content of a picture without noise."""
 
-    Attributes:
-        arrow: Direction of the arrow.
-        kinds: Figures at the upper right, the lower left and the lower right.
-        corners: First row and column of the arrow and of each figure.
-        colours: Index in `COLOURS` of each of the four; empty for a grey picture.
-    """
-
-    arrow: str
-    kinds: tuple[str, ...]
-    corners: tuple[tuple[int, int], ...]
-    colours: tuple[int, ...] = ()
+    arrow: str  # direction of the arrow
+    kinds: tuple[str, ...]  # figures at the upper right, the lower left and the lower right
+    corners: tuple[tuple[int, int], ...]  # first row and column of the arrow and of each figure
+    colours: tuple[int, ...] = ()  # index in `COLOURS` of each of the four; empty for a grey picture
 
     @property
     def label(self) -> str:

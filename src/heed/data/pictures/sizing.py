@@ -52,24 +52,16 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Sizing:
-    """Scaling and cropping of pictures to one size; `crop` is explained in the module docstring.
+    """Scaling and cropping of pictures to one size; `crop` is explained in the module docstring."""
 
-    Attributes:
-        height: Pixels from top to bottom.
-        width: Pixels from left to right.
-        channels: 1 for grey, 3 for red, green and blue.
-        crop: Treatment of pictures of another shape.
-        resample: Pillow's filter for scaling, with smoothing when a picture becomes smaller.
-        shorter: With crop centre, the shorter side is scaled to this number of pixels and the model's size is cut out
-            of the middle (for checkpoints that were evaluated with a margin); with crop squash, both sides are scaled
-            to it first. By default the cut is as large as possible.
-    """
-
-    height: int
-    width: int
-    channels: int
-    crop: Crop = "centre"
-    resample: Resample = "bilinear"
+    height: int  # pixels from top to bottom
+    width: int  # pixels from left to right
+    channels: int  # 1 for grey, 3 for red, green and blue
+    crop: Crop = "centre"  # treatment of pictures of another shape
+    resample: Resample = "bilinear"  # Pillow's filter for scaling, with smoothing when a picture becomes smaller
+    # With crop centre, the shorter side is scaled to this number of pixels and the model's size is cut out of the
+    # middle (for checkpoints that were evaluated with a margin); with crop squash, both sides are scaled to it first.
+    # By default the cut is as large as possible
     shorter: int | None = None
 
     @property

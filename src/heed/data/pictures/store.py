@@ -195,15 +195,11 @@ class PictureStore:
 
 @dataclass(frozen=True)
 class PictureBatch(Batch):
-    """Normalised pictures.
-
-    Attributes:
-        pixels: `(batch, channels, height, width)`, float32.
-        targets: `(batch,)` label ids, or `(batch, num_labels)` shares of labels that sum to 1, if pictures were mixed.
-    """
+    """Normalised pictures."""
 
     indices: list[int]
-    pixels: Tensor
+    pixels: Tensor  # `(batch, channels, height, width)`, float32
+    # `(batch,)` label ids, or `(batch, num_labels)` shares of labels that sum to 1, if pictures were mixed
     targets: Tensor
 
     @property

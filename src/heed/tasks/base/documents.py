@@ -36,17 +36,12 @@ C = TypeVar("C", bound=RunConfig)
 
 
 class EncodedDocuments:
-    """The tokens of all documents, concatenated.
+    """The tokens of all documents, concatenated."""
 
-    Attributes:
-        ids: `(tokens,)` uint16 or int32, in memory or memory-mapped.
-        starts: `(documents + 1,)` int64, where each document begins in `ids`; the last is the number of tokens.
-        end_token: True if each document ends with END, which counts as its last token.
-    """
-
-    ids: NDArray[Any]
+    ids: NDArray[Any]  # `(tokens,)` uint16 or int32, in memory or memory-mapped
+    # `(documents + 1,)` int64, where each document begins in `ids`; the last is the number of tokens
     starts: NDArray[np.int64]
-    end_token: bool = False
+    end_token: bool = False  # True if each document ends with END, which counts as its last token
 
     def __len__(self) -> int:
         """Number of tokens."""

@@ -30,29 +30,17 @@ _FRAME = 2
 
 @dataclass(frozen=True)
 class Exportable:
-    """The content of a run that a checkpoint is to have.
+    """The content of a run that a checkpoint is to have."""
 
-    Attributes:
-        body: The configuration of its body.
-        heads: The heads on the body: "words", "order", "labels", "tags", "output".
-        tokenizers: By role, "tokens" or "source" and "target".
-        tied: True if the output layer is the embedding table.
-        label_bias: True if the layer over the labels of a text has a bias; None without this layer.
-        settings: Further fields of config.json, such as `id2label`.
-        notes: Notes for a reader of the checkpoint.
-        left: Parts of the model that a checkpoint cannot contain; a note says so.
-        files: Further JSON files, by name.
-    """
-
-    body: ModelConfig
-    heads: frozenset[str]
-    tokenizers: Mapping[str, TextTokenizer]
-    tied: bool = True
-    label_bias: bool | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    left: frozenset[str] = frozenset()
-    files: Mapping[str, Any] = field(default_factory=dict)
+    body: ModelConfig  # the configuration of its body
+    heads: frozenset[str]  # the heads on the body: "words", "order", "labels", "tags", "output"
+    tokenizers: Mapping[str, TextTokenizer]  # by role, "tokens" or "source" and "target"
+    tied: bool = True  # True if the output layer is the embedding table
+    label_bias: bool | None = None  # True if the layer over the labels of a text has a bias; None without this layer
+    settings: Mapping[str, Any] = field(default_factory=dict)  # further fields of config.json, such as `id2label`
+    notes: tuple[str, ...] = ()  # notes for a reader of the checkpoint
+    left: frozenset[str] = frozenset()  # parts of the model that a checkpoint cannot contain; a note says so
+    files: Mapping[str, Any] = field(default_factory=dict)  # further JSON files, by name
 
     def held(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of the run's model that a checkpoint contains, by name."""

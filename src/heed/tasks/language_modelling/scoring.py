@@ -72,17 +72,12 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class IdScores:
-    """The scores of a sequence of tokens, `(tokens,)` each.
+    """The scores of a sequence of tokens, `(tokens,)` each."""
 
-    Attributes:
-        log_probs: Float64, in nats.
-        ranks: Int32, 1 for the most probable token; equally probable tokens have the same rank. None if not asked for.
-        seen: Int32, number of tokens that each was predicted from, including the task's first token.
-    """
-
-    log_probs: NDArray[np.float64]
+    log_probs: NDArray[np.float64]  # Float64, in nats
+    # Int32, 1 for the most probable token; equally probable tokens have the same rank. None if not asked for
     ranks: NDArray[np.int32] | None
-    seen: NDArray[np.int32]
+    seen: NDArray[np.int32]  # Int32, number of tokens that each was predicted from, including the task's first token
 
     def part(self, part: slice) -> IdScores:
         """The scores of some of the tokens."""
@@ -91,17 +86,11 @@ class IdScores:
 
 @dataclass(frozen=True, eq=False)
 class TokenScores(IdScores):
-    """The scores of the tokens of a text.
+    """The scores of the tokens of a text."""
 
-    Attributes:
-        ids: `(tokens,)`, the tokens.
-        spans: `(tokens, 2)`, the characters of the text that each token stands for, as start and end.
-        end: The scores of the end token after the text; None if the run has none.
-    """
-
-    ids: Ids
-    spans: NDArray[np.int32]
-    end: IdScores | None
+    ids: Ids  # `(tokens,)`, the tokens
+    spans: NDArray[np.int32]  # `(tokens, 2)`, the characters of the text that each token stands for, as start and end
+    end: IdScores | None  # the scores of the end token after the text; None if the run has none
     unknown_token: int
 
     @property
@@ -373,19 +362,12 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True)
 class Units:
-    """Documents, or pieces of documents, whose borders do not depend on a tokenizer.
+    """Documents, or pieces of documents, whose borders do not depend on a tokenizer."""
 
-    Attributes:
-        documents: All documents.
-        owner: `(units,)`, which document each unit is of.
-        starts: `(units,)`, its first character in that document.
-        stops: `(units,)`, one after its last character.
-    """
-
-    documents: Sequence[Document]
-    owner: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    stops: NDArray[np.int64]
+    documents: Sequence[Document]  # all documents
+    owner: NDArray[np.int64]  # `(units,)`, which document each unit is of
+    starts: NDArray[np.int64]  # `(units,)`, its first character in that document
+    stops: NDArray[np.int64]  # `(units,)`, one after its last character
 
     @classmethod
     def of(cls, documents: Sequence[Document]) -> Units:

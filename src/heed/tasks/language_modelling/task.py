@@ -75,37 +75,24 @@ class TokenStream(EncodedDocuments):
 
 @dataclass(frozen=True)
 class TokenBatch(Batch):
-    """Rows of tokens, B of length L; position t of a row predicts `labels[t]`, the token after `tokens[t]`.
+    """Rows of tokens, B of length L; position t of a row predicts `labels[t]`, the token after `tokens[t]`."""
 
-    Attributes:
-        tokens: `(B, L)` int64, the inputs.
-        labels: `(B, L)` int64, the targets; padding where `mask` is False.
-        mask: `(B, L)` bool, True where there is a target.
-        documents: `(B, L)` int64, the number of the document of each target within its row, from 0 and non-decreasing;
-            None where each row lies in one document, or documents run on.
-        indices: Indices of the blocks or rows.
-        num_targets: Number of targets, end tokens included.
-    """
-
-    tokens: Tensor
-    labels: Tensor
-    mask: Tensor
+    tokens: Tensor  # `(B, L)` int64, the inputs
+    labels: Tensor  # `(B, L)` int64, the targets; padding where `mask` is False
+    mask: Tensor  # `(B, L)` bool, True where there is a target
+    # `(B, L)` int64, the number of the document of each target within its row, from 0 and non-decreasing; None where
+    # each row lies in one document, or documents run on
     documents: Tensor | None
-    indices: list[int]
-    num_targets: int
+    indices: list[int]  # indices of the blocks or rows
+    num_targets: int  # number of targets, end tokens included
 
 
 @dataclass(frozen=True)
 class RowBatch(TokenBatch):
-    """Chunks of contiguous rows.
+    """Chunks of contiguous rows."""
 
-    Attributes:
-        rows: Number of each row within its pass.
-        begins: True for the first chunks of the pass, before which there is no state.
-    """
-
-    rows: tuple[int, ...] = ()
-    begins: bool = True
+    rows: tuple[int, ...] = ()  # number of each row within its pass
+    begins: bool = True  # True for the first chunks of the pass, before which there is no state
 
 
 class Blocks:

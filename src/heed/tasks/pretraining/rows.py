@@ -48,19 +48,12 @@ _BLANKS = [9, 10, 11, 12, 13, 32, 0xA0, 0x3000]
 
 @dataclass(frozen=True)
 class Passages(EncodedDocuments):
-    """The tokens of all documents, concatenated, without start and end tokens.
+    """The tokens of all documents, concatenated, without start and end tokens."""
 
-    Attributes:
-        ids: `(tokens,)`, integers of the smallest type that fits the vocabulary.
-        flags: `(tokens,)` uint8, what begins at each token: `PIECE`, `WORD`, `SENTENCE`.
-        starts: `(documents + 1,)` int64, where each document begins; the last is the number of tokens.
-        widths: `(vocab_size,)` uint8, number of characters of each token of the vocabulary.
-    """
-
-    ids: NDArray[Any]
-    flags: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    widths: NDArray[np.uint8]
+    ids: NDArray[Any]  # `(tokens,)`, integers of the smallest type that fits the vocabulary
+    flags: NDArray[np.uint8]  # `(tokens,)` uint8, what begins at each token: `PIECE`, `WORD`, `SENTENCE`
+    starts: NDArray[np.int64]  # `(documents + 1,)` int64, where each document begins; the last is the number of tokens
+    widths: NDArray[np.uint8]  # `(vocab_size,)` uint8, number of characters of each token of the vocabulary
 
     @classmethod
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer) -> Passages:
@@ -126,37 +119,24 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cut:
-    """How documents are cut into rows.
+    """How documents are cut into rows."""
 
-    Attributes:
-        length: Most tokens of a row, without start and end tokens.
-        words: Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter
-            texts, if each has at least ten words.
-        pairs: True if rows are pairs.
-    """
-
-    length: int
+    length: int  # most tokens of a row, without start and end tokens
+    # Words of each text of a pair; None for sentences. In training the rest of a document is a pair of shorter texts,
+    # if each has at least ten words
     words: int | None = None
-    pairs: bool = True
+    pairs: bool = True  # True if rows are pairs
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Places in the tokens of some documents, `(rows,)` each.
+    """Places in the tokens of some documents, `(rows,)` each."""
 
-    Attributes:
-        first: Where the first text begins.
-        first_end: Where it ends.
-        second: Where the second text begins.
-        second_end: Where it ends; equal to `second` if there is none.
-        labels: `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`.
-    """
-
-    first: Places
-    first_end: Places
-    second: Places
-    second_end: Places
-    labels: Places
+    first: Places  # where the first text begins
+    first_end: Places  # where it ends
+    second: Places  # where the second text begins
+    second_end: Places  # where it ends; equal to `second` if there is none
+    labels: Places  # `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`
 
     def __len__(self) -> int:
         """Number of rows."""
@@ -301,17 +281,11 @@ def _exchanged(
 
 @dataclass(frozen=True)
 class Masking:
-    """How tokens are masked.
+    """How tokens are masked."""
 
-    Attributes:
-        options: The shares of tokens, and whether the pieces of a word are chosen together.
-        mask: The mask token.
-        others: `(n,)`, the tokens that random ones are drawn from.
-    """
-
-    options: RowOptions
-    mask: int
-    others: NDArray[np.int64]
+    options: RowOptions  # the shares of tokens, and whether the pieces of a word are chosen together
+    mask: int  # the mask token
+    others: NDArray[np.int64]  # `(n,)`, the tokens that random ones are drawn from
 
     @classmethod
     def of(cls, options: RowOptions, tokenizer: TextTokenizer) -> Self:
@@ -399,29 +373,18 @@ def _mixed(number: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Rows `START a END` or `START a END b END`, B of length L.
+    """Rows `START a END` or `START a END b END`, B of length L."""
 
-    Attributes:
-        indices: Indices of the rows in the pass.
-        tokens: `(B, L)` int64, the inputs.
-        mask: `(B, L)` bool, True on all but padding.
-        places: `(M,)` int64, the masked words: row * L + position.
-        words: `(M,)` int64, the tokens that were masked.
-        order: `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 without a second text.
-        shares: `(B,)` float32, weight of each pair: its number of masked words, or 1 if no words are masked.
-        num_targets: Number of masked words, or of pairs if no words are masked.
-        pair_weight: Factor of the loss of pairs, that of the batch's pass.
-    """
-
-    indices: list[int]
-    tokens: Tensor
-    mask: Tensor
-    places: Tensor
-    words: Tensor
+    indices: list[int]  # indices of the rows in the pass
+    tokens: Tensor  # `(B, L)` int64, the inputs
+    mask: Tensor  # `(B, L)` bool, True on all but padding
+    places: Tensor  # `(M,)` int64, the masked words: row * L + position
+    words: Tensor  # `(M,)` int64, the tokens that were masked
+    # `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 without a second text
     order: Tensor
-    shares: Tensor
-    num_targets: int
-    pair_weight: float = 1.0
+    shares: Tensor  # `(B,)` float32, weight of each pair: its number of masked words, or 1 if no words are masked
+    num_targets: int  # number of masked words, or of pairs if no words are masked
+    pair_weight: float = 1.0  # factor of the loss of pairs, that of the batch's pass
 
 
 def _framed(
@@ -487,18 +450,13 @@ def collate_rows(
 
 @dataclass(frozen=True)
 class Pass:
-    """The rows of one pass over some documents.
+    """The rows of one pass over some documents."""
 
-    Attributes:
-        passages: The tokens.
-        rows: The rows of the pass.
-        pair_weight: Factor of the loss of pairs. Each pair is weighted by its number of masked words, so that over the
-            pass, and about so in each batch, pairs count as much as masked words, and the weight of a pair depends
-            neither on the batch nor on the process.
-    """
-
-    passages: Passages
-    rows: Rows
+    passages: Passages  # the tokens
+    rows: Rows  # the rows of the pass
+    # Factor of the loss of pairs. Each pair is weighted by its number of masked words, so that over the pass, and about
+    # so in each batch, pairs count as much as masked words, and the weight of a pair depends neither on the batch nor
+    # on the process
     pair_weight: float
 
     @classmethod

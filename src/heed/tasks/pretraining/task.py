@@ -336,25 +336,15 @@ _SEEDS = 0, 2**32
 
 @dataclass(frozen=True)
 class DocumentScores:
-    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned.
+    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned."""
 
-    Attributes:
-        masked: Number of masked words.
-        masked_right: Number of masked words that had the highest score.
-        masked_nats: Negative sum of their log-probabilities.
-        pairs: Number of pairs, which are read unmasked.
-        pairs_right: Number of pairs that were answered right.
-        pairs_nats: Negative sum of the log-probabilities of the right answers.
-        tokens: Number of tokens read.
-    """
-
-    masked: int = 0
-    masked_right: int = 0
-    masked_nats: float = 0.0
-    pairs: int = 0
-    pairs_right: int = 0
-    pairs_nats: float = 0.0
-    tokens: int = 0
+    masked: int = 0  # number of masked words
+    masked_right: int = 0  # number of masked words that had the highest score
+    masked_nats: float = 0.0  # negative sum of their log-probabilities
+    pairs: int = 0  # number of pairs, which are read unmasked
+    pairs_right: int = 0  # number of pairs that were answered right
+    pairs_nats: float = 0.0  # negative sum of the log-probabilities of the right answers
+    tokens: int = 0  # number of tokens read
 
 
 def _words(model: Pretrainer, batch: MaskedBatch, found: Array) -> None:

@@ -297,23 +297,14 @@ _SMOOTHING = 0.01
 
 @dataclass
 class _Direction:
-    """One side explained by the other; the cells (i, j) of all pairs are flattened into one axis.
+    """One side explained by the other; the cells (i, j) of all pairs are flattened into one axis."""
 
-    Attributes:
-        token: Per cell, the index of the explained token in the corpus.
-        kind: Per token of the corpus, its vocabulary id.
-        near: Per cell, the prior d; the cells of a token sum to 1.
-        given: Per pair of vocabulary ids that occur together, the id that explains.
-        probs: Per such pair, the probability of the explained id.
-        nothing: Per vocabulary id, its probability without a counterpart.
-    """
-
-    token: Tensor
-    kind: Tensor
-    near: Tensor
-    given: Tensor
-    probs: Tensor
-    nothing: Tensor
+    token: Tensor  # per cell, the index of the explained token in the corpus
+    kind: Tensor  # per token of the corpus, its vocabulary id
+    near: Tensor  # per cell, the prior d; the cells of a token sum to 1
+    given: Tensor  # per pair of vocabulary ids that occur together, the id that explains
+    probs: Tensor  # per such pair, the probability of the explained id
+    nothing: Tensor  # per vocabulary id, its probability without a counterpart
 
     def posteriors(self, met: Tensor) -> Tensor:
         """Per cell, the probability that its token is explained by its partner."""
