@@ -14,7 +14,7 @@ from pydantic import BaseModel, Tag
 from heed import config
 from heed.registry import body_class, list_models
 from heed.tasks import config_class, task_names
-from heed.training.footprint import bytes_on_each
+from heed.training.footprint import Footprint
 
 HERE = Path(__file__).parent
 SHARED: list[tuple[str, type[BaseModel]]] = [
@@ -140,7 +140,10 @@ _DEVICES, _MEMORY, _STATE = 8, (24, 80, 141), 0.75
 
 def sizes_table() -> str:
     """Parameters and memory of the sizes that are trained on several devices, and the devices that they fit."""
-    lines = ["| model | size | parameters | GB | fits |", "|---|---|---|---|---|"]
+    lines = [
+        f"| model | size | parameters | `none`, GB | `full` on {_DEVICES}, GB | `none` fits | `full` fits |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, given in _DATA.items():
         body = body_class(name, ("language_model", "pair_decoder", "image_encoder", "encoder"))
         rows = []
@@ -148,10 +151,11 @@ def sizes_table() -> str:
             if size in ("tiny", "small"):
                 continue
             with torch.device("meta"):
-                parameters = sum(p.numel() for p in body(body.config_class(**{**fields, **given})).parameters())
-            memory = bytes_on_each(parameters, _DEVICES) / 1e9
-            fits = ", ".join(str(one) for one in _MEMORY if memory <= _STATE * one) or "no"
-            rows.append((parameters, f"| {name} | {size} | {parameters / 1e6:,.0f} M | {memory:.1f} | {fits} |"))
+                model = Footprint.of(body(body.config_class(**{**fields, **given})))
+            memory = [model.on_each(_DEVICES, sharding) / 1e9 for sharding in ("none", "full")]
+            fits = [", ".join(str(one) for one in _MEMORY if used <= _STATE * one) or "no" for used in memory]
+            shown = f"{model.parameters / 1e6:,.0f} M | {memory[0]:.1f} | {memory[1]:.1f} | {fits[0]} | {fits[1]}"
+            rows.append((model.parameters, f"| {name} | {size} | {shown} |"))
         lines += [line for _, line in sorted(rows)]
     return "\n".join(lines)
 

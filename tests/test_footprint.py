@@ -7,7 +7,7 @@ import pytest
 from heed.tasks import check_config, task_class
 from heed.training.contracts import parts_of
 from heed.training.device import kept_bytes, recompute_blocks
-from heed.training.footprint import activation_bytes, bytes_on_each
+from heed.training.footprint import Footprint, activation_bytes
 
 CONFIG = {
     "task": "translation",
@@ -38,15 +38,25 @@ def test_activations_of_a_deep_model_follow_from_two_shallow_ones(recomputed):
 
 
 def test_memory_of_a_device_is_the_sum_of_its_parts():
-    assert bytes_on_each(1_000, 1, activations=50) == 16_000 + 50
-    assert bytes_on_each(1_000, 4) == 20_000
-    assert bytes_on_each(1_000, 4, optimizer="sgd") == 12_000
+    """By hand: 1,000 parameters, 600 of them in blocks of 200."""
+    model = Footprint(parameters=1_000, block=200, blocks=600)
+    assert model.on_each(1, "full", activations=50) == 16_000 + 50
+    assert model.on_each(4, "none") == 20_000
+    assert model.on_each(4, "none", optimizer="sgd") == 12_000
+    assert model.on_each(4, "full", activations=50) == 4_000 + 8 * 400 + 12 * 200 + 50
+    assert model.on_each(1_000, "full") == max(16 + 8 * 400 + 12 * 200, 12 + 4_000)
+    assert model.on_each(2, "full") == max(8_000 + 5_600, 6_000 + 4_000)
 
 
 def test_a_dry_run_predicts_the_memory_of_devices_that_are_not_there(call, tmp_path):
-    words = ["train", "translation", "data.name=copy", "--model", "transformer", "--size", "tiny"]
-    code, out, _ = call(*words, "--dry-run", "--devices", "8")
-    assert code == 0
-    assert re.search(r"predicted memory of each of 8 devices: 0\.\d\d GiB, of which 0\.\d\d are", out)
+    small = "data.train=60 data.valid=8 data.test=8 training.batch_tokens=100".split()
+    words = ["train", "translation", "data.name=copy", *small, "--model", "transformer", "model.num_layers=3"]
+    predicted = {}
+    for sharding in ("none", "full"):
+        code, out, _ = call(*words, f"training.sharding={sharding}", "--dry-run", "--devices", "8")
+        said = rf"each of 8 devices with training.sharding={sharding}: (\d\.\d\d) GiB, of which (\d\.\d\d) are"
+        assert code == 0
+        predicted[sharding] = [float(number) for number in re.search(said, out).groups()]
+    assert predicted["full"][0] < predicted["none"][0] / 2 and predicted["full"][1] == predicted["none"][1]
     code, _, err = call(*words, "--devices", "8")
     assert code != 0 and "--devices 8 predicts the memory of that many devices and needs --dry-run" in err

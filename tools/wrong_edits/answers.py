@@ -270,7 +270,7 @@ EDITS = [
     ),
     Edit(
         "clipping is ignored",
-        "c.clip or math.inf",
+        "clip or math.inf",
         "math.inf",
         (FIELDS("TrainingConfig.clip"),),
     ),

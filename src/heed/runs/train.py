@@ -47,7 +47,7 @@ from heed.threads import fixed
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import choose_precision, device_of, peak_memory
-from heed.training.footprint import activation_bytes, bytes_on_each
+from heed.training.footprint import Footprint, activation_bytes
 from heed.training.loop import Trainer
 from heed.training.plan import USABLE, VALIDATIONS
 from heed.training.processes import current, join, was_restarted
@@ -577,15 +577,15 @@ def forecast_on(config: RunConfig, devices: int, whole: bool = False) -> str:
     shares = [indices[::devices] for indices in task.train_batches(0)]
     largest = max(shares, key=task.work)
     activations = activation_bytes(task, largest) / (training.micro_batches or 1)
-    parameters = sum(parameter.numel() for parameter in without_numbers(task).parameters())
-    precision = choose_precision(training.precision, torch.device("cpu"))
+    model, precision = Footprint.of(without_numbers(task)), choose_precision(training.precision, torch.device("cpu"))
     task.config = task.config.model_copy(update={"training": config.training})
-    used = bytes_on_each(parameters, devices, activations, training.optimizer)
+    used = model.on_each(devices, training.sharding, activations, training.optimizer)
     lines = [
         settings_text(task, whole),
         task.notes,
-        f"{config.model.name} ({task.config.model.size}), {parameters:,} parameters",
-        f"predicted memory of each of {devices} devices: {used / 2**30:.2f} GiB, of which {activations / 2**30:.2f} "
-        f"are activations in {precision} of {task.work(largest):,} positions of the largest batch",
+        f"{config.model.name} ({task.config.model.size}), {model.parameters:,} parameters",
+        f"predicted memory of each of {devices} devices with training.sharding={training.sharding}: "
+        f"{used / 2**30:.2f} GiB, of which {activations / 2**30:.2f} are activations in {precision} of "
+        f"{task.work(largest):,} positions of the largest batch",
     ]
     return "\n".join(lines)

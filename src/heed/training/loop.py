@@ -15,7 +15,6 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import pin
-from heed.evaluation.significance import score_line
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.checkpoint import (
@@ -25,12 +24,11 @@ from heed.training.checkpoint import (
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
-    of_rank,
     random_state,
     restore,
     save_checkpoint,
 )
-from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
+from heed.training.contracts import Batch, Carries, Groups, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
     LOWER_VALIDATION,
@@ -41,23 +39,22 @@ from heed.training.device import (
     predicting,
     step_explained,
 )
-from heed.training.optimizer import Unfreezing, make_optimizer
-from heed.training.plan import VALIDATIONS, Budget, warm_up
+from heed.training.optimizer import Unfreezing, clip_gradient, make_optimizer
+from heed.training.plan import Budget, begin, go_on
 from heed.training.processes import Numbers, Processes, Sums, current
 from heed.training.progress import (
     MetricsLog,
     Reporter,
     RisingLoss,
     begin_line,
-    duration,
     interrupts,
     not_finite,
     not_saved,
+    plan_line,
     progress_line,
+    validation_line,
 )
-
-_FEW, _TRIED = 1 / 64, 0.01
-"""Share of the validation set that is tried first, and the most time for trying, as a share of the budget."""
+from heed.training.sharding import hold
 
 
 class Trainer:
@@ -101,8 +98,9 @@ class Trainer:
         self.reporter = reporter
         self.on_validation = on_validation
         self._try_scoring = try_scoring
-        groups = task.groups(model) if isinstance(task, Groups) else ()
-        self.optimizer = make_optimizer(model, config, groups)
+        self._held = hold(self.model, task, config, self.processes)
+        groups = task.groups(self._held.trained) if isinstance(task, Groups) else ()
+        self.optimizer = make_optimizer(self._held.trained, config, groups)
         self._unfreezing = Unfreezing(groups)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
@@ -149,7 +147,7 @@ class Trainer:
         self._rising.recall(self._metrics.events() if path is not None else ())
         self._say(begin_line(self.progress, self.device, self.precision))
         self._unfreezing.at(self.progress.step)
-        self._losses = self._wrapped()
+        self._losses = self._held.wrapped()
         self.budget.add(self.progress.seconds)
         if self.progress.total_steps is None:
             self.first_plan()
@@ -169,6 +167,7 @@ class Trainer:
             # holding Python's lock, and one of them may wait for that lock (seen as a hang at the end).
             del self._losses
         self.progress.seconds = self.budget.elapsed
+        self._held.join(self.optimizer)
         if reason == "interrupted":
             return self._result(False, reason, "the last update")
         log = partial(self._metrics.write, "average", self.progress.step)
@@ -185,9 +184,9 @@ class Trainer:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
+        given = (self._held, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
+            cost = predict_cost(TrialStep(*given), self._chooses_threads)
         self.budget.expect(cost.seconds)
         self._micro_batches, self._threads = max(self.processes.gather(cost.micro_batches)), cost.threads
         return cost
@@ -199,11 +198,7 @@ class Trainer:
         p.processes = self.processes.count
         if isinstance(self.task, Carries):
             self.task.carry({})  # clear the state left by measured steps
-        p.total_steps = c.steps
-        p.warmup = None if c.steps is None else warm_up(c, c.steps)
-        p.validate_every = c.validate_every
-        if c.steps is not None and c.validate_every is None:
-            p.validate_every = math.ceil(c.steps / VALIDATIONS)
+        begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
             torch.manual_seed(draw_seed(c.seed, self.processes.rank))
 
@@ -211,24 +206,16 @@ class Trainer:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
-        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
+        with self._held.whole() as model:
+            self.progress = p = restore(checkpoint, model, optimizer, str(path), rank, self.device, self._held.trained)
+            self._held.take()
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
-            self.task.carry(of_rank(checkpoint.carried, rank) if same else {})
+            self.task.carry(checkpoint.carried_by(rank) if same else {})
         p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
-        if c.micro_batches is not None and "training.micro_batches" in changed:
-            p.micro_batches = c.micro_batches
-        if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
-            p.total_steps, p.planned_at, p.risen, p.course = None, 0, 0.0, 0.0  # to be planned again
-            p.bad, p.worse, p.ending = 0, 0, False
-        if c.steps is not None:
-            p.total_steps, p.warmup = c.steps, warm_up(c, c.steps)  # a run may be resumed to train longer
-        elif p.warmup is None and p.total_steps is not None:
-            p.warmup = warm_up(c, p.total_steps)  # the checkpoint of an earlier version
+        go_on(p, c, changed)
         self.task.valid_share = p.valid_share
-        if "training.validate_every" in changed and c.validate_every is not None:
-            p.validate_every = c.validate_every
         self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
         if (now := self.processes.count) != (before := p.processes):
             self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
@@ -261,9 +248,11 @@ class Trainer:
                 if p.ending:
                     return f"ended early after {p.total_steps} updates, because {self.select_by} no longer improved"
                 return "1 update done" if p.total_steps == 1 else f"all {p.total_steps} updates done"
-            over = self._unfreezing.is_over(p.step)
-            if over and self.budget.patience_is_lost(p) and (reason := self._end_early()) is not None:
-                return reason
+            if self._unfreezing.is_over(p.step) and self.budget.patience_is_lost(p):
+                said, at_once = self.budget.end_early(p, self.select_by, self.validation.get("loss"))
+                if at_once:
+                    return said
+                self._say(said)
             if late:
                 if p.kept[-1:] != [p.step]:
                     self._validate()
@@ -307,7 +296,7 @@ class Trainer:
         p, c = self.progress, self.config
         targets, self._targets = self._targets, None
         if begun := self._unfreezing.at(p.step):
-            self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
+            self._losses = self._held.wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
@@ -315,13 +304,12 @@ class Trainer:
         rate = c.learning_rate * p.schedule.factor(c.schedule, p.step + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        self.model.train()
+        self._held.trained.train()
         if self._chooses_threads:
             give_way(p.threads)
         count = int(self.processes.total(draw.targets)[0] if targets is None else targets)
         sums = self._backward(batches, count)
-        gradient_norm = nn.utils.clip_grad_norm_(self.model.parameters(), c.clip or math.inf)
-        closed = sums.close(gradient_norm)
+        closed = sums.close(clip_gradient(self._held.trained, c.clip))
         examples = [i for batch, _ in batches for i in batch.indices]
         if self.processes.count > 1 and not self._owes_validation(p.step + 1):
             asked = time.perf_counter()
@@ -396,25 +384,11 @@ class Trainer:
         return sums
 
     def first_plan(self) -> None:
-        """Measure a validation on a few examples, and make the first plan if training has a time budget.
-
-        A part of the validation set is tried, then larger ones while they take little time, since the first examples
-        also pay for what is done once. Of a large set, only a part is validated on until the end.
-        """
-        p, task, budget = self.progress, self.task, self.budget
-        if not p.kept:
-            share = _FEW
-            while True:
-                task.valid_share, start = share, time.perf_counter()
-                self.evaluate()
-                seconds = self.processes.broadcast(time.perf_counter() - start)
-                if share == 1.0 or 4.0 * seconds > max(_TRIED * budget.seconds, 0.25):
-                    break
-                share = min(1.0, 4.0 * share)
-            p.valid_share = task.valid_share = budget.part_to_validate(seconds / share)
-            p.validation_seconds = seconds / share * p.valid_share
-        if budget.seconds > 0:
-            self.processes.broadcast(budget.plan(p)).put_into(p)
+        """Measure a validation on a few examples, and make the first plan if training has a time budget."""
+        if not self.progress.kept:
+            self.budget.try_validation(self.progress, self.evaluate, self.processes)
+        if self.budget.seconds > 0:
+            self.processes.broadcast(self.budget.plan(self.progress)).put_into(self.progress)
 
     def _validate_whole(self) -> None:
         """Validate the kept weights on the whole validation set, if training used a part and time was reserved."""
@@ -433,44 +407,28 @@ class Trainer:
         self.processes.broadcast(self.budget.plan(p, after_validation)).put_into(p)
         if not self._announced:
             self._announced = True
-            end = time.strftime("%H:%M:%S", time.localtime(time.time() + self.budget.left))
-            rate, whole = p.step / p.training_seconds, duration(self.budget.seconds)
-            self._say(f"{rate:.1f} updates/s: about {p.total_steps} updates in {whole}, done at {end}")
-
-    def _end_early(self) -> str | None:
-        """Reason for ending a run that no longer improves; None while its learning rate still has to fall to zero."""
-        p = self.progress
-        reason = f"no better {self.select_by} in {p.bad} validations"
-        if p.worse and p.lowest_loss is not None:
-            reason += f", and the loss rose from {p.lowest_loss:.4g} to {self.validation['loss']:.4g}"
-        ending = self.budget.plan_ending(p)
-        if ending is None:
-            return reason
-        ending.put_into(p)
-        p.ending = True
-        self._say(f"{reason}; lowering the learning rate to zero until training ends at update {p.total_steps}")
-        return None
+            self._say(plan_line(p, self.budget))
 
     # Validation and weights -----------------------------------------------------------------------------------
 
     def _validate(self) -> None:
         self._read_last()
         p, start = self.progress, time.perf_counter()
-        self.validation = self.evaluate()
-        p.validation_seconds = max(0.1, time.perf_counter() - start)
-        self._selection.note(p, self.validation)
-        self._metrics.write("validation", p.step, **self.validation)
-        of = "" if p.total_steps is None else f" of {p.total_steps}"
-        self._say(f"update {p.step}{of}: {score_line(self.validation)}")
-        self._write()
-        if self.on_validation is not None and self.processes.is_first:
-            self.on_validation(self, self.validation)
+        with self._held.whole():
+            self.validation = self.evaluate()
+            p.validation_seconds = max(0.1, time.perf_counter() - start)
+            self._selection.note(p, self.validation)
+            self._metrics.write("validation", p.step, **self.validation)
+            self._say(validation_line(p, self.validation))
+            self._write()
+            if self.on_validation is not None and self.processes.is_first:
+                self.on_validation(self, self.validation)
 
     def evaluate(self) -> dict[str, float]:
         """Validation scores of the present weights, without changing them or the random state."""
         self.model.eval()
         inside = memory_explained("while validating", LOWER_VALIDATION), predicting(self.precision, self.device)
-        with torch.no_grad(), inside[0], inside[1]:
+        with torch.no_grad(), self._held.whole(), inside[0], inside[1]:
             return self.task.validate(self.model)
 
     def _write(self) -> None:
@@ -479,15 +437,10 @@ class Trainer:
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)
-        rank, task = self.processes.rank, self.task
-        own = task.carried() if isinstance(task, Carries) else {}
-        mine = random_state(rank, self.device), {f"{rank}.{name}": t for name, t in own.items()}
-        states = self.processes.gather(mine)
-        if self.processes.is_first:
-            random, held = (
-                {name: t for state in one for name, t in state.items()} for one in zip(*states, strict=True)
-            )
-            save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, held, self.made_of, self._saving)
+        carried = self.task.carried() if isinstance(self.task, Carries) else {}
+        own = random_state(self.processes.rank, self.device), carried, self.made_of, self._saving, self.processes
+        with self._held.whole() as model:
+            save_checkpoint(self.checkpoints, model, self.optimizer, p, *own, self._held.trained)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
 
@@ -496,9 +449,6 @@ class Trainer:
     def _say(self, message: str) -> None:
         if self.processes.is_first:
             self.reporter.say(message)
-
-    def _wrapped(self) -> nn.Module:
-        return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
         share = self.task.valid_share

@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from heed.config import TrainingConfig
 from heed.training.checkpoint import Progress
 from heed.training.contracts import Trainable
 from heed.training.optimizer import Schedule
+from heed.training.processes import Processes
 
 VALIDATIONS = 12
 """Validations of a run, unless the configuration or their cost requires another number."""
@@ -49,6 +50,8 @@ _ENDING = 1 / 6
 """Further updates of a run that ends early, as a share of the updates done."""
 _WRITING = 0.5
 """Seconds for the report and the checksums at the end, in addition to the time of a checkpoint."""
+_FEW, _TRIED = 1 / 64, 0.01
+"""Share of the validation set that is tried first, and the most time for trying, as a share of the budget."""
 _WINDOW = 0.1
 """Share of the budget over which the speed is averaged, about."""
 
@@ -59,6 +62,30 @@ def warm_up(config: TrainingConfig, total: int) -> int:
         return min(_MOST_WARM_UP, int(_WARM_UP * total))
     updates = config.warmup if isinstance(config.warmup, int) else round(config.warmup * total)
     return updates if config.steps is not None else min(updates, total // 2)
+
+
+def begin(p: Progress, config: TrainingConfig) -> None:
+    """Plan a run that begins, as far as its number of updates is given."""
+    p.total_steps = config.steps
+    p.warmup = None if config.steps is None else warm_up(config, config.steps)
+    p.validate_every = config.validate_every
+    if config.steps is not None and config.validate_every is None:
+        p.validate_every = math.ceil(config.steps / VALIDATIONS)
+
+
+def go_on(p: Progress, config: TrainingConfig, changed: Collection[str]) -> None:
+    """Change the plan of a resumed run by the fields that differ from those of its beginning."""
+    if config.micro_batches is not None and "training.micro_batches" in changed:
+        p.micro_batches = config.micro_batches
+    if {"training.steps", "training.minutes", "training.epochs"} & {*changed}:
+        p.total_steps, p.planned_at, p.risen, p.course = None, 0, 0.0, 0.0  # to be planned again
+        p.bad, p.worse, p.ending = 0, 0, False
+    if config.steps is not None:
+        p.total_steps, p.warmup = config.steps, warm_up(config, config.steps)  # a run may be resumed to train longer
+    elif p.warmup is None and p.total_steps is not None:
+        p.warmup = warm_up(config, p.total_steps)  # the checkpoint of an earlier version
+    if "training.validate_every" in changed and config.validate_every is not None:
+        p.validate_every = config.validate_every
 
 
 @dataclass(frozen=True)
@@ -174,6 +201,23 @@ class Budget:
         wait = max(_REPLANNED * self.seconds, min(_PROBE_SECONDS, 0.1 * self.seconds))
         return self.may_plan(p) and self.elapsed - self._planned > wait and self._recent[1] > 0
 
+    def try_validation(self, p: Progress, evaluate: Callable[[], object], processes: Processes) -> None:
+        """Measure a validation, and choose the share of the validation set on which the run validates.
+
+        A part of the set is tried, then larger ones while they take little time, since the first examples also pay for
+        what is done once.
+        """
+        share, task = _FEW, self._task
+        while True:
+            task.valid_share, start = share, time.perf_counter()
+            evaluate()
+            seconds = processes.broadcast(time.perf_counter() - start)
+            if share == 1.0 or 4.0 * seconds > max(_TRIED * self.seconds, 0.25):
+                break
+            share = min(1.0, 4.0 * share)
+        p.valid_share = task.valid_share = self.part_to_validate(seconds / share)
+        p.validation_seconds = seconds / share * p.valid_share
+
     def part_to_validate(self, seconds: float) -> float:
         """The share of the validation set to validate on, if all of it takes this many seconds."""
         if self.seconds == 0 or seconds * self._task.trained_validation <= _VALIDATION * self.seconds:
@@ -230,18 +274,27 @@ class Budget:
             return False
         return p.step + self._last_updates(p) < p.total_steps  # else it ends by then anyway
 
-    def plan_ending(self, p: Progress) -> Plan | None:
-        """The plan for the end of a run that no longer improves; None if it ends immediately.
+    def end_early(self, p: Progress, select_by: str, loss: float | None) -> tuple[str, bool]:
+        """Plan the end of a run that no longer improves; return what to say, and whether it ends immediately.
 
         By default the learning rate first falls to zero: that often improves the score after all, and it makes no run
         worse.
+
+        Args:
+            p: The run's progress.
+            select_by: The score that no longer improves.
+            loss: Of the last validation; None if it was before the run was resumed.
         """
-        c = self._config
-        if c.patience != "auto" or c.schedule != "cosine":
-            return None
+        reason = f"no better {select_by} in {p.bad} validations"
+        if p.worse and p.lowest_loss is not None and loss is not None:
+            reason += f", and the loss rose from {p.lowest_loss:.4g} to {loss:.4g}"
+        if self._config.patience != "auto" or self._config.schedule != "cosine":
+            return reason, True
         updates = self._last_updates(p)
         total = p.step + updates
-        return Plan(total, max(1, math.ceil(updates / 2)), self._onward(p, total))
+        Plan(total, max(1, math.ceil(updates / 2)), self._onward(p, total)).put_into(p)
+        p.ending = True
+        return f"{reason}; lowering the learning rate to zero until training ends at update {total}", False
 
     def _last_updates(self, p: Progress) -> int:
         """Number of updates over which the learning rate falls to zero when a run ends early."""

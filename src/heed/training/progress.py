@@ -23,6 +23,7 @@ from warnings import warn
 
 from heed.config import TrainingConfig
 from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError
+from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_bytes
 from heed.storage.lock import Presence
@@ -50,6 +51,19 @@ def begin_line(p: Progress, device: object, precision: str) -> str:
     many = f", {p.processes} processes" if p.processes > 1 else ""
     divided_in = f", {p.micro_batches} micro-batches per batch" if p.micro_batches > 1 else ""
     return f"device {device}, {precision}, {threads}{many}{divided_in}"
+
+
+def plan_line(p: Progress, budget: Budget) -> str:
+    """The line of the first measured plan: speed, updates, and when the run ends."""
+    end = time.strftime("%H:%M:%S", time.localtime(time.time() + budget.left))
+    rate = p.step / p.training_seconds
+    return f"{rate:.1f} updates/s: about {p.total_steps} updates in {duration(budget.seconds)}, done at {end}"
+
+
+def validation_line(p: Progress, scores: Mapping[str, float]) -> str:
+    """The line of a validation."""
+    of = "" if p.total_steps is None else f" of {p.total_steps}"
+    return f"update {p.step}{of}: {score_line(scores)}"
 
 
 def progress_line(p: Progress, budget: Budget, loss: float, padding: float, targets: str) -> str:
