@@ -33,7 +33,10 @@ def here(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_claims_without_training(name, here):
+def test_claims_without_training(name, here, monkeypatch):
+    experiment = read_claim(name)[1]
+    computed = tuple(cell for cell in experiment.grid if cell.get("queries") != "learned")
+    monkeypatch.setattr(f"heed.claims.{name.replace('-', '_')}.EXPERIMENT", replace(experiment, grid=computed))
     result = heed.claim(name, seeds=3)
     assert result.verdict.kind == EXPECTED[name]
     assert f"Verdict: {result.verdict.kind}" in result.text()

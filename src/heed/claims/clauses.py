@@ -14,7 +14,7 @@ from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict
 from heed.data.embedded.recall import two_clauses
 
 FILLERS, ASKED = (0, 10, 30, 100), 200
-_STEPS, _TRAIN = 300, 2000
+_STEPS, _TRAIN = 800, 2000
 _SETTINGS = (
     "model.name=rnn model.bidirectional=false model.d_embedding=32 model.d_hidden=32 model.dropout=0.0 "
     "tokenizer.kind=word tokenizer.min_count=1 training.batch_tokens=1000 training.learning_rate=0.01 "

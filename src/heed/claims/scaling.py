@@ -1,22 +1,32 @@
-"""Random normal queries and keys: variance of q'k and shape of the weights, divided by the root of d or not."""
+"""Is q'k divided by the root of d? Weights of random normal queries and keys, and what is learned either way.
+
+The network that learns is one block of an encoder with one head, so that d_k is its width. Its texts are eight words,
+each a key with a value, and a ninth that asks for the value of one key.
+"""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from heed.attention import attend
 from heed.attention.scores import Dot, ScaledDot, Score
 from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from heed.models.encoder import Encoder, EncoderConfig
 
 WIDTHS, KEYS, _QUERIES = (2, 4, 16, 64, 512), 64, 2000
+_TRAINED, _STEPS, _RATE, _BATCH, _ASKED = (16, 64, 256), 600, 0.002, 64, 2000
+_WORDS, _VALUES = 8, 8
 
 
 def measure(cell: Cell) -> list[Row]:
-    """Numbers of 2,000 rows of weights over 64 keys."""
+    """Numbers of 2,000 rows of weights over 64 keys, or the accuracy of a network."""
     d = cell["d"]
+    if cell["queries"] == "learned":
+        return [{"accuracy": _learned(cell)}]
     score = ScaledDot(d) if cell["divided"] == "by the root of d" else Dot()
     return [numbers_of(score, d, cell.seed)]
 
@@ -47,8 +57,41 @@ def _jacobian(weights: Tensor) -> Tensor:
     return (square - 2 * weights.pow(3).sum(-1) + square.square()).clamp(min=0).sqrt()
 
 
+def _learned(cell: Cell) -> float:
+    """The share of new texts whose question is answered after training."""
+    d, draw = cell["d"], torch.Generator().manual_seed(cell.seed)
+    torch.manual_seed(cell.seed)
+    encoder = Encoder(
+        EncoderConfig(
+            vocab_size=_WORDS * (_VALUES + 1), d_model=d, d_ff=2 * d, num_heads=1, num_layers=1, norm="pre", dropout=0.0
+        )
+    )
+    if cell["divided"] == "not":
+        encoder.blocks[0].attention.score = Dot()
+    network = nn.ModuleDict({"encoder": encoder, "output": nn.Linear(d, _VALUES)})
+
+    def texts(count: int) -> tuple[Tensor, Tensor]:
+        keys = torch.rand(count, _WORDS, generator=draw).argsort(-1)
+        values = torch.randint(_VALUES, keys.shape, generator=draw)
+        asked = torch.randint(_WORDS, (count, 1), generator=draw)
+        questions = _WORDS * _VALUES + keys.gather(1, asked)
+        return torch.cat([keys * _VALUES + values, questions], dim=1), values.gather(1, asked)[:, 0]
+
+    def answers(words: Tensor) -> Tensor:
+        return network["output"](encoder(words, torch.ones_like(words, dtype=torch.bool))[:, -1])  # type: ignore[no-any-return]
+
+    def loss(update: int) -> Tensor:
+        words, right = texts(_BATCH)
+        return cross_entropy(answers(words), right)
+
+    cell.fit(network, loss, _STEPS, _RATE)
+    words, right = texts(_ASKED)
+    with torch.no_grad():
+        return float((answers(words).argmax(-1) == right).double().mean())
+
+
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`."""
+    """The rule of `texts.yaml`, of random queries; what is learned is drawn, not judged."""
     by_root, plain = {"divided": "by the root of d"}, {"divided": "not"}
     widest = WIDTHS[-1]
     effect = results.difference("entropy", by_root, plain, d=widest)
@@ -70,12 +113,23 @@ def decide(results: Results) -> Verdict:
 
 
 EXPERIMENT = Experiment(
-    grid=cells(divided=("by the root of d", "not"), d=WIDTHS),
+    grid=(
+        *cells(queries=("random",), divided=("by the root of d", "not"), d=WIDTHS),
+        *cells(queries=("learned",), divided=("by the root of d", "not"), d=_TRAINED),
+    ),
     measure=measure,
     decide=decide,
     plots=(
-        Plot("entropy", "entropy as a share of uniform", "d", "divided"),
-        Plot("largest", "largest weight", "d", "divided"),
-        Plot("flat", "rows with a Jacobian below 0.01", "d", "divided"),
+        Plot("entropy", "entropy as a share of uniform", "d", "divided", None, {"queries": "random"}),
+        Plot("largest", "largest weight", "d", "divided", None, {"queries": "random"}),
+        Plot("flat", "rows with a Jacobian below 0.01", "d", "divided", None, {"queries": "random"}),
+        Plot(
+            "accuracy",
+            "answers right after training",
+            "d",
+            "divided",
+            (1 / _VALUES, "guessing"),
+            {"queries": "learned"},
+        ),
     ),
 )
