@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import heed
+import yaml
 from heed.claims.experiment import shown
 from heed.claims.harness import has_experiment, read_texts
 
@@ -34,6 +35,7 @@ if all seeds agree exactly, the interval is a point.
 
 def page() -> str:
     """The page that the records give."""
+    findings = yaml.safe_load((RECORDS / "findings.yaml").read_text(encoding="utf-8"))
     lines = [_HEAD, "| claim | sentence | verdict | cost |", "|---|---|---|---|"]
     sections = []
     for name, text in read_texts().items():
@@ -44,17 +46,17 @@ def page() -> str:
             said = f"**{' '.join(filter(None, (kind, when)))}**: {what} {shown(effect)}"
             seconds = result.seconds
             cost = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, round(seconds))} s"
-            measured = [f"![{text.sentence}](claims/{name}.svg)\n"]
+            measured = [f"Verdict: {said}.\n", f"{findings[name]}\n", f"![{text.sentence}](claims/{name}.svg)\n"]
         else:
             said, cost, measured = "not run", "", []
+        code = f"../src/heed/claims/{name.replace('-', '_')}.py"
         command = f"`heed claim {name}`" if has_experiment(name) else "Rule only; there is no experiment yet."
         lines.append(f"| [{name}](#{name}) | {text.sentence} | {said} | {cost} |")
         sections += [
             f"## {name}\n",
             f"{text.sentence} {command}\n",
-            *([f"Verdict: {said}.\n"] if path.exists() else []),
             *measured,
-            f"- Varied: {text.varied}.",
+            f"- Varied: {text.varied} ([code]({code})).",
             f"- Measured: {text.measured}.",
             f"- Rule: {text.rule.strip()}",
             f"- Controls: {text.controls}.",

@@ -82,12 +82,40 @@ def planted(rows, name, values):
         ("parallel", "network", "LSTM"),
         ("residual", "connections", "none"),
         ("self-attentive", "network", "LSTM"),
+        ("supervised", "links", "none"),
     ],
 )
 def test_without_the_effect_the_verdict_changes(name, setting, value):
     result = recorded(name)
     without = Results(planted(result.results.rows, setting, value))
     assert result.experiment.decide(without)[::3] != result.verdict[::3]
+
+
+PLANTED = {  # rows with these settings get these numbers, with which the sentence would be true
+    "vanishing": [
+        ({"training": "after"}, "gradient", -1.0),
+        ({"training": "after", "network": "rnn"}, "gradient", -9.0),
+    ],
+    "clauses": [({"pooling": "attention"}, "both", 1.0), ({"pooling": "last state", "filler": 100}, "both", 0.3)]
+    + [({"pooling": "last state", "filler": 0}, "both", 1.0)],
+    "heads": [({"texts": "it", "heads": 1}, "accuracy", 0.5)],
+    "hierarchy": [({"network": "hierarchical"}, "accuracy", 1.0), ({"network": "hierarchical"}, "first", 1.0)]
+    + [({"network": "flat"}, "accuracy", 0.5)],
+    "vit-or-cnn": [({"model": "cnn"}, "accuracy", 0.5), ({"model": "vit"}, "accuracy", 0.9)]
+    + [({"model": "vit", "pictures": 250}, "accuracy", 0.4)],
+    "scores": [({}, "exact", 0.5), ({"score": "additive"}, "exact", 0.9)],
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_with_the_effect_planted_a_claim_that_was_not_confirmed_holds(name):
+    result = recorded(name)
+    rows = [dict(row) for row in result.results.rows]
+    for where, number, value in PLANTED[name]:
+        for row in rows:
+            if number in row and where.items() <= row.items():
+                row[number] = value
+    assert result.verdict.kind != "holds" and result.experiment.decide(Results(rows)).kind == "holds"
 
 
 def test_a_decoder_that_sees_ahead_changes_the_verdict():
