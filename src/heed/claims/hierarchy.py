@@ -17,7 +17,7 @@ from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict
 from heed.data.embedded.texts import draw_documents
 from heed.tasks.base.looking import watched
 
-SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 300
+SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 1200
 _SETTINGS = (
     "data.sentences=[5,40] data.train=1500 data.valid=50 data.test=50 tokenizer.kind=word tokenizer.lowercase=true "
     "model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 training.batch_tokens=2000 training.learning_rate=0.01 "
