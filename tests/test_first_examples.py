@@ -37,7 +37,7 @@ OTHERS = {  # pages without such an example, and what tries their commands inste
     "lineage": "tests/test_examples.py",
     "configuration": "tests/test_docs.py",
     "serving": "tests/test_serve.py",
-    "claims": "tests/test_claim.py",
+    "claims": "tests/test_lecture_claims.py",
     "verdict": "tests/test_lessons_trained.py",
     **dict.fromkeys(("architecture", "benchmarks", "glossary", "reliability"), ""),  # no examples
 }
