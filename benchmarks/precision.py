@@ -3,8 +3,8 @@
     python benchmarks/precision.py [--threads 1] [--widths 128,256,512]
 
 Four layers with heads of 64, random data, dropout 0.1; forward under autocast as `training.precision=bf16` has it, then
-backward, clipping and AdamW in float32. The two precisions take turns; medians are compared. Recurrent networks are left
-out: they compute in float32 under bf16 too.
+backward, clipping and AdamW in float32. The two precisions take turns; medians are compared. Recurrent networks are not
+here: they compute in float32 under bf16 too.
 """
 
 from __future__ import annotations
