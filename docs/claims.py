@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import heed
 import yaml
+
+import heed
 from heed.claims.experiment import shown
 from heed.claims.harness import has_experiment, read_texts
 

@@ -91,19 +91,19 @@ def test_without_the_effect_the_verdict_changes(name, setting, value):
     assert result.experiment.decide(without)[::3] != result.verdict[::3]
 
 
+_VIT_ON_FEW = {"model": "vit", "pictures": 250}
+_WORDS, _BOTH = {"pretraining": "masked words"}, {"pretraining": "masked words, next sentence"}
 PLANTED = {  # rows with these settings get these numbers, with which the sentence would be true
     "vanishing": [
-        ({"training": "after"}, "gradient", -1.0),
-        ({"training": "after", "network": "rnn"}, "gradient", -9.0),
+        ("gradient", -1.0, {"training": "after"}),
+        ("gradient", -9.0, {"training": "after", "network": "rnn"}),
     ],
-    "clauses": [({"pooling": "attention"}, "both", 1.0), ({"pooling": "last state", "filler": 100}, "both", 0.3)]
-    + [({"pooling": "last state", "filler": 0}, "both", 1.0)],
-    "heads": [({"texts": "it", "heads": 1}, "accuracy", 0.5)],
-    "hierarchy": [({"network": "hierarchical"}, "accuracy", 1.0), ({"network": "hierarchical"}, "first", 1.0)]
-    + [({"network": "flat"}, "accuracy", 0.5)],
-    "vit-or-cnn": [({"model": "cnn"}, "accuracy", 0.5), ({"model": "vit"}, "accuracy", 0.9)]
-    + [({"model": "vit", "pictures": 250}, "accuracy", 0.4)],
-    "scores": [({}, "exact", 0.5), ({"score": "additive"}, "exact", 0.9)],
+    "clauses": [("both", 1.0, {}), ("both", 0.3, {"pooling": "last state", "filler": 100})],
+    "heads": [("accuracy", 0.5, {"texts": "it", "heads": 1})],
+    "hierarchy": [("accuracy", 0.5, {}), ("accuracy", 1.0, {"network": "hierarchical"}), ("first", 1.0, {})],
+    "vit-or-cnn": [("accuracy", 0.5, {}), ("accuracy", 0.9, {"model": "vit"}), ("accuracy", 0.4, _VIT_ON_FEW)],
+    "scores": [("exact", 0.5, {}), ("exact", 0.9, {"score": "additive"})],
+    "pretraining": [("accuracy", 0.5, {}), ("accuracy", 0.7, _WORDS), ("accuracy", 0.9, _BOTH)],
 }
 
 
@@ -111,7 +111,7 @@ PLANTED = {  # rows with these settings get these numbers, with which the senten
 def test_with_the_effect_planted_a_claim_that_was_not_confirmed_holds(name):
     result = recorded(name)
     rows = [dict(row) for row in result.results.rows]
-    for where, number, value in PLANTED[name]:
+    for number, value, where in PLANTED[name]:
         for row in rows:
             if number in row and where.items() <= row.items():
                 row[number] = value
