@@ -258,10 +258,14 @@ class MultiHeadAttention(Attends):
         Returns:
             The context, `(rows, n, d_model)`, and the cache extended by the keys and values of these positions.
         """
-        key, value, query = linear_together(x, self.w_key, self.w_value, self.w_query)
-        new = self._keys(key, value, mask, turn)
+        projected, new = self._own(x, mask, turn)
         cache = new if cache is None else cache.append(new)
-        return self._attend(self._queries(query, turn), cache, Scope(**scope)), cache
+        return self(x, cache, projected=projected, **scope), cache
+
+    def _own(self, x: Tensor, mask: Tensor | None, turn: Turn | None) -> tuple[Tensor, Keys]:
+        """Queries and keys of the same positions."""
+        key, value, query = linear_together(x, self.w_key, self.w_value, self.w_query)
+        return self._queries(query, turn), self._keys(key, value, mask, turn)
 
     def _queries(self, query: Tensor, turn: Turn | None) -> Tensor:
         query = self._split(query)
@@ -274,16 +278,22 @@ class MultiHeadAttention(Attends):
         *,
         mask: Bool[Tensor, "batch ..."] | None = None,
         turn: Turn | None = None,
+        projected: Float[Tensor, "rows heads query d_head"] | None = None,
         **scope: Any,
     ) -> Float[Tensor, "rows query d_model"]:
         """Attend to prepared keys, as `Attention.forward`; without `keys`, self-attention over `query` under `mask`.
 
         `turn` applies rotary positions to each head's queries before they are compared, and in `prepare` to its keys.
+        `projected`, beside keys, are queries that `extend` has projected with them.
         """
         if keys is None:
-            return self.extend(query, mask=mask, turn=turn, own=True, **scope)[0]
-        assert mask is None, "prepared keys carry their own mask"
-        return self._attend(self._queries(self.w_query(query), turn), keys, Scope(**scope))
+            projected, keys = self._own(query, mask, turn)
+            scope["own"] = True
+        else:
+            assert mask is None, "prepared keys carry their own mask"
+        if projected is None:
+            projected = self._queries(self.w_query(query), turn)
+        return self._attend(projected, keys, Scope(**scope))
 
     def _joined(self, context: Float[Tensor, "rows heads query d_value"]) -> Float[Tensor, "rows query d_model"]:
         return self.w_out(context.transpose(1, 2).flatten(2))
