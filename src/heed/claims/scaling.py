@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heed.attention import attend
+from heed.attention import MultiHeadAttention, attend
 from heed.attention.scores import Dot, ScaledDot, Score
 from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
 from heed.models.encoder import Encoder, EncoderConfig
@@ -66,8 +66,9 @@ def _learned(cell: Cell) -> float:
             vocab_size=_WORDS * (_VALUES + 1), d_model=d, d_ff=2 * d, num_heads=1, num_layers=1, norm="pre", dropout=0.0
         )
     )
-    if cell["divided"] == "not":
-        encoder.blocks[0].attention.score = Dot()
+    for module in encoder.modules() if cell["divided"] == "not" else ():
+        if isinstance(module, MultiHeadAttention):
+            module.score = Dot()
     network = nn.ModuleDict({"encoder": encoder, "output": nn.Linear(d, _VALUES)})
 
     def texts(count: int) -> tuple[Tensor, Tensor]:
