@@ -57,7 +57,7 @@ def page() -> str:
             f"## {name}\n",
             f"{text.sentence} {command}\n",
             *measured,
-            f"- Varied: {text.varied} ([code]({code})).",
+            f"- Varied: {text.varied} ([`{code[3:]}`]({code})).",
             f"- Measured: {text.measured}.",
             f"- Rule: {text.rule.strip()}",
             f"- Controls: {text.controls}.",
