@@ -1,0 +1,128 @@
+"""The ledger of sizes: no room grows without a reason, and each number falls with its room.
+
+`python tools/size.py` prints the sizes. A number in the table may fall at any time. Who raises it says for what in a
+comment beside it.
+"""
+
+import importlib.util
+import textwrap
+from pathlib import Path
+
+import pytest
+
+SPEC = importlib.util.spec_from_file_location("size", Path(__file__).parent.parent / "tools" / "size.py")
+size = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(size)
+
+# Lines of code and files of each room.
+ROOMS = {
+    "src/heed/__init__.py": (36, 1),
+    "src/heed/__main__.py": (2, 1),
+    "src/heed/attention": (703, 9),
+    "src/heed/claims": (1_772, 28),
+    "src/heed/cli": (1_960, 11),
+    "src/heed/comparison": (1_631, 9),
+    "src/heed/config": (740, 5),
+    "src/heed/data": (9_105, 50),
+    "src/heed/errors.py": (51, 1),
+    "src/heed/evaluation": (504, 7),
+    "src/heed/exchange": (2_382, 12),
+    "src/heed/folder.py": (241, 1),
+    "src/heed/generation": (511, 3),
+    "src/heed/kernels": (928, 6),
+    "src/heed/layers": (1_531, 13),
+    "src/heed/lessons": (2_764, 23),
+    "src/heed/memory.py": (101, 1),
+    "src/heed/models": (1_877, 23),
+    "src/heed/observe": (6_221, 34),
+    "src/heed/registry.py": (62, 1),
+    "src/heed/runs": (1_608, 8),
+    "src/heed/serve": (1_183, 8),
+    "src/heed/shapes.py": (11, 1),
+    "src/heed/sklearn.py": (182, 1),
+    "src/heed/storage": (806, 6),
+    "src/heed/tasks": (129, 1),
+    "src/heed/tasks/base": (4_073, 26),
+    "src/heed/tasks/classification": (1_153, 9),
+    "src/heed/tasks/dialogue": (1_190, 6),
+    "src/heed/tasks/images": (1_488, 9),
+    "src/heed/tasks/language_modelling": (1_833, 8),
+    "src/heed/tasks/pretraining": (1_327, 8),
+    "src/heed/tasks/series": (471, 4),
+    "src/heed/tasks/summarisation": (356, 5),
+    "src/heed/tasks/table": (226, 4),
+    "src/heed/tasks/tagging": (816, 6),
+    "src/heed/tasks/translation": (2_029, 9),
+    "src/heed/threads.py": (189, 1),
+    "src/heed/training": (2_148, 15),
+    "src/heed/visible.py": (117, 1),
+    "examples": (750, 49),
+    "tools": (3_080, 17),
+    "tests": (42_700, 254),
+}
+WORDS_OF_DOCS = 45_610
+
+
+def complaint(name, number, limit, what):
+    """What is wrong with the size of a room, or None."""
+    if number > limit:
+        return f"{name} has {number:,} {what}, {number - limit:,} more than tests/test_size.py allows ({limit:,})"
+    if number < 0.98 * limit:
+        return f"{name} has only {number:,} {what}: put this number into tests/test_size.py in place of {limit:,}"
+    return None
+
+
+def test_no_room_grows_and_no_number_stays_above_its_room():
+    sizes = size.rooms()
+    assert sizes.keys() == ROOMS.keys(), "tests/test_size.py lists each room of the project"
+    found = [
+        complaint(name, number, limit, what)
+        for name, limits in ROOMS.items()
+        for number, limit, what in zip(sizes[name], limits, ("lines of code", "files"), strict=True)
+    ]
+    found.append(complaint("docs", size.words_of_docs(), WORDS_OF_DOCS, "words"))
+    assert not any(found), "\n".join(filter(None, found))
+
+
+def test_lines_of_code_are_those_with_more_than_blanks_comments_docstrings_and_imports():
+    text = '''
+    """A docstring
+    of two lines."""
+
+    from a import (
+        b,
+    )
+    import c
+
+
+    class D:
+        """Docstring."""
+
+        field: int = 1  # counted
+        """Docstring of the field."""
+
+        # a comment
+        def f(self):
+            """Docstring."""
+            import e
+            text = """a text
+
+            of three lines counts whole"""
+            return [
+                text,
+            ]
+    '''
+    assert size.lines_of_code(textwrap.dedent(text)) == 1 + 1 + 1 + 3 + 3
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (1_000, None),
+        (985, None),
+        (1_001, "attention has 1,001 lines of code, 1 more than tests/test_size.py allows (1,000)"),
+        (979, "attention has only 979 lines of code: put this number into tests/test_size.py in place of 1,000"),
+    ],
+)
+def test_a_number_above_its_room_is_lowered_and_a_room_above_its_number_shrinks(number, expected):
+    assert complaint("attention", number, 1_000, "lines of code") == expected
