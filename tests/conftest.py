@@ -3,13 +3,17 @@
 import gc
 import math
 import os
+import shutil
+import sys
 from functools import partial
+from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: no thread count is measured before each training
 
 import jaxtyping
 import pytest
 import torch
+from filelock import FileLock
 
 import commands
 import shape_checks
@@ -85,6 +89,31 @@ def call(capfd, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     return partial(commands.call, capfd)
+
+
+@pytest.fixture(scope="session")
+def made_run(tmp_path_factory):
+    """Function that gives the folder of a case of `tools/make_fixtures.py`, made once for all workers."""
+    sys.path.append(str(Path(__file__).parent.parent / "tools"))
+    import make_fixtures
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made"
+
+    def made(case: str) -> Path:
+        folder.mkdir(exist_ok=True)
+        with FileLock(folder / f"{case}.lock"):
+            if not (folder / case).exists():
+                make_fixtures.make(case, folder)
+        return folder / case
+
+    return made
+
+
+@pytest.fixture(params=["translation", "translation-files", "classification", "tagging", "table", "series"])
+def case(request, made_run, tmp_path):
+    """A copy of a finished and an unfinished run of a task, and of their data."""
+    return Path(shutil.copytree(made_run(request.param), tmp_path / request.param))
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,6 @@ from heed.data.kinds.links import read_links
 from heed.errors import ConfigError, DataError
 from heed.evaluation.alignment import symmetrize
 from heed.tasks.translation.alignment import Aligner, AttentionPlace, Direction, usual_place, word_weights
-
-OTHER_TASK = Path(__file__).parent / "fixtures" / "runs-1" / "classification" / "finished"
 
 NOUNS = {"cat": "aja", "dog": "kelb", "house": "dar", "garden": "bustan", "book": "kitab"}
 VERBS = {"sees": "kan", "likes": "habb", "reads": "qara"}
@@ -215,7 +212,6 @@ def test_evaluate_scores_links_against_gold(run, data, capsys):
             "'one' has no link to a word 0, but 1 link to a word after the last (the first on line 1: 1-6)",
         ),
         (["--gold", "empty"], "'empty' has no links"),
-        (["--reverse", OTHER_TASK], "`align` is not available for classification; it is for"),
     ],
 )
 def test_what_cannot_be_is_refused(run, data, words, message, capsys, monkeypatch):

@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -36,9 +35,9 @@ WAIT = 60
 
 
 @pytest.fixture(scope="module")
-def run():
+def run(made_run):
     """A run that reads dates."""
-    return heed.load(Path(__file__).parent / "fixtures" / "runs-1" / "translation" / "finished")
+    return heed.load(made_run("translation") / "finished")
 
 
 @pytest.fixture(scope="module")

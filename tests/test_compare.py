@@ -280,7 +280,7 @@ def trained_for(run, updates, **training):
 def test_a_budget_too_small_for_a_model_is_marked(gru, rnn, training, said):
     again = trained_for(rnn, **training)
     assert Entry("rnn", (again,)).shortfall == (said or "")
-    again.report["training"] |= {"passes": None}  # of an earlier version
+    again.report["training"] |= {"passes": None}  # imported
     assert Entry("rnn", (again,)).shortfall == ""
 
 

@@ -17,7 +17,6 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.curves import Log, curves_of
 from heed.training.progress import Quiet
-from test_old_runs import case  # noqa: F401  (a fixture: a copy of a finished and an unfinished run of each task)
 
 
 @pytest.fixture
@@ -154,7 +153,7 @@ def test_the_best_validation_is_the_one_that_weights_are_chosen_by():
 # --- the command
 
 
-def test_look_without_a_text_draws_the_curves_of_a_run_of_each_task(case, call, tmp_path):  # noqa: F811
+def test_look_without_a_text_draws_the_curves_of_a_run_of_each_task(case, call, tmp_path):
     for name, said in (("finished", "kept the weights of"), ("unfinished", "best validation so far: update 6")):
         code, out, err = call("look", case / name)
         assert code == 0 and err == "" and said in out and "learning rate" in out

@@ -17,6 +17,7 @@ import heed
 from heed.cli import main
 from heed.cli.show import lesson_titles, models_table
 from heed.errors import ConfigError, DiskError, RunError
+from heed.folder import FORMAT
 from heed.lessons import list_lessons
 from heed.registry import list_models
 from heed.storage import disk
@@ -45,7 +46,7 @@ def refused(*arguments):
 def test_a_folder_whose_run_was_killed_before_its_settings_is_begun_again(tmp_path, files, capsys):
     folder = tmp_path / "run"
     (folder / "checkpoints").mkdir(parents=True)
-    (folder / "format.json").write_text(json.dumps({"format": 1}))
+    (folder / "format.json").write_text(json.dumps({"format": FORMAT}))
     for name in files:
         (folder / name).write_text("{}")
     state = str(heed.check_run(folder))
@@ -63,7 +64,7 @@ def test_a_folder_whose_run_was_killed_before_its_settings_is_begun_again(tmp_pa
 def test_a_folder_with_anything_else_is_not_begun_again(tmp_path, kept):
     folder = tmp_path / "run"
     (folder / kept).parent.mkdir(parents=True)
-    (folder / "format.json").write_text(json.dumps({"format": 1}))
+    (folder / "format.json").write_text(json.dumps({"format": FORMAT}))
     (folder / kept).write_text("{}")
     with pytest.raises(RunError, match="already exists, and runs are never overwritten"):
         trained(folder)

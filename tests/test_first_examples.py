@@ -198,14 +198,14 @@ def test_the_first_example_in_python_says_what_its_page_says(budget, here, monke
     assert compared == 2
 
 
-def test_the_messages_of_the_page_on_training_are_printed(here, capsys):
+def test_the_messages_of_the_page_on_training_are_printed(here, made_run, capsys):
     """Its commands need a run: here an unfinished one, and one with an altered file."""
     unfinished, altered = [in_kind(text) for text, _ in blocks("training", "") if text.startswith("heed: ")]
-    runs, run = ROOT / "tests" / "fixtures" / "runs-1", Path("runs/mine-bahdanau-1")
-    shutil.copytree(runs / "translation-files" / "unfinished", run)
+    run = Path("runs/mine-bahdanau-1")
+    shutil.copytree(made_run("translation-files") / "unfinished", run)
     code, _, said = call(capsys, "predict", run, "one")
     assert code == 0 and unfinished in map(in_kind, said.splitlines())
     shutil.rmtree(run)
-    shutil.copytree(runs / "classification" / "finished", run)
+    shutil.copytree(made_run("classification") / "finished", run)
     (run / "labels.json").write_bytes((run / "labels.json").read_bytes()[::-1])
     assert in_kind(failing(capsys, "predict", run, "one")) == altered

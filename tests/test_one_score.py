@@ -7,11 +7,10 @@ import pytest
 
 import heed
 from heed.comparison.results import Resampling, results_of
-from test_old_runs import case  # noqa: F401  (a fixture: a copy of a run of each task)
 
 
 @pytest.fixture
-def run(case):  # noqa: F811
+def run(case):
     return heed.load(case / "finished")
 
 

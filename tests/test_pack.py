@@ -212,9 +212,10 @@ def test_files_of_another_kind_are_refused(packed, tmp_path):
     assert "format.json" in refused(written("photos.zip", {"photos/a.png": b"", "photos/b.png": b""}))
     assert "it contains 'a/b/c.png'; pack a run with: heed pack RUN" in refused(written("deep.zip", {"a/b/c.png": b""}))
     assert "2 folders" in refused(written("two.zip", {**files, "other/config.yaml": b""}))
-    newer = {**files, "made/format.json": b'{"format": 2}'}
+    newer = {**files, "made/format.json": b'{"format": 3}'}
     assert refused(written("newer.zip", newer)) == (
-        "'newer.zip' was written by a newer version of heed (format 2); this version reads format 1; upgrade heed"
+        "'newer.zip' has format 3, and this version of heed reads format 2: train the run again, or use the version "
+        "that wrote it"
     )
 
 

@@ -457,11 +457,11 @@ def test_where_all_checkpoints_are_damaged_the_run_begins_afresh_and_says_so(fol
     assert weights_of(folder) == weights_of(finished)
 
 
-@pytest.mark.parametrize(("number", "age"), [(1, "an older version of"), (99, "a newer version of")])
-def test_a_checkpoint_of_another_format_says_so(folder, number, age):
+@pytest.mark.parametrize("number", [1, 99])
+def test_a_checkpoint_of_another_format_says_so(folder, number):
     path = folder / "checkpoints" / "step-6" / "progress.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": number}))
-    with pytest.raises(RunError, match=rf"{age} heed \(checkpoint format {number}\)"):
+    with pytest.raises(RunError, match=rf"has checkpoint format {number}, and this version of heed reads format 4"):
         train(folder, translation(), resume=True)
 
 

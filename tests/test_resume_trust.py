@@ -17,15 +17,12 @@ import heed
 from heed.cli import main
 from heed.config import data_files, read_config
 from heed.errors import ConfigError, DiskError, HeedWarning, RunError
-from heed.folder import record_files
 from heed.runs.train import train_config
 from heed.storage import cache as digests
 from heed.storage.cache import digest_of
-from heed.storage.disk import write_checksums
 from heed.storage.lock import LOCK, owned
 from heed.tasks import check_config
 from heed.training.progress import Quiet
-from heed.training.weights import read_tensors, save_tensors
 from reporters import Killed, Killer, Listener
 
 SMALL = {"validate_every": 2, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2}
@@ -455,19 +452,6 @@ def test_a_checkpoint_of_another_run_is_refused(case, stranger, command, capsys)
     said = "".join(capsys.readouterr())
     assert ended.value.code == 2 and "model.safetensors" in said and "of another run" in said
     assert not (run / "model.safetensors").exists()
-
-
-def test_a_checkpoint_without_the_hash_of_its_run_is_used(case):
-    """Those of earlier versions."""
-    run = case / "killed"
-    (run / "format.json").write_text('{"format": 1}\n')
-    record_files(run, final=False)
-    for path in (run / "checkpoints").glob("step-*/model.safetensors"):
-        save_tensors(read_tensors(path), path)
-        write_checksums(path.parent, [p.name for p in path.parent.iterdir() if p.name != "checksums.json"])
-    with pytest.warns(HeedWarning, match="best weights so far"):
-        assert heed.load(run).predict("the fine film")
-    assert resume(run)[1].finished
 
 
 def test_a_setting_of_the_model_that_a_resumed_run_changes_leaves_its_checkpoints_its_own(case):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import socket
 
 import pytest
@@ -120,3 +122,38 @@ def test_links_lead_nowhere_else(tmp_path):
     refused(read_bytes, run / "zero.json", "outside of its folder")
     (tmp_path / "other").symlink_to(run)
     assert read_object(tmp_path / "other" / "labels.json") == {"key": 2}  # the run folder itself may be a link
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["predict", "RUN", "one"],
+        ["evaluate", "RUN"],
+        ["look", "RUN", "one"],
+        ["look", "RUN"],
+        ["heads", "RUN"],
+        ["align", "RUN"],
+        ["compare", "RUN", "OTHER"],
+        ["pack", "RUN", "--out", "run.zip"],
+        ["export", "RUN", "--to", "ctranslate2"],
+        ["serve", "RUN"],
+        ["check", "RUN"],
+        ["train", "RUN", "--resume"],
+        ["train", "translation", "data.name=dates", "--from", "RUN"],
+        ["train", "translation", "data.name=dates", "tokenizer.from=RUN"],
+    ],
+    ids=" ".join,
+)
+def test_every_command_refuses_a_run_of_another_format_in_one_sentence(made_run, call, tmp_path, words):
+    """Also where its settings have a field that this version does not know."""
+    run = shutil.copytree(made_run("translation") / "finished", tmp_path / "old")
+    (run / "format.json").write_text('{"format": 1}')
+    (run / "config.yaml").write_text((run / "config.yaml").read_text() + "gone: 1\n")
+    names = {"RUN": str(run), "OTHER": str(made_run("translation") / "finished")}
+    code, out, err = call(*(re.sub("RUN|OTHER", lambda m: names[m[0]], word) for word in words))
+    assert code == 2 and out == ""
+    assert err.splitlines()[-1].endswith(
+        f"'{run}' has format 1, and this version of heed reads format 2: train the run again, or use the version that "
+        "wrote it"
+    )
+    assert len(err.splitlines()) == 1

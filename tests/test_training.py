@@ -665,7 +665,7 @@ def test_weights_of_another_model_are_refused_by_name(folder, change, problem):
     [
         ("model.safetensors", None, "has no model.safetensors"),
         ("format.json", "{", "format.json is damaged"),
-        ("format.json", '{"format": 99}', "newer version of heed"),
+        ("format.json", '{"format": 99}', "has format 99, and this version of heed reads format 2"),
     ],
 )
 def test_a_folder_that_is_no_whole_run_says_so(folder, name, content, problem):

@@ -14,11 +14,10 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.training.progress import Quiet
 from reporters import Killed, Killer
-from test_old_runs import case  # noqa: F401  (a fixture: a copy of a finished and an unfinished run of each task)
 
 
 @pytest.fixture
-def unfinished(case):  # noqa: F811
+def unfinished(case):
     return case / "unfinished"
 
 
@@ -45,12 +44,12 @@ def killed(out, at, **training):
     return out
 
 
-def input_of(run, case):  # noqa: F811
+def input_of(run, case):
     tables = {"table": "test.csv", "series": "series.csv"}
     return ["--input", case / "data" / tables[run]] if run in tables else ["one two"]
 
 
-def test_an_unfinished_run_of_each_task_predicts_and_is_scored(case, call):  # noqa: F811
+def test_an_unfinished_run_of_each_task_predicts_and_is_scored(case, call):
     unfinished = case / "unfinished"
     code, out, err = call("predict", unfinished, *input_of(case.name, case))
     assert code == 0 and out

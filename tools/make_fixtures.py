@@ -1,26 +1,19 @@
-"""Make the run folders under tests/fixtures that tests/test_old_runs.py opens, as runs of an earlier version.
+"""Make a finished and an unfinished run of five tasks: `python tools/make_fixtures.py FOLDER`.
 
-    python tools/make_fixtures.py FOLDER
-
-tests/fixtures/runs-1 was made with this script (run folder format 1, checkpoint format 3) and is never made again once
-heed is released: the next format gets a new folder. Each case writes to FOLDER/CASE:
+`tests/conftest.py` makes them once for all tests (`made_run`). A format of run folders that is released gets a folder
+of its own in tests/fixtures, made here before the format changes. Each case writes to FOLDER/CASE:
 
     data/             its data files, unless the data is embedded
     finished/         a finished run with one checkpoint
     unfinished/       the same settings, killed in update 8 of 12, with a checkpoint of update 6
-    expected.json     inputs, predictions and test scores of the finished run; updates and validations of an
-                      uninterrupted run with the settings of the unfinished one
 
-Only `heed.train` and `heed.load` are used. Paths in the configurations begin with /runs, which stands for FOLDER.
+Only `heed.train` is used.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
 import os
-import shutil
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -30,8 +23,6 @@ from small_data import write_small_data
 
 import heed
 
-STANDS_FOR = "/runs"
-"""Replaces the folder of all fixtures in the configurations."""
 TRAINING = {
     "training.threads": 1,
     "training.seed": 1,
@@ -140,13 +131,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-INPUTS: dict[str, list[str]] = {
-    "translation": ["9 de mayo de 1998", "March 3, 2021", "17. Juni 1950"],
-    "translation-files": ["the old king sees the cat.", "the tired sailor helps the dog.", "a word unseen"],
-    "classification": ["The referee saw some people. It was late.", "There was garlic.", "Nothing here."],
-    "tagging": ["Teddy Roosevelt was here .", "Teddy bears are soft ."],
-}
-"""Inputs of the predictions from texts; tables and series predict from their data files."""
 
 
 class Killed(BaseException):
@@ -168,74 +152,16 @@ def settings_of(case: str, data: Path) -> dict[str, Any]:
     return settings
 
 
-def predictions(case: str, run: Any, data: Path) -> Any:
-    """The predictions of a run, as JSON values."""
-    if case == "table":
-        return [{"label": p.label, "probabilities": p.probabilities} for p in run.predict_file(data / "test.csv")]
-    if case == "series":
-        return run.predict_file(data / "series.csv").tolist()
-    made = run.predict(INPUTS[case])
-    if case == "classification":
-        return [{"label": p.label, "probabilities": p.probabilities} for p in made]
-    if case == "tagging":
-        return [{"words": list(p.words), "tags": list(p.tags)} for p in made]
-    return [{"text": p.text, "score": p.score} for p in made]
-
-
-def events(run: Path) -> list[dict[str, Any]]:
-    """The updates and validations of a run, without times."""
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in line.items() if key not in ("seconds", "waited")} for line in lines]
-
-
-def without_paths(run: Path, folder: Path) -> None:
-    """Replace the folder in a run's settings and record of data files, and update their checksums."""
-    sums = json.loads((run / "checksums.json").read_text())
-    for name in ("config.yaml", ".config.yaml", "data.json"):
-        if not (run / name).exists():  # embedded data has no files
-            continue
-        text = (run / name).read_text().replace(str(folder), STANDS_FOR)
-        (run / name).write_text(text)
-        if name in sums:
-            sums[name] = {"bytes": len(text), "blake2b": hashlib.blake2b(text.encode(), digest_size=20).hexdigest()}
-    (run / "checksums.json").write_text(json.dumps(sums, indent=1) + "\n")
-
-
 def make(case: str, folder: Path) -> None:
-    """Make the run folders and `expected.json` of a case."""
+    """Make the run folders of a case."""
     home = folder / case
     data = home / "data"
     data.mkdir(parents=True)
     write_small_data(data)
     task, settings = CASES[case][0], settings_of(case, data)
-    used = {Path(name).name for name in (*_files(settings["data.train"]), *_files(settings["data.test"]))}
-    for path in data.iterdir():
-        if path.name not in used:
-            path.unlink()
-    finished = heed.train(task, out=home / "finished", settings={**settings, **FINISHED}, quiet=True)
+    heed.train(task, out=home / "finished", settings={**settings, **FINISHED}, quiet=True)
     with suppress(Killed):
         heed.train(task, out=home / "unfinished", settings={**settings, **UNFINISHED}, callback=kill, quiet=True)
-    with tempfile.TemporaryDirectory() as other:
-        heed.train(task, out=f"{other}/run", settings={**settings, **UNFINISHED}, quiet=True)
-        whole = events(Path(other) / "run")
-    loaded = heed.load(finished.folder)
-    expected = {
-        "inputs": INPUTS.get(case),
-        "predictions": predictions(case, loaded, data),
-        "scores": loaded.evaluate("test"),
-        "events": whole,
-    }
-    (home / "expected.json").write_text(json.dumps(expected, indent=1, ensure_ascii=False) + "\n")
-    if not used:
-        shutil.rmtree(data)
-    for run in ("finished", "unfinished"):
-        without_paths(home / run, folder)
-        size = sum(path.stat().st_size for path in (home / run).rglob("*") if path.is_file())
-        print(f"{case}/{run}: {size:,} bytes")
-
-
-def _files(value: Any) -> list[str]:
-    return value if isinstance(value, list) else []
 
 
 def main() -> None:

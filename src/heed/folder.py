@@ -57,7 +57,7 @@ from heed.storage.files import (
 from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.visible import shell_word
 
-FORMAT = 1
+FORMAT = 2
 CONFIG, WEIGHTS, REPORT = "config.yaml", "model.safetensors", "report.json"
 METRICS = "metrics.jsonl"
 ORIGIN = "huggingface.json"
@@ -196,9 +196,9 @@ def check_format(path: Path) -> None:
     if type(number) is not int:
         raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
     if number != FORMAT:
-        age, fix = ("a newer", "; upgrade heed") if number > FORMAT else ("another", "")
         raise RunError(
-            f"'{path}' was written by {age} version of heed (format {number}); this version reads format {FORMAT}{fix}"
+            f"'{path}' has format {number}, and this version of heed reads format {FORMAT}: train the run again, or "
+            "use the version that wrote it"
         )
 
 
@@ -290,7 +290,7 @@ def sign(path: Path, config: RunConfig) -> None:
 
 
 def made_of(path: Path) -> str:
-    """The hash of a run's tokenizers, labels and model settings when it began; empty for runs of earlier versions."""
+    """The hash of a run's tokenizers, labels and model settings when it began; empty if it was stopped before."""
     return str(read_object(path / _FORMAT_FILE).get("made_of", ""))
 
 

@@ -52,7 +52,7 @@ def _shortfall(run: Run[Any, Any]) -> str:
     """Of one run. Steps that the user chose are enough, unless all were warm-up."""
     training, report = run.config.training, run.report.get("training", {})
     updates, warmup, passes = (report.get(name) for name in ("updates", "warmup_updates", "passes"))
-    if updates is None or passes is None:  # imported, or trained by an earlier version
+    if updates is None or passes is None:  # imported
         return ""
     if warmup and updates <= warmup:
         return f"{updates:,} updates, all of them warm-up"

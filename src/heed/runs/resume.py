@@ -1,8 +1,7 @@
 """Resuming a run: its settings, and those that the user has changed.
 
 An edit of `config.yaml` counts as if it had been given on the command line, but the command line has precedence; edits
-are found by comparing with a copy, the hidden file `.config.yaml`. Runs of earlier versions have neither this copy nor
-hashes of their data, so changes to them are not reported.
+are found by comparing with a copy, the hidden file `.config.yaml`.
 
 A finished run that is resumed without any change reports how to train it longer.
 """

@@ -33,7 +33,7 @@ from heed.training.optimizer import Optimizer, Schedule, rows_of
 from heed.training.processes import Processes
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
 
-FORMAT = 3
+FORMAT = 4
 _WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 _PART = "optimizer-{}-of-{}.safetensors"
 """The optimiser's state, rows of each parameter by the process that trained them (`training.sharding`)."""
@@ -283,16 +283,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
 
 def check_own(path: Path, made_of: str) -> None:
-    """Refuse a checkpoint that carries the hash of another run; those of earlier versions carry none.
+    """Refuse a checkpoint that does not carry the hash of its run.
 
     Raises:
-        RunError: It does, so its weights may fit the model but not its tokenizers, labels or settings.
+        RunError: It does not, so its weights may fit the model but not its tokenizers, labels or settings.
     """
     weights = path / _WEIGHTS
     try:
         check_regular(weights)
         with safe_open(str(weights), "pt") as file:
-            carried = (file.metadata() or {}).get("made_of", made_of)
+            carried = (file.metadata() or {}).get("made_of", "")
     except (RunError, SafetensorError, OSError):  # reported when it is read
         return
     if carried != made_of:
@@ -337,10 +337,9 @@ def _read_progress(path: Path) -> tuple[int, Progress]:
 def _check_format(path: Path) -> None:
     number = stored_progress(path).get("format", FORMAT)
     if number != FORMAT:
-        age = "a newer" if number > FORMAT else "an older"
         raise RunError(
-            f"{path} was written by {age} version of heed (checkpoint format {number}); this version reads format "
-            f"{FORMAT}: resume with the version that wrote it, or start from its weights with --from"
+            f"{path} has checkpoint format {number}, and this version of heed reads format {FORMAT}: train the run "
+            "again, or use the version that wrote it"
         )
 
 
@@ -562,8 +561,7 @@ class Selection:
             if self.rank(scores) > p.best_rank:
                 return f"the average of updates {', '.join(map(str, recent))}", scores
             model.load_state_dict(best)
-        # A checkpoint of an earlier version lacks the scores of the best validation.
-        return f"update {p.best_step}", p.best_scores or evaluate()
+        return f"update {p.best_step}", p.best_scores
 
     def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
         try:

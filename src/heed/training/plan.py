@@ -82,8 +82,6 @@ def go_on(p: Progress, config: TrainingConfig, changed: Collection[str]) -> None
         p.bad, p.worse, p.ending = 0, 0, False
     if config.steps is not None:
         p.total_steps, p.warmup = config.steps, warm_up(config, config.steps)  # a run may be resumed to train longer
-    elif p.warmup is None and p.total_steps is not None:
-        p.warmup = warm_up(config, p.total_steps)  # the checkpoint of an earlier version
     if "training.validate_every" in changed and config.validate_every is not None:
         p.validate_every = config.validate_every
 
