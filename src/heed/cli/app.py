@@ -302,7 +302,6 @@ def evaluate(
 
 
 @app.command(cls=called("RUN [FILE]..."))
-@with_figure
 def heads(
     run: RunArgument,
     files: Annotated[
@@ -310,27 +309,17 @@ def heads(
     ] = None,
     split: Annotated[str | None, option(metavar="NAME", help="The set to score: valid (the default), test.")] = None,
     most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
-    prune: Annotated[
-        int | None, option(metavar="K", help="Also write a run without the K heads that are missed least.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option(metavar="PATH", help="Write a file: .html, .svg, .png, .json, .csv, .txt; of --prune, the new folder."),
-    ] = None,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     device: DeviceOption = "auto",
     force: ForceOption = False,
-    *,
-    figure: dict[str, Any],
 ) -> None:
-    """Score a run without each of its heads; remove heads.
+    """Score a run without each of its heads.
 
-    A grid of layers and heads, and one line for each head: the change of score and loss without it, and what it looks
-    at.
+    One line for each head: the change of score and loss without it, and what it looks at.
     """
     from heed.cli.evaluate import run_heads
 
-    run_heads(run, files or [], split, most, prune, out, as_json, force, device, figure)
+    run_heads(run, files or [], split, most, as_json, force, device)
 
 
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))

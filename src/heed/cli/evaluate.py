@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder
-from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
+from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
-from heed.observe.scene import check_figure
 from heed.runs.card import record_verdicts, scores_text
-from heed.runs.heads import FORMS, check_prunable, prune, score_heads
+from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.run import Run
@@ -86,45 +85,20 @@ def _record(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
 
 
 def run_heads(
-    name: str,
-    files: list[str],
-    split: str | None,
-    most: int,
-    count: int | None,
-    out: Path | None,
-    as_json: bool,
-    force: bool,
-    device: str,
-    figure: dict[str, Any],
+    name: str, files: list[str], split: str | None, most: int, as_json: bool, force: bool, device: str
 ) -> None:
-    """Score a run without each of its heads, and prune it; progress goes to stderr."""
+    """Score a run without each of its heads; progress goes to stderr."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    if as_json and out is not None and count is None:
-        raise ConfigError("give either --json or --out, not both")
-    if count is not None and out is not None and out.suffix in FORMS:
-        raise ConfigError(f"--out: with --prune, '{out}' is the new run folder; give a name without {out.suffix}")
     split = split or "valid"
     run = load(name, force=force, device=device)
     if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
-    if count is None and out is not None and out.suffix not in FORMS:
-        raise ConfigError(f"--out: '{out}' does not end in {', '.join(FORMS)}")
-    check_figure(figure, out.suffix[1:] if out is not None and count is None else "text")
-    if count is not None:
-        check_prunable(run, count, out)
     found = score_heads(run, split, most, files=files, say=lambda line: say([line]))
-    if count is None and out is not None:
-        found.save(out, **figure)
-        say([f"wrote {out}"])
-        return
-    pruned = None if count is None else prune(run, found, count, out)
     if as_json:
-        print(to_json({**found.to_json(), **({} if pruned is None else {"pruned": pruned.to_json()})}, indent=1))
+        print(to_json(found.to_json(), indent=1))
     else:
-        show_drawing(found.text(width(), use_color()))
-        if pruned is not None:
-            show(f"\n{pruned}")
+        show(str(found))
 
 
 def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
