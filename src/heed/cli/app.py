@@ -326,18 +326,6 @@ def heads(
 def align(
     run: RunArgument,
     files: Annotated[list[str], Argument(metavar="FILE...", help="Two parallel files, or one with both sides.")],
-    reverse: Annotated[
-        str | None,
-        option("Links", metavar="RUN", help="A run that translates in the reverse direction.", complete=complete_run),
-    ] = None,
-    symmetrize: Annotated[
-        Literal["intersection", "gd"] | None,
-        option(
-            "Links",
-            metavar="intersection|gd",
-            help="With --reverse: how to combine both directions; gd (grow-diag) by default.",
-        ),
-    ] = None,
     layer: Annotated[
         int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
     ] = None,
@@ -346,17 +334,6 @@ def align(
         Literal["read", "written"] | None,
         option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
     ] = None,
-    gold: Annotated[
-        Path | None,
-        option(
-            "Scores",
-            metavar="FILE",
-            help="Correct links, one line per pair, to score the links.",
-        ),
-    ] = None,
-    gold_base: Annotated[
-        int, option("Scores", metavar="0|1", help="Number of the first word in --gold.", min=0, max=1)
-    ] = 0,
     scores: Annotated[
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
     ] = False,
@@ -370,8 +347,7 @@ def align(
     """
     from heed.cli.evaluate import run_align
 
-    how = {"layer": layer, "head": head, "state": state, "gold": gold, "gold_base": gold_base}
-    run_align(run, files, reverse, symmetrize, how, scores, out, force, device)
+    run_align(run, files, {"layer": layer, "head": head, "state": state}, scores, out, force, device)
 
 
 @app.command(

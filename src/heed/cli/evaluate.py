@@ -40,15 +40,12 @@ def run_evaluate(
     alignment = options.get("alignment")
     if alignment is not None and not files:
         raise ConfigError("--alignment needs the test pairs that it aligns; name their files after the run")
-    if alignment is None and options.get("alignment_base") == "1":
-        raise ConfigError("--alignment-base applies only with --alignment; give both or neither")
     if files:
         examples = run.read(files)
         say([*run.reading, _seen_in_training(run, examples)])
         reports = {" ".join(files): run.score(examples)}
         if alignment is not None:
-            base = int(options["alignment_base"])
-            scores, notes = capability(run, "align").alignment_scores(examples, alignment, base)
+            scores, notes = capability(run, "align").alignment_scores(examples, alignment)
             say(notes)
             reports[" ".join(files)] |= scores
     else:
@@ -121,35 +118,17 @@ _TOGETHER = 2_000
 
 @sparing()
 def run_align(
-    name: str,
-    files: list[str],
-    reverse: str | None,
-    symmetrize: str | None,
-    how: dict[str, Any],
-    scores: bool,
-    out: Path | None,
-    force: bool,
-    device: str,
+    name: str, files: list[str], how: dict[str, Any], scores: bool, out: Path | None, force: bool, device: str
 ) -> None:
-    """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
+    """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=force, device=device)
     aligns = capability(run, "align")
-    if symmetrize is not None and reverse is None:
-        raise ConfigError(
-            f"--symmetrize {symmetrize} needs the links of both directions; give a run that translates in the "
-            "reverse direction with --reverse"
-        )
-    if how["gold"] is None and how["gold_base"]:
-        raise ConfigError("--gold-base applies only with --gold; give both or neither")
     if how["head"] not in (None, "mean"):
         how["head"] = number("head", how["head"], "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    back = None if reverse is None else load(reverse, force=force, device=device)
-    if back is not None:
-        capability(back, "align")
-    aligner = aligns.aligner(pairs, reverse=back, symmetrize=symmetrize, **how)
-    say(aligner.notes)
+    aligner = aligns.aligner(**how)
+    say([f"{run.folder}: {aligner.place}"])
     with open_output(out) as file:
         for start in range(0, len(pairs), _TOGETHER):
             for one in aligner.align(pairs[start : start + _TOGETHER], scores=scores):

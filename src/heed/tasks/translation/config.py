@@ -36,8 +36,6 @@ class AlignmentSection(Section):
     automatic: bool = False
     """Use a word alignment learned from the training pairs before training (IBM model 1 with a prior on the
     diagonal)."""
-    base: Literal[0, 1] = 0
-    """Number of the first word of a text in `files`: 0 or 1."""
     possible: Literal["use", "ignore"] = "use"
     """Links of `files` that are only possible (written 3p5): use them as sure ones, or ignore them."""
     min: float = Field(0.3, ge=0, lt=1)
@@ -66,7 +64,7 @@ class AlignmentSection(Section):
         used = [name for name in ("files", "data", "automatic") if getattr(self, name)]
         if len(used) > 1:
             raise ValueError(f"{self.given} cannot be combined; set only one of files, data and automatic")
-        owners = {"base": "files", "possible": "files", "min": "automatic"}
+        owners = {"possible": "files", "min": "automatic"}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value == field.get_default(call_default_factory=True):
