@@ -1,4 +1,4 @@
-"""Scores of word alignments, the alignments of two directions made one, and the one that pairs are learned from."""
+"""Scores of word alignments, and the alignment that is learned from pairs."""
 
 import gzip
 import math
@@ -13,8 +13,8 @@ import torch
 from torch.testing import assert_close
 
 from heed.data.batch import TokenPair
-from heed.errors import ConfigError, DataError
-from heed.evaluation.alignment import alignment_measures, symmetrize
+from heed.errors import DataError
+from heed.evaluation.alignment import alignment_measures
 from heed.evaluation.significance import intervals
 from heed.tasks.translation import supervision as aligner
 
@@ -51,48 +51,9 @@ def test_alignments_have_intervals_over_pairs():
     assert 0.1 < error.low < error.value < error.high < 0.5 and error.value == 0.25
 
 
-def koehn(forward, reverse):
-    """Grow-diag as printed by Koehn: over every source and every target word."""
-    sources, targets = (range(1 + max((c[side] for c in forward | reverse), default=0)) for side in (0, 1))
-    alignment = forward & reverse
-
-    def free(side, word):
-        return all(cell[side] != word for cell in alignment)
-
-    while True:
-        added = False
-        for i in sources:
-            for j in targets:
-                if (i, j) in alignment:
-                    for di, dj in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)):
-                        new = (i + di, j + dj)
-                        if new in forward | reverse and new not in alignment and (free(0, new[0]) or free(1, new[1])):
-                            alignment |= {new}
-                            added = True
-        if not added:
-            break
-    return sorted(alignment)
-
-
-def test_growing_follows_the_printed_algorithm():
-    draw = random.Random(1)
-    pairs = [
-        tuple({(draw.randrange(6), draw.randrange(6)) for _ in range(draw.randrange(8))} for _ in range(2))
-        for _ in range(300)
-    ]
-    forward, reverse = zip(*pairs, strict=True)
-    both, grown = symmetrize(forward, reverse, "intersection"), symmetrize(forward, reverse, "gd")
-    assert both == [sorted(one & other) for one, other in pairs]
-    assert grown == [koehn(*pair) for pair in pairs]
-
-
-def test_unknown_symmetrizations_and_unequal_numbers_are_refused():
+def test_unequal_numbers_are_refused():
     with pytest.raises(DataError, match="2 alignments but 1 gold alignments; give as many of both"):
         alignment_measures([[], []], [[]])
-    with pytest.raises(ConfigError, match=r"unknown symmetrization 'intersect'; did you mean 'intersection'\?"):
-        symmetrize([[]], [[]], "intersect")
-    with pytest.raises(DataError, match="the forward direction has 1 pairs, the reverse direction 2"):
-        symmetrize([[]], [[], []], "gd")
 
 
 def lines(path):

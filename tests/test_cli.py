@@ -544,7 +544,6 @@ def test_an_option_with_a_wrong_value_names_it_and_what_is_expected(call):
         (["train", "x", "--seed=1.5"], "--seed is '1.5', expected a whole number, such as --seed 1"),
         (["demo", "--minutes", "0"], "--minutes is 0, expected at least 0.1"),
         (["predict", "x", "--nbest", "0"], "--nbest is 0, expected 1 to 1000"),
-        (["align", "x", "y", "--gold-base", "2"], "--gold-base is 2, expected 0 to 1"),
         (["export", "x", "--to", "onnx"], "--to is 'onnx', expected ctranslate2 or huggingface"),
         (["export", "x"], "--to is missing, expected ctranslate2 or huggingface"),
         (["look", "x", "y", "--as", "gif"], "--as is 'gif', expected text, html, svg or json"),

@@ -370,7 +370,6 @@ LONGER, EARLY = {"generation.length_penalty": 3.0}, "generation.early_stopping"
 BEAM, SHORT = {"generation.beam_size": 4}, {"generation.length_penalty": 0.0}
 BOTH, SELECT = (False, True), "evaluation.select_by"
 CNN = {"model.characters": "cnn"}
-ONE_TABLE = {"tokenizer.shared": True}
 
 
 def another_run(**settings):
@@ -455,7 +454,6 @@ CASES = {
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),
     "GenerationConfig.max_length": (COPY, "generation.max_length", (5, 3), outputs),
-    "TranslationGeneration.same_words": (COPY | ONE_TABLE, "generation.same_words", BOTH, outputs),
     "TranslationGeneration.unknown": (COPY, "generation.unknown", BOTH, ids_written),
     "TranslationGeneration.renormalize": (COPY, "generation.renormalize", BOTH, outputs),
     "TranslationGeneration.early_stopping": (COPY | BEAM | LONGER, EARLY, ("never", "full"), outputs),

@@ -27,7 +27,6 @@ OTHERS = {  # pages without such an example, and what tries their commands inste
     "text": "tests/test_tutorials.py",
     "tasks": "tests/test_tutorials.py",
     "looking": "tests/test_tutorials.py",
-    "word-order": "tests/test_word_order.py",
     "low-resource": "tests/test_pages.py",
     "systems": "tests/test_systems.py",
     "export": "tests/test_export.py",

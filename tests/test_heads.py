@@ -1,6 +1,5 @@
 """Scores without each head, and what heads look at."""
 
-import csv
 import json
 
 import pytest
@@ -8,6 +7,7 @@ import torch
 
 import heed
 from commands import call
+from heed.data.examples import evenly
 from heed.runs.heads import score_heads
 from small_runs import SMALL
 
@@ -55,30 +55,13 @@ def test_runs_of_every_kind_have_heads(name, data, tmp_path, capsys):
     assert code == 2 and "this run has no set 'tset'" in err
 
 
-def test_the_heads_are_drawn_in_every_form(data, tmp_path, capsys):
-    SMALL["language_modelling"].trained(data, tmp_path / "run")
-    found = score_heads(heed.load(tmp_path / "run"), "valid", 3, say=lambda line: None)
-    (grid,) = found.grids()
-    assert grid.weights.tolist() == [[found.scale * one.change.value for one in found.heads]]
-    assert grid.darkest == pytest.approx(float(grid.weights.abs().max()) or 1.0) and grid.least == -grid.darkest
-    for ending in ("html", "svg", "png", "json", "csv", "txt"):
-        code, _, err = call(capsys, "heads", tmp_path / "run", "--examples", 3, "--out", tmp_path / f"heads.{ending}")
-        assert code == 0 and (tmp_path / f"heads.{ending}").stat().st_size > 100, err
-    rows = [*csv.DictReader((tmp_path / "heads.csv").read_text().splitlines())]
-    assert [float(row["loss"]) for row in rows] == pytest.approx([one.loss.value for one in found.heads])
-    assert json.loads((tmp_path / "heads.json").read_text()) == json.loads(found.json())
-    assert (
-        "heads" in (tmp_path / "heads.svg").read_text() and "layer 0 head  1" in (tmp_path / "heads.html").read_text()
-    )
-
-
 def test_the_loss_without_a_head_is_that_of_the_edited_model(data, tmp_path):
     for name, model in (("translation", "luong"), ("classification", "encoder"), ("images", "vit")):
         run = SMALL[name].untrained(data, tmp_path, model, {})
         found = score_heads(run, "valid", 4, say=lambda line: None)
-        examples = found.scored
+        examples = evenly(run.examples("valid"), found.examples)
         for one in found.heads[:2]:
-            with heed.edit(run, heed.ZeroHead(*one.place)):
+            with heed.edit(run, heed.ZeroHead(one.mechanism, one.layer, one.head)):
                 without = run.score_and_loss(examples)[1].score()
             assert one.loss.value == pytest.approx(without - run.score_and_loss(examples)[1].score(), abs=1e-5)
 

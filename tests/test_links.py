@@ -34,10 +34,6 @@ def test_each_line_is_an_entry_and_blank_ones_stay(tmp_path):
     ]
 
 
-def test_words_counted_from_one_are_counted_from_zero_after_reading(tmp_path):
-    assert read_links(write(tmp_path, "1-1 5-2 3p3\n"), base=1) == [[(0, 0, True), (4, 1, True), (2, 2, False)]]
-
-
 def test_packed_files_and_windows_line_ends_are_read(tmp_path):
     path = tmp_path / "my.links.gz"
     path.write_bytes(gzip.compress(b"0-0\r\n\r\n1-1\r\n"))
@@ -58,12 +54,6 @@ def test_anything_else_is_named_with_file_line_and_value(tmp_path, written):
     assert str(error.value).startswith(f"'{path}' line 3 contains {written!r}, expected links between words, separated")
 
 
-def test_a_word_zero_where_words_are_counted_from_one_is_an_error(tmp_path):
-    path = write(tmp_path, "1-1\n2-0\n")
-    with pytest.raises(DataError, match=r"line 2 links word 0 \(2-0\), but words are counted from 1"):
-        read_links(path, base=1)
-
-
 def test_bad_lines_may_be_left_out_and_stay_as_lines(tmp_path):
     findings = Findings("skip")
     assert read_links(write(tmp_path, "0-0\nx\n1-1\n"), findings=findings) == [[(0, 0, True)], [], [(1, 1, True)]]
@@ -77,8 +67,8 @@ def test_a_missing_file_is_named(tmp_path):
 
 def test_links_are_written_as_they_are_read(tmp_path):
     links = [WordLink(0, 0), WordLink(2, 1, False)]
-    assert written_links(links) == "0-0 2p1" and written_links(links, base=1) == "1-1 3p2"
-    assert read_links(write(tmp_path, written_links(links, 1) + "\n"), base=1) == [links]
+    assert written_links(links) == "0-0 2p1"
+    assert read_links(write(tmp_path, written_links(links) + "\n")) == [links]
 
 
 def test_words_are_what_blanks_separate_marks_included():
@@ -95,16 +85,17 @@ def test_links_become_spans_of_characters():
 
 
 @pytest.mark.parametrize(
-    ("link", "base", "message"),
+    ("link", "message"),
     [
-        (WordLink(5, 0), 0, r"'my.links' line 4: link 5-0 names source word 5, but the source \(my.hi:4\) has 5 words, "
-         r"counted from 0: 'Main ghar ja raha hoon'; if the file counts words from 1, give base 1"),
-        (WordLink(0, 7), 1, r"link 1-8 names target word 8, but the target \(my.hi:4\) has 4 words, counted from 1"),
+        (WordLink(5, 0), r"'my.links' line 4: link 5-0 names source word 5, but the source \(my.hi:4\) has 5 words, "
+         r"counted from 0: 'Main ghar ja raha hoon'; if the file counts words from 1, subtract 1 from every"),
+        (WordLink(0, 7), r"link 0-7 names target word 7, but the target \(my.hi:4\) has 4 words, counted from 0: "
+         r"'I am going home'; data.bad_lines=skip"),
     ],
 )  # fmt: skip
-def test_a_link_out_of_range_is_named(link, base, message):
+def test_a_link_out_of_range_is_named(link, message):
     with pytest.raises(DataError, match=message):
-        checked([WordLink(0, 0), link], PAIR, "my.links", 4, Findings(), base=base)
+        checked([WordLink(0, 0), link], PAIR, "my.links", 4, Findings())
 
 
 def test_links_out_of_range_may_be_left_out_and_counted():

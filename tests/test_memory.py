@@ -326,14 +326,6 @@ def test_series_and_tables_in_memory():
         table.predict([[1.0]])
 
 
-def test_shuffled_sentences_in_memory():
-    sentences = {"text": ["the man sees a dog", "a dog runs very fast"] * 8}
-    settings = WORDS | {"model.d_attention": 8, "data.shuffle_source": "words"}
-    run = train("translation", sentences, valid=4, model="bahdanau", size="tiny", settings=settings)
-    (pair,) = run.held([{"text": "the man sees a dog"}])
-    assert pair.target == "the man sees a dog" and sorted(pair.source.split()) == sorted(pair.target.split())
-
-
 def test_a_list_of_strings_is_files_where_it_names_some_and_texts_where_it_does_not():
     with pytest.raises(DataError, match=r"no file '.*nofile\.txt'"):
         heed.train("language_modelling", train=["nofile.txt"])

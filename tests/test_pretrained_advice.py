@@ -126,7 +126,6 @@ def test_train_prints_it_before_the_run_folder_and_import_is_left_out_if_it_is_t
         ["classification", "my reviews.tsv", "model.name=rnn"],
         ["classification", "my reviews.tsv", "model.size=tiny"],
         ["classification", "my reviews.tsv", "tokenizer.kind=char"],
-        ["translation", "deu_eng.tsv", "data.shuffle_source=words"],
         ["translation", "pairs.tsv"],
         ["translation", "deu_fra.tsv"],
         ["translation", "paraphrases_deu.tsv"],

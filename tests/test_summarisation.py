@@ -157,8 +157,6 @@ def test_data_max_source_must_leave_room(mails):
     with pytest.raises(ConfigError, match=r"data\.max_source is 600 and data\.max_length 300.*data\.max_length=700"):
         config_of("summarisation", {"train": mails, "max_source": 600, "max_length": 300})
     assert config_of("summarisation", {"train": mails, "max_source": 600}).data.max_length == 700
-    with pytest.raises(ConfigError, match=r"for word order use: heed train translation"):
-        config_of("summarisation", {"train": mails, "shuffle_source": "words"})
 
 
 def test_batches_hold_documents_of_like_length():

@@ -166,12 +166,6 @@ def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
         assert looked == [2 - word for word in words]
 
 
-def test_words_may_be_counted_from_one(folder):
-    write_lines(folder / "one.links", *["1-1 5-2 3-3 4-3 2-4"] * 5, "", "2-2")
-    task = prepared(folder, {"files": str(folder / "one.links"), "base": 1})
-    assert_close(task.collate([0, 6]).alignment, prepared(folder).collate([0, 6]).alignment)
-
-
 def test_possible_links_are_used_or_ignored(folder):
     write_lines(folder / "my.links", *["0-0 4-1 2-2 3p2"] * 5, "", "")
     used, ignored = (prepared(folder, {"possible": how}).collate([0]).alignment[0] for how in ("use", "ignore"))
@@ -362,8 +356,7 @@ def test_a_file_without_a_link_of_the_training_pairs_is_an_error(folder):
 def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(folder):
     write_lines(folder / "my.links", *["1-1 2-2 3-3 4-3"] * 5, "1-1", "1-1")
     notes = prepared(folder).notes
-    assert "no link names word 0; if words are counted from 1, set training.alignment.base=1" in notes
-    assert "no link names word 0" not in prepared(folder, {"base": 1}).notes
+    assert "no link names word 0; if the file counts words from 1, subtract 1 from every number" in notes
 
 
 @pytest.mark.parametrize(
@@ -373,14 +366,12 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"alignment": {"automatic": True}, "sampling": 0.1}, "sampling=0.1, because a learned alignment is valid for"),
         ({"alignment": {"files": "a"}, "name": "dates"}, "name=dates, because embedded"),
         ({"alignment": {"files": "a"}, "train": "a.tsv", "stream": True}, "stream has no end"),
-        ({"alignment": {"files": "a"}, "train": "a.txt", "shuffle_source": "words"}, "shuffle_source=words, because"),
         ({"alignment": {"data": True, "automatic": True}}, "data=true and training.alignment.automatic=true cannot"),
         ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but there are no links"),
-        ({"alignment": {"automatic": True, "base": 1}}, "base is 1, but it applies only to links from files, not"),
+        ({"alignment": {"automatic": True, "possible": "ignore"}}, "possible is .ignore., but it applies only to"),
         ({"alignment": {"files": "a", "min": 0.1}}, "alignment.min is 0.1, but it applies only to links from"),
         ({"alignment": {"files": "a", "heads": []}}, "alignment.heads is an empty list; give numbers"),
         ({"alignment": {"files": "a", "heads": -1}}, "training.alignment.heads"),
-        ({"alignment": {"files": "a", "base": 2}}, "training.alignment.base is 2, but must be 0 or 1"),
         ({"alignment": {"file": "a"}}, "unknown field 'training.alignment.file'; did you mean 'files'"),
         ({"alignment": {"files": "a"}, "guided_attention": 1.0}, "guided_attention=1.0 .* combined with .*files=a;"),
         ({"alignment": {"files": ["a", "b"]}}, "files=a,b has 2 files, but training is only on data.train;"),
@@ -390,7 +381,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 )  # fmt: skip
 def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
     with pytest.raises(ConfigError, match=message):
-        own = {"name", "train", "stream", "shuffle_source", "sampling"}
+        own = {"name", "train", "stream", "sampling"}
         data = {name: value for name, value in training.items() if name in own - {"sampling"}}
         sampling = {"sampling": training.get("sampling", 0.0)}
         training = {name: value for name, value in training.items() if name not in own}

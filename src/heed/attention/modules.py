@@ -8,7 +8,7 @@ Shapes: R rows (sequences being generated), B sources (R = B unless `Rows` says 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -205,21 +205,6 @@ class MultiHeadAttention(Attends):
         self.w_key = Linear(d_key or d_model, d_model, bias=bias)
         self.w_value = Linear(d_key or d_model, d_model, bias=bias)
         self.w_out = Linear(d_model, d_model, bias=bias)
-
-    def keep(self, heads: Sequence[int]) -> None:
-        """Remove all other heads: their rows of the matrices of queries, keys and values, their columns of `w_out`.
-
-        A head stays as wide as it is. Source: Voita et al. 2019 (arXiv:1905.09418), section 5, remove heads likewise.
-        """
-        width = self.w_query.out_features // self.num_heads
-        rows = [row for head in heads for row in range(head * width, (head + 1) * width)]
-        for layer in (self.w_query, self.w_key, self.w_value):
-            layer.weight = nn.Parameter(layer.weight.detach()[rows])
-            layer.bias = None if layer.bias is None else nn.Parameter(layer.bias.detach()[rows])
-            layer.out_features = len(rows)
-        self.w_out.weight = nn.Parameter(self.w_out.weight.detach()[:, rows])
-        self.w_out.in_features = len(rows)
-        self.num_heads = len(heads)
 
     def _split(self, x: Tensor) -> Tensor:
         heads = x.view(x.shape[0], x.shape[1], self.num_heads, -1)

@@ -302,7 +302,6 @@ def evaluate(
 
 
 @app.command(cls=called("RUN [FILE]..."))
-@with_figure
 def heads(
     run: RunArgument,
     files: Annotated[
@@ -310,45 +309,23 @@ def heads(
     ] = None,
     split: Annotated[str | None, option(metavar="NAME", help="The set to score: valid (the default), test.")] = None,
     most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
-    prune: Annotated[
-        int | None, option(metavar="K", help="Also write a run without the K heads that are missed least.")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        option(metavar="PATH", help="Write a file: .html, .svg, .png, .json, .csv, .txt; of --prune, the new folder."),
-    ] = None,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     device: DeviceOption = "auto",
     force: ForceOption = False,
-    *,
-    figure: dict[str, Any],
 ) -> None:
-    """Score a run without each of its heads; remove heads.
+    """Score a run without each of its heads.
 
-    A grid of layers and heads, and one line for each head: the change of score and loss without it, and what it looks
-    at.
+    One line for each head: the change of score and loss without it, and what it looks at.
     """
     from heed.cli.evaluate import run_heads
 
-    run_heads(run, files or [], split, most, prune, out, as_json, force, device, figure)
+    run_heads(run, files or [], split, most, as_json, force, device)
 
 
 @app.command(cls=called("RUN SOURCE TARGET", "RUN FILE"))
 def align(
     run: RunArgument,
     files: Annotated[list[str], Argument(metavar="FILE...", help="Two parallel files, or one with both sides.")],
-    reverse: Annotated[
-        str | None,
-        option("Links", metavar="RUN", help="A run that translates in the reverse direction.", complete=complete_run),
-    ] = None,
-    symmetrize: Annotated[
-        Literal["intersection", "gd"] | None,
-        option(
-            "Links",
-            metavar="intersection|gd",
-            help="With --reverse: how to combine both directions; gd (grow-diag) by default.",
-        ),
-    ] = None,
     layer: Annotated[
         int | None, option("Links", metavar="N", help="Layer from 0, negative from the end; see docs/alignment.md.")
     ] = None,
@@ -357,17 +334,6 @@ def align(
         Literal["read", "written"] | None,
         option("Links", metavar="read|written", help="Use the state after reading a target word, or while writing it."),
     ] = None,
-    gold: Annotated[
-        Path | None,
-        option(
-            "Scores",
-            metavar="FILE",
-            help="Correct links, one line per pair, to score the links.",
-        ),
-    ] = None,
-    gold_base: Annotated[
-        int, option("Scores", metavar="0|1", help="Number of the first word in --gold.", min=0, max=1)
-    ] = 0,
     scores: Annotated[
         bool, option("Output", "--scores", help="Write a score for each pair, a tab, and links with their weights.")
     ] = False,
@@ -381,8 +347,7 @@ def align(
     """
     from heed.cli.evaluate import run_align
 
-    how = {"layer": layer, "head": head, "state": state, "gold": gold, "gold_base": gold_base}
-    run_align(run, files, reverse, symmetrize, how, scores, out, force, device)
+    run_align(run, files, {"layer": layer, "head": head, "state": state}, scores, out, force, device)
 
 
 @app.command(

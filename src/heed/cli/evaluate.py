@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder
-from heed.cli.terminal import number, open_output, say, show, show_drawing, use_color, width, write_output
+from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
-from heed.observe.scene import check_figure
 from heed.runs.card import record_verdicts, scores_text
-from heed.runs.heads import FORMS, check_prunable, prune, score_heads
+from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
 from heed.tasks.base.run import Run
@@ -41,15 +40,12 @@ def run_evaluate(
     alignment = options.get("alignment")
     if alignment is not None and not files:
         raise ConfigError("--alignment needs the test pairs that it aligns; name their files after the run")
-    if alignment is None and options.get("alignment_base") == "1":
-        raise ConfigError("--alignment-base applies only with --alignment; give both or neither")
     if files:
         examples = run.read(files)
         say([*run.reading, _seen_in_training(run, examples)])
         reports = {" ".join(files): run.score(examples)}
         if alignment is not None:
-            base = int(options["alignment_base"])
-            scores, notes = capability(run, "align").alignment_scores(examples, alignment, base)
+            scores, notes = capability(run, "align").alignment_scores(examples, alignment)
             say(notes)
             reports[" ".join(files)] |= scores
     else:
@@ -86,45 +82,20 @@ def _record(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
 
 
 def run_heads(
-    name: str,
-    files: list[str],
-    split: str | None,
-    most: int,
-    count: int | None,
-    out: Path | None,
-    as_json: bool,
-    force: bool,
-    device: str,
-    figure: dict[str, Any],
+    name: str, files: list[str], split: str | None, most: int, as_json: bool, force: bool, device: str
 ) -> None:
-    """Score a run without each of its heads, and prune it; progress goes to stderr."""
+    """Score a run without each of its heads; progress goes to stderr."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    if as_json and out is not None and count is None:
-        raise ConfigError("give either --json or --out, not both")
-    if count is not None and out is not None and out.suffix in FORMS:
-        raise ConfigError(f"--out: with --prune, '{out}' is the new run folder; give a name without {out.suffix}")
     split = split or "valid"
     run = load(name, force=force, device=device)
     if not files and split not in run.task.split_names:
         raise ConfigError(f"this run has no set '{split}'{suggest(split, run.task.split_names)}")
-    if count is None and out is not None and out.suffix not in FORMS:
-        raise ConfigError(f"--out: '{out}' does not end in {', '.join(FORMS)}")
-    check_figure(figure, out.suffix[1:] if out is not None and count is None else "text")
-    if count is not None:
-        check_prunable(run, count, out)
     found = score_heads(run, split, most, files=files, say=lambda line: say([line]))
-    if count is None and out is not None:
-        found.save(out, **figure)
-        say([f"wrote {out}"])
-        return
-    pruned = None if count is None else prune(run, found, count, out)
     if as_json:
-        print(to_json({**found.to_json(), **({} if pruned is None else {"pruned": pruned.to_json()})}, indent=1))
+        print(to_json(found.to_json(), indent=1))
     else:
-        show_drawing(found.text(width(), use_color()))
-        if pruned is not None:
-            show(f"\n{pruned}")
+        show(str(found))
 
 
 def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
@@ -147,35 +118,17 @@ _TOGETHER = 2_000
 
 @sparing()
 def run_align(
-    name: str,
-    files: list[str],
-    reverse: str | None,
-    symmetrize: str | None,
-    how: dict[str, Any],
-    scores: bool,
-    out: Path | None,
-    force: bool,
-    device: str,
+    name: str, files: list[str], how: dict[str, Any], scores: bool, out: Path | None, force: bool, device: str
 ) -> None:
-    """Write the links between the words of pairs, one line per pair; notes on reading, and scores, go to stderr."""
+    """Write the links between the words of pairs, one line per pair; notes go to stderr."""
     run = load(name, force=force, device=device)
     aligns = capability(run, "align")
-    if symmetrize is not None and reverse is None:
-        raise ConfigError(
-            f"--symmetrize {symmetrize} needs the links of both directions; give a run that translates in the "
-            "reverse direction with --reverse"
-        )
-    if how["gold"] is None and how["gold_base"]:
-        raise ConfigError("--gold-base applies only with --gold; give both or neither")
     if how["head"] not in (None, "mean"):
         how["head"] = number("head", how["head"], "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    back = None if reverse is None else load(reverse, force=force, device=device)
-    if back is not None:
-        capability(back, "align")
-    aligner = aligns.aligner(pairs, reverse=back, symmetrize=symmetrize, **how)
-    say(aligner.notes)
+    aligner = aligns.aligner(**how)
+    say([f"{run.folder}: {aligner.place}"])
     with open_output(out) as file:
         for start in range(0, len(pairs), _TOGETHER):
             for one in aligner.align(pairs[start : start + _TOGETHER], scores=scores):

@@ -258,32 +258,6 @@ class FilesData(CorpusData):
     """Columns of both sides in a file of columns."""
     extra: list[ExtraData] = []  # noqa: RUF012  # pydantic copies it
     """Further training corpora, weighted and optionally tagged; their pairs are never held out."""
-    shuffle_source: Literal["words"] | None = None
-    """Make the source from the target: words is its words in another order. Files then have one sentence a line, the
-    target (docs/word-order.md)."""
-    shuffle_seed: int = 1
-    """Seed of the shuffled orders; the order of a sentence depends on it and on the sentence."""
-
-    @model_validator(mode="after")
-    def _one_side(self) -> Self:
-        if self.shuffle_source is None:
-            if self.shuffle_seed != type(self).model_fields["shuffle_seed"].default:
-                raise ValueError(
-                    f"data.shuffle_seed is {self.shuffle_seed}, but nothing is shuffled; add data.shuffle_source=words"
-                )
-            return self
-        makes = f"data.shuffle_source {self.shuffle_source} makes the source from the target"
-        if self.columns.source is not None:
-            raise ValueError(f"{makes}, but data.columns.source is {self.columns.source!r}; set only one of the two")
-        corpora = {"train": self.train, "valid": self.valid, "test": self.test}
-        corpora |= {f"extra[{i}].files": one.files for i, one in enumerate(self.extra)}
-        for name, files in corpora.items():
-            if isinstance(files, list) and len(files) > 1:
-                raise ValueError(f"{makes}: data.{name} must be one file of sentences, but is {', '.join(files)}")
-        for i, one in enumerate(self.extra):
-            if one.columns.source is not None:
-                raise ValueError(f"{makes}, but data.extra[{i}].columns.source is {one.columns.source!r}; remove it")
-        return self
 
 
 class HubSection(OwnData):

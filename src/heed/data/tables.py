@@ -335,8 +335,6 @@ class CsvTable(_File):
         self.sample = regular_rows(rows) if self.is_regular or named else rows
         self.header: bool | None = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
-        self.is_lines = False
-        """True if each line is one text, in a file without columns."""
         self._places: dict[str, int] = {}
 
     @property

@@ -68,10 +68,6 @@ def expressible(model: PairDecoder, name: str) -> Transformer:
     """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
     if not isinstance(model, Transformer):
         raise ConfigError(f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'")
-    if model.config.kept_heads:
-        raise ConfigError(
-            f"model.kept_heads is {model.config.kept_heads}, but CTranslate2 has the same number of heads in all layers"
-        )
     return model
 
 

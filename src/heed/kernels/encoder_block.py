@@ -156,10 +156,10 @@ class _EncoderBlock(torch.autograd.Function):
         w, s = BlockWeights(*weights), settings
         normalise, _ = _both(private.layer_norm())
         activate, _ = _both(private.activation(s.activation))
-        (rows, d), width, d_inner = x.shape, len(w.query), len(w.inner)
+        (rows, d), d_inner = x.shape, len(w.inner)
 
         layers = (w.query, w.query_bias), (w.key, w.key_bias), (w.value, w.value_bias)
-        q, k, v = (linear_into(x, weight, bias, _pool.take(rows, width)) for weight, bias in layers)
+        q, k, v = (linear_into(x, weight, bias, _pool.take(rows, d)) for weight, bias in layers)
         context, attention, kept = _attend(q, k, v, groups, s)
         h = linear_into(context, w.out, w.out_bias, _pool.take(rows, d))
         keep_1 = _add_dropped(x, h, s.dropout)
@@ -190,7 +190,7 @@ class _EncoderBlock(torch.autograd.Function):
         _, d_normalise = _both(private.layer_norm())
         _, d_activate = _both(private.activation(s.activation))
         every, ones = [True, True, True], torch.ones(1, rows)
-        work = _pool.take(rows, len(w.query))
+        work = _pool.take(rows, d)
 
         given = grad_outputs[0].contiguous(), g, (d,), mean_2, inverse_2, w.norm_2, w.norm_2_bias, every
         d_first, *d_norm_2 = d_normalise(*given)

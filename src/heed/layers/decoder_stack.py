@@ -134,8 +134,8 @@ class DecoderStack(nn.ModuleList):
             keys = [cache for cache in plain.caches if cache is not None]
             if hidden is None:
                 hidden = found.new_zeros(rows, n, found.shape[-1])
-                shapes = [(one.prepared.shape[1], n, one.prepared.shape[3]) for one in keys]
-                caches = [found.new_zeros((2, rows, *shape)) for shape in shapes]
+                shape = (2, rows, *keys[0].prepared.shape[1:2], n, keys[0].prepared.shape[3])
+                caches = [found.new_zeros(shape) for _ in keys]
             hidden[some, :longest] = found
             for cache, new in zip(caches, keys, strict=True):
                 cache[0, some, :, :longest], cache[1, some, :, :longest] = new.prepared, new.value

@@ -123,14 +123,13 @@ class FastAttention(NamedTuple):
     around: FastResidual
     query: FastLinear
     out: FastLinear
-    heads: int
 
     @classmethod
     def of(cls, around: FastResidual, attention: MultiHeadAttention, *together: nn.Linear) -> FastAttention:
         """From an attention module; layers in `together` are merged into `query`, and its queries are then scaled."""
         assert attention.score.scale is not None
         query = FastLinear.of(attention.w_query, *together, scale=attention.score.scale)
-        return cls(around, query, FastLinear.of(attention.w_out), attention.num_heads)
+        return cls(around, query, FastLinear.of(attention.w_out))
 
 
 class FastFeedForward(NamedTuple):
@@ -159,6 +158,7 @@ class FastBlock(NamedTuple):
     attention: FastAttention
     cross: FastAttention | None
     feed_forward: FastFeedForward | None
+    heads: int
     scale: float  # score scale of cross-attention, applied to its keys
 
     @classmethod
@@ -176,7 +176,7 @@ class FastBlock(NamedTuple):
             return None
         attention = FastAttention.of(around, own, own.w_key, own.w_value)
         assert own.score.scale is not None
-        return cls(attention, cross, feed_forward, own.score.scale)
+        return cls(attention, cross, feed_forward, own.num_heads, own.score.scale)
 
 
 _STEPS = 16
@@ -203,20 +203,20 @@ class _KeyValues:
     def of(
         cls,
         keys: Sequence[Keys | None],
-        shape: tuple[int, Sequence[int], int],
+        shape: tuple[int, int, int],
         like: Tensor,
         further: int = 0,
         scale: float = 1.0,
     ) -> _KeyValues:
         """From each block's keys times `scale`, or empty, with room for `further` keys.
 
-        `shape` is (sources, heads of each block, d_head).
+        `shape` is (sources, heads, d_head).
         """
         num_sources, heads, d = shape
         num_keys = 0 if keys[0] is None else len(keys[0])
         blocks = []
-        for own, num_heads in zip(keys, heads, strict=True):
-            block = like.new_empty(2, num_sources, num_heads, max(num_keys + further, VECTOR), d)
+        for own in keys:
+            block = like.new_empty(2, num_sources, heads, max(num_keys + further, VECTOR), d)
             if own is not None:
                 torch.mul(own.prepared, scale, out=block[0, :, :, :num_keys])
                 block[1, :, :, :num_keys] = own.value
@@ -292,11 +292,11 @@ class FastDecoding:
         self.beams = beams
         self._given = memory
         self._source_of = list(range(num_sources))
+        self._heads = blocks[0].heads
         like = blocks[0].attention.out.weight
-        d_head = like.shape[1] // blocks[0].attention.heads
-        own_heads = [block.attention.heads for block in blocks]
+        shape = num_sources, self._heads, like.shape[1] // self._heads
         further = 0 if caches[0] is None else _STEPS
-        self._own = _KeyValues.of(caches, (num_sources, own_heads, d_head), like, further)
+        self._own = _KeyValues.of(caches, shape, like, further)
         self._num_keys = self._own.num_keys
         self.position: int | Tensor = self._num_keys  # tokens read by each row; `(rows,)` if they differ
         padding = None if caches[0] is None else caches[0].mask
@@ -311,8 +311,7 @@ class FastDecoding:
         self._cross_mask: Tensor | None = None  # None if every row sees every key of its source
         if memory:
             keys = memory[0]
-            cross_heads = [block.cross.heads for block in blocks if block.cross is not None]
-            self._cross = _KeyValues.of(memory, (num_sources, cross_heads, d_head), like, scale=blocks[0].scale)
+            self._cross = _KeyValues.of(memory, shape, like, scale=blocks[0].scale)
             width = self._cross.width
             self._cross_views = self._cross.up_to(width)
             if keys.mask is not None or len(keys) < width:
@@ -404,15 +403,15 @@ class FastDecoding:
         attention = block.attention
         new = attention.query(attention.around.before(x))  # (R, 3 * d_model)
         if turn is not None:
-            heads = new.view(len(new), 3 * attention.heads, 1, -1)
-            heads[:, : -attention.heads] = turn(heads[:, : -attention.heads])
-        three = new.view(len(place[0]), self.beams, 3, attention.heads, -1).permute(2, 0, 3, 1, 4)
+            heads = new.view(len(new), 3 * self._heads, 1, -1)
+            heads[:, : -self._heads] = turn(heads[:, : -self._heads])
+        three = new.view(len(place[0]), self.beams, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
         place.copy_(three[1:])
         return attention.around.after(x, attention.out, self._attend(three[0], views, mask))
 
     def _cross_attention(self, attention: FastAttention, x: Tensor, views: tuple[Tensor, Tensor]) -> Tensor:
         query = attention.query(attention.around.before(x))
-        query = query.view(self._own.num_sources, self.beams, attention.heads, -1).transpose(1, 2)
+        query = query.view(self._own.num_sources, self.beams, self._heads, -1).transpose(1, 2)
         return attention.around.after(x, attention.out, self._attend(query, views, self._cross_mask))
 
     def _attend(self, query: Tensor, views: tuple[Tensor, Tensor], mask: Tensor | None) -> Tensor:

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from heed.attention import Rows
 from heed.layers import DecoderStack, FastDecoding, SinusoidalPositions, StackState, TokenEmbedding, places_within
 from heed.layers.transformer import CausalSelfAttention
-from heed.models.base import HeadsConfig, LanguageModel, Memory, TextConfig, keep_heads, named_sizes
+from heed.models.base import LanguageModel, Memory, TextConfig, named_sizes
 
 
-class AttentionLMConfig(TextConfig, HeadsConfig):
+class AttentionLMConfig(TextConfig):
     """Fields of `attention_lm`."""
 
     d_model: int = Field(512, gt=0)
@@ -51,7 +51,6 @@ class AttentionLM(LanguageModel):
         )
         self.dropout = nn.Dropout(c.dropout)
         self.output = nn.Linear(c.d_model, c.vocab_size)
-        keep_heads(self, c.kept_heads)
 
     def _embed(self, tokens: Tensor, positions: Tensor | int) -> Tensor:
         return self.dropout(self.embedding(tokens) + self.positions(positions))  # type: ignore[no-any-return]

@@ -40,7 +40,7 @@ from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, LearnedPositions, TokenInput
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU
 from heed.layers.transformer import EncoderBlock, PackedStack
-from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, keep_heads, named_sizes
+from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 ACTIVATIONS = {"gelu": GELU, "gelu_tanh": GELU_TANH, "relu": RELU, "silu": SILU}
 _DEVIATION, _WIDTH = 0.02, 768
@@ -49,7 +49,7 @@ _MATCH = 8.0
 """Initial score of equal vectors in a matching head: e^8 outweighs hundreds of other tokens."""
 
 
-class BertConfig(TokenConfig, HeadsConfig):
+class BertConfig(TokenConfig):
     """Fields of `bert`; BERT-base, BERT-large (Devlin et al. 2019), medium (Turc et al. 2019, arXiv:1908.08962)."""
 
     d_model: int = Field(768, gt=0)
@@ -135,7 +135,6 @@ class Bert(TokenEncoder):
         first = self.blocks[0].attention
         assert isinstance(first, MultiHeadAttention)
         match(first, c.matching_heads)
-        keep_heads(self, c.kept_heads)
 
     def forward(
         self, tokens: Tensor, mask: Tensor, features: Tensor | None = None, segments: Tensor | None = None

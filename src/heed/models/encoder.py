@@ -30,10 +30,10 @@ from heed.attention.host import here
 from heed.kernels import Linear
 from heed.layers import Dropout, LayerNorm, TokenInput
 from heed.layers.transformer import EncoderBlock, EncoderStack, NormKind, make_positions, xavier
-from heed.models.base import HeadsConfig, TokenConfig, TokenEncoder, keep_heads, named_sizes
+from heed.models.base import TokenConfig, TokenEncoder, named_sizes
 
 
-class EncoderConfig(TokenConfig, HeadsConfig):
+class EncoderConfig(TokenConfig):
     """Fields of `encoder`; the defaults are the base model of Vaswani et al. 2017."""
 
     d_model: int = Field(512, gt=0)
@@ -85,7 +85,6 @@ class Encoder(TokenEncoder):
         self.embedding_scale = math.sqrt(c.d_model)
         self.d_output = c.d_model
         self.apply(xavier)
-        keep_heads(self, c.kept_heads)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
         embedded = self.inputs(tokens, features)  # (B, T, d_model + d_features)

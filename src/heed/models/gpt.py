@@ -53,13 +53,11 @@ from heed.layers import (
 from heed.layers.elementwise import GELU, GELU_TANH, RELU, SILU, SWIGLU, make_norm
 from heed.layers.transformer import DecoderBlock, make_positions
 from heed.models.base import (
-    HeadsConfig,
     LanguageModel,
     Memory,
     TextConfig,
     TokenConfig,
     TokenEncoder,
-    keep_heads,
     named_sizes,
 )
 
@@ -67,7 +65,7 @@ _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SIL
 _DEVIATION = 0.02
 
 
-class BlocksConfig(TextConfig, HeadsConfig):
+class BlocksConfig(TextConfig):
     """Fields shared by the language model and the encoder."""
 
     d_model: int = Field(768, gt=0)
@@ -178,7 +176,6 @@ class GPT(LanguageModel):
         self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
         self.output = nn.Linear(c.d_model, c.vocab_size, bias=False)
         _initialise(self, self.blocks)
-        keep_heads(self, c.kept_heads)
         if c.tied_output:
             self.output.weight = self.embedding.weight
 
@@ -242,7 +239,6 @@ class GPTEncoder(TokenEncoder):
         self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
         self.d_output = c.d_model
         _initialise(self, self.blocks)
-        keep_heads(self, c.kept_heads)
 
     def forward(self, tokens: Tensor, mask: Tensor, features: Tensor | None = None) -> Tensor:
         """State of each token, `(batch, length, d_model)`; arguments as `TokenEncoder.forward`.

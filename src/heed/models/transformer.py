@@ -44,10 +44,10 @@ from heed.layers.transformer import (
     make_positions,
     xavier,
 )
-from heed.models.base import HeadsConfig, Memory, PairDecoder, TranslatorConfig, keep_heads, named_sizes
+from heed.models.base import Memory, PairDecoder, TranslatorConfig, named_sizes
 
 
-class TransformerConfig(TranslatorConfig, HeadsConfig):
+class TransformerConfig(TranslatorConfig):
     """Fields of `transformer`; the paper's base model, medium its big one, large that of Liu et al. 2020 (mBART)."""
 
     d_model: int = Field(512, gt=0)
@@ -145,7 +145,6 @@ class Transformer(PairDecoder):
         self.source_embedding_norm, self.target_embedding_norm = embedded(c.d_model), embedded(c.d_model)
         self.embedding_scale = math.sqrt(c.d_model) if c.scaled_embeddings else 1.0
         self.apply(xavier)
-        keep_heads(self, c.kept_heads)
         if c.tied_output:
             self.output.weight = self.target_embedding.weight
 

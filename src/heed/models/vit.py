@@ -45,7 +45,7 @@ from heed.layers import Dropout, LayerNorm, LearnedPositions
 from heed.layers.elementwise import GELU
 from heed.layers.grid import Grid, GridPositions, interpolated, patches_of
 from heed.layers.transformer import EncoderBlock, EncoderStack, xavier
-from heed.models.base import HeadsConfig, ImageConfig, ImageEncoder, keep_heads, named_sizes
+from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
 _LEADING = {"class": 1, "distilled": 2, "mean": 0}
 """Number of tokens before the patches, by pooling."""
@@ -53,7 +53,7 @@ _DEVIATION = 0.02
 """Initial standard deviation of a class token without a learned position."""
 
 
-class VitConfig(ImageConfig, HeadsConfig):
+class VitConfig(ImageConfig):
     """Fields of `vit`; ViT-B/16, ViT-L/16 (Dosovitskiy et al. 2021), ViT-M (Zhai et al. 2022, arXiv:2106.04560)."""
 
     patch_size: int = Field(16, gt=0)
@@ -146,7 +146,6 @@ class Vit(ImageEncoder):
                 # Zero, as in the authors' code, needs a non-zero position: layer normalisation multiplies the gradient
                 # of a zero vector by 1 / sqrt(eps).
                 nn.init.normal_(vector, std=_DEVIATION)
-        keep_heads(self, c.kept_heads)
 
     def forward(self, pixels: Tensor) -> Tensor:
         """Pictures `(batch, num_channels, height, width)` to one vector each, `(batch, d_output)`.

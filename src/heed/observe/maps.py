@@ -220,7 +220,7 @@ class Traces(Map):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SignedMap(Map):
-    """Numbers on both sides of 0, drawn on two ramps that meet there: differences of maps, effects of heads, states."""
+    """Numbers on both sides of 0, drawn on two ramps that meet there: differences of maps, states."""
 
     quantity: str = "difference"
     darkest: float = 1.0  # the absolute value that is drawn darkest

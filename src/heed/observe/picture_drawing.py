@@ -289,7 +289,7 @@ def distances_scene(distances: Distances, head: bool = True) -> Scene:
         scene.height = scene.write(_wrapped(_caption(distances), _WIDTH), _MARGIN, below, "small") - 24
     values = distances.values.double()
     ticks = tuple((float(i), str(i)) for i in range(0, len(values), max(1, -(-len(values) // 24))))
-    means, heads = enumerate(values.nanmean(1).tolist()), tuple(map(tuple, distances.heads))
+    means, heads = enumerate(values.mean(1).tolist()), tuple(map(tuple, values.tolist()))
     mean = Line("mean of the heads", tuple(means), dots=True, others=heads, each="head")
     panel = Panel("", (mean,), whole=True, level=(distances.even, ""))
     plot = panel_scene(panel, Curves("", (), "layer", (panel,), ticks=ticks), False, *_PLOT)
@@ -383,8 +383,8 @@ def distances_to_lines(distances: Distances, width: int) -> list[str]:
     """A line for each layer: the mean of its heads, also as a bar, and each head."""
     said = f"{distances.caption} Uniform attention: {distances.even:.3g}."
     lines = [_DISTANCES, *textwrap.wrap(said, width), ""]
-    highest = max(*map(max, distances.heads), distances.even) or 1.0
-    for i, row in enumerate(distances.heads):
+    highest = max(float(distances.values.max()), distances.even) or 1.0
+    for i, row in enumerate(distances.values.tolist()):
         mean = sum(row) / len(row)
         bar = "\u2588" * round(mean / highest * 24)
         heads = " ".join(f"{value:.1f}" for value in row)

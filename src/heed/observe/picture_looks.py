@@ -56,15 +56,10 @@ def even_distance(rows: int, columns: int, step: tuple[float, float]) -> float:
 class Distances:
     """Mean attention distance by layer, for a plot."""
 
-    values: Tensor  # `(layers, heads)` in pixels, the mean over pictures; NaN where a layer has fewer heads
+    values: Tensor  # `(layers, heads)` in pixels, the mean over pictures
     even: float  # the mean distance of uniform attention
     size: tuple[int, int]  # height and width of the model's input in pixels
     pictures: int  # number of pictures averaged over
-
-    @property
-    def heads(self) -> list[list[float]]:
-        """For each layer the distance of each of its heads."""
-        return [[value for value in row if value == value] for row in self.values.tolist()]
 
     @property
     def caption(self) -> str:

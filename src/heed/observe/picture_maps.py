@@ -12,7 +12,7 @@ from functools import cached_property
 
 import torch
 from torch import Tensor
-from torch.nn.functional import interpolate, pad
+from torch.nn.functional import interpolate
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
@@ -129,8 +129,8 @@ class SeenAttention:
 
     @property
     def num_heads(self) -> int:
-        """Heads of each layer; of the layer that has most."""
-        return max(map(len, self.weights))
+        """Heads of each layer."""
+        return len(self.weights[0])
 
     @cached_property
     def rolled(self) -> list[Tensor]:
@@ -186,10 +186,9 @@ class SeenAttention:
         return distances_of([self.layer_distances()], self.patches)
 
     def layer_distances(self) -> Tensor:
-        """`(layers, heads)` in pixels; NaN for heads that were removed."""
+        """`(layers, heads)` in pixels."""
         grid, step = self.patches.grid, self.patches.step
-        rows = [mean_distances(layer[None], *grid, step) for layer in self.weights]
-        return torch.cat([pad(row, (0, self.num_heads - row.shape[1]), value=torch.nan) for row in rows])
+        return torch.cat([mean_distances(layer[None], *grid, step) for layer in self.weights])
 
     def every(self) -> Attentions:
         """All weights, for a page: each head if the model is small enough, means of heads, and rollout."""

@@ -5,9 +5,9 @@
 | `3-5` | source word 3 and target word 5 are linked, surely |
 | `3p5` | the same, possibly |
 
-Words are separated by spaces and include punctuation, as in `text.split()`. They are counted from 0, as in the output
-of most aligners (the Pharaoh format), or from 1, as in many gold alignments; the file does not say which. A blank line
-is a pair without links. Files may be compressed (.gz, .xz). `LinkTable` keeps those of a training corpus as arrays.
+This is the Pharaoh format. Words are separated by spaces and include punctuation, as in `text.split()`, and are counted
+from 0. A blank line is a pair without links. Files may be compressed (.gz, .xz). `LinkTable` keeps those of a training
+corpus as arrays.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -38,39 +38,36 @@ class WordLink(NamedTuple):
     target: int
     sure: bool = True
 
-    def written(self, base: int = 0) -> str:
-        """The link as written in a file that counts words from `base`."""
-        return f"{self.source + base}{'-' if self.sure else 'p'}{self.target + base}"
+    def written(self) -> str:
+        """The link as written in a file."""
+        return f"{self.source}{'-' if self.sure else 'p'}{self.target}"
 
 
-def read_links(path: str | Path, *, base: Literal[0, 1] = 0, findings: Findings | None = None) -> list[list[WordLink]]:
+def read_links(path: str | Path, *, findings: Findings | None = None) -> list[list[WordLink]]:
     """The links in a file, one list for each line, empty for a blank line.
 
     Args:
         path: The file.
-        base: Number of the first word in the file.
         findings: Policy for bad lines, which are errors without it; the list of a skipped line is empty.
 
     Raises:
         DataError: The file cannot be read, or an entry is not a link; the message names file, line and value.
     """
-    return list(iter_links(path, base=base, findings=findings))
+    return list(iter_links(path, findings=findings))
 
 
-def iter_links(
-    path: str | Path, *, base: Literal[0, 1] = 0, findings: Findings | None = None
-) -> Iterator[list[WordLink]]:
+def iter_links(path: str | Path, *, findings: Findings | None = None) -> Iterator[list[WordLink]]:
     """As `read_links`, line by line."""
     findings = Findings(hint=False) if findings is None else findings
     path = Path(path)
     for number, line in enumerate(lines_of(path, findings), start=1):
         try:
-            yield _links_in(unless_bad(line), path, number, base, findings)
+            yield _links_in(unless_bad(line), path, number, findings)
         except BadLine:
             yield []
 
 
-def _links_in(line: str, path: Path, number: int, base: int, findings: Findings) -> list[WordLink]:
+def _links_in(line: str, path: Path, number: int, findings: Findings) -> list[WordLink]:
     links: dict[tuple[int, int], bool] = {}
     for written in line.split():
         found = _LINK.fullmatch(written)
@@ -80,18 +77,15 @@ def _links_in(line: str, path: Path, number: int, base: int, findings: Findings)
                 "source-target as in 3-5, or 3p5 for a possible link"
             )
             raise findings.bad("not a link", path, number, message)
-        source, target = whole_number(found[1]) - base, whole_number(found[3]) - base
-        if min(source, target) < 0:
-            message = f"'{path}' line {number} links word 0 ({written}), but words are counted from 1 (base=1)"
-            raise findings.bad("word 0 although words are counted from 1", path, number, message)
+        source, target = whole_number(found[1]), whole_number(found[3])
         # A repeated link is sure if it is sure once.
         links[source, target] = links.get((source, target), False) or found[2] == "-"
     return [WordLink(source, target, sure) for (source, target), sure in links.items()]
 
 
-def written_links(links: Iterable[WordLink], base: int = 0) -> str:
+def written_links(links: Iterable[WordLink]) -> str:
     """These links as a line of a file."""
-    return " ".join(link.written(base) for link in links)
+    return " ".join(link.written() for link in links)
 
 
 def word_spans(text: str) -> list[Span]:
@@ -105,14 +99,10 @@ def checked(
     path: str | Path,
     number: int,
     findings: Findings,
-    *,
-    base: int = 0,
-    other_base: str = "base 1",
 ) -> list[WordLink]:
     """The links between words of the pair; other links are errors, or left out and counted, as the findings say.
 
-    Links are counted from 0, and were read from line `number` of a file whose first word is `base`; `other_base` is the
-    setting for files that count from 1, for messages.
+    Links were read from line `number` of a file.
 
     Raises:
         DataError: A link names a word beyond the last, and bad lines are not skipped.
@@ -126,12 +116,11 @@ def checked(
             continue
         count, text = lengths[side], pair.source if side == "source" else pair.target
         message = (
-            f"'{path}' line {number}: link {link.written(base)} names {side} word {word + base}, but the {side}"
+            f"'{path}' line {number}: link {link.written()} names {side} word {word}, but the {side}"
             f"{f' ({pair.origin})' if pair.origin else ''} has {count} word{'' if count == 1 else 's'}, counted from "
-            f"{base}: {text!r:.80}"
+            f"0: {text!r:.80}"
         )
-        one_off = base == 0 and word == count
-        fix = f"if the file counts words from 1, give {other_base}" if one_off else ""
+        fix = "if the file counts words from 1, subtract 1 from every number" if word == count else ""
         findings.bad(OUT_OF_RANGE, path, number, message, fix=fix, things="links")
     return kept
 
@@ -143,7 +132,6 @@ def linked(pair: Pair, links: Iterable[WordLink]) -> Pair:
 
 
 _PLACE = re.compile(r"([:\[])(\d+)\]?$", re.ASCII)
-_ONE = "training.alignment.base=1"
 _JUDGED = 20
 """Links below which there is no remark if none names word 0."""
 
@@ -153,7 +141,6 @@ class LinkTable:
 
     Args:
         path: The file, one line for each pair.
-        base: Number of the first word in the file.
         possible: True if links that are only possible count.
         findings: Policy for lines and links that cannot be used.
         skipped: Lines at the start of the corpus's file without a pair: the header.
@@ -162,10 +149,10 @@ class LinkTable:
         DataError: The file cannot be read, or an entry is not a link.
     """
 
-    def __init__(self, path: str, base: Literal[0, 1], possible: bool, findings: Findings, skipped: int = 0) -> None:
-        self.path, self._base, self._findings, self._skipped = Path(path), base, findings, skipped
+    def __init__(self, path: str, possible: bool, findings: Findings, skipped: int = 0) -> None:
+        self.path, self._findings, self._skipped = Path(path), findings, skipped
         ends, numbers = [0], []
-        for links in iter_links(path, base=base, findings=findings):
+        for links in iter_links(path, findings=findings):
             numbers += [number for link in links if link.sure or possible for number in (link.source, link.target)]
             ends.append(len(numbers) // 2)
         self._ends = np.array(ends, dtype=np.int64)
@@ -187,7 +174,7 @@ class LinkTable:
     def of(self, pair: Pair) -> Pair:
         """The pair with its links, except those to missing words."""
         line = self._line(pair)
-        return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip"), base=self._base))
+        return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip")))
 
     def check(self, pairs: Sequence[Pair], read: int, corpus: str, unused: Iterable[Sequence[Pair]] = ()) -> str:
         """Compare the links with the pairs of a corpus, of which `read` were read before some were left out.
@@ -210,16 +197,16 @@ class LinkTable:
             )
         count = with_links = 0
         for pair, line in self._lines(pairs, corpus):
-            kept = checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
+            kept = checked(self._at(line), pair, self.path, line, self._findings)
             count, with_links = count + len(kept), with_links + bool(kept)
         for some in unused:
             for pair, line in self._lines(some, corpus):
-                checked(self._at(line), pair, self.path, line, self._findings, base=self._base, other_base=_ONE)
+                checked(self._at(line), pair, self.path, line, self._findings)
         if not count:
             raise DataError(f"'{self.path}' contains no links of the training pairs of {corpus}")
         doubt = ""
-        if self._base == 0 and len(self._links) >= _JUDGED and self._links.min() > 0:
-            doubt = "; no link names word 0; if words are counted from 1, set training.alignment.base=1"
+        if len(self._links) >= _JUDGED and self._links.min() > 0:
+            doubt = "; no link names word 0; if the file counts words from 1, subtract 1 from every number"
         return f"{corpus}: {count:,} links in {with_links:,} of {len(pairs):,} pairs ({self.path.name}){doubt}"
 
     def _lines(self, pairs: Sequence[Pair], corpus: str) -> Iterator[tuple[Pair, int]]:

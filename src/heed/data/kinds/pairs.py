@@ -9,30 +9,16 @@
 
 Files may be compressed (.gz, .xz). A blank line is a pair with two blank sides. Columns that are not given are
 recognised from the beginning of the file; other kinds of data are refused.
-
-With `data.shuffle_source=words` a file has one sentence a line: the target is the sentence as in the file, the source
-is made from it by shuffling its words (separated by spaces, kept unchanged). Punctuation that ends or opens (Spanish) a
-sentence stays where it is, so that it does not reveal the last or the first word:
-
-    What time is it now?   ->   it time What now is?
-
-A capital letter still reveals the first word if no other word has one; `tokenizer.lowercase: source` hides it. In
-scripts without spaces a line is one word, and nothing is shuffled. In .csv and .tsv the first column is read, in JSON
-lines the field `text`; `data.columns.target` selects another. A line of a plain text file with several columns is a bad
-line, since its column is not given. Holding out, `data.duplicates` and `data.overlap` compare sentences; the same words
-in two orders are two sentences.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from heed.config import Columns
@@ -246,94 +232,3 @@ def _are_turns(value: Any) -> bool:
         and bool(value)
         and (all(isinstance(turn, dict) for turn in value) or all(isinstance(turn, str) for turn in value))
     )
-
-
-_OPENING = re.compile(r"[\u00a1\u00bf]+")
-_CLOSING = re.compile(r"[.!?\u2026\u061f\u06d4\u0964\u3002\uff01\uff1f]+[\"')\]\u00bb\u2019\u201d]*$")
-
-
-@dataclass(frozen=True, slots=True)
-class ShuffledPair(Pair):
-    """A sentence as the target and its words in another order as the source; the sentence decides the split."""
-
-    unit = "sentence"
-    # Only the sentence is checked: the source has the same words.
-    sides = ("target",)  # type: ignore[assignment]  # one side where a pair has two
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self.target, self.source
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> ShuffledPair:
-        return cls(fields[1], fields[0], origin=origin)
-
-    @property
-    def blank(self) -> str:
-        return "" if self.target.strip() else "blank"
-
-
-def words_of(sentence: str) -> tuple[str, list[str], str]:
-    """The words of a sentence, and its opening and closing punctuation.
-
-    Returns:
-        The opening punctuation, the words, and the closing punctuation; joined with spaces between the words they are
-        the sentence, except for spacing.
-    """
-    text = " ".join(sentence.split())
-    opening = found[0] if (found := _OPENING.match(text)) else ""
-    closing = found[0] if (found := _CLOSING.search(text, len(opening))) else ""
-    return opening, text[len(opening) : len(text) - len(closing)].split(), closing
-
-
-def shuffle_words(sentence: str, seed: int) -> str:
-    """The words of a sentence in an order drawn by (seed, sentence); all orders but the sentence's are equally likely.
-
-    The sentence's own order is used only if there is no other: one word, or one word repeated.
-    """
-    opening, words, closing = words_of(sentence)
-    drawn = list(words)
-    if len(set(words)) > 1:
-        rng = Random(f"{seed}:{sentence}")
-        while drawn == words:
-            rng.shuffle(drawn)
-    return opening + " ".join(drawn) + closing
-
-
-def shuffled_reader(columns: Columns, seed: int, again: bool = False) -> Reader[ShuffledPair]:
-    """The reader of sentences, blank ones included, from files or data sets, which shuffles the words of each.
-
-    They are the lines of a file, or a column: "text" by default in JSON lines, the first in .csv and .tsv. With
-    `again`, the column is that of a run that reads further files: one with a header must have it.
-
-    Raises:
-        DataError: (while reading) A file cannot be read, or a line is bad (for example, has several columns with none
-            selected) and not skipped.
-    """
-
-    def choose(table: Table, after: bool) -> None:
-        default, usual = {"target": 0 if isinstance(table, CsvTable) else "text"}, {"target": ("text",)}
-        given: Mapping[str, Column] = {"target": columns.target}
-        given = table.of_training(given, usual) if again else given
-        table.choose(given, default=default, usual=usual, again=after)
-
-    def example(row: Row) -> ShuffledPair:
-        if isinstance(row.table, CsvTable) and row.table.is_lines and not row.blank and len(row.object()) > 1:
-            raise row.bad(
-                "several columns",
-                f"{row.where} has {len(row.cells)} columns ({' | '.join(row.cells)[:40]!r}), expected one sentence; "
-                "data.columns.target=0 reads the first column",
-            )
-        sentence = row.text("target")
-        return ShuffledPair(shuffle_words(sentence, seed), sentence, origin=row.origin)
-
-    def table_in(path: Path, findings: Findings) -> Table:
-        kind = ending_of(path)
-        if kind in (".jsonl", ".json"):
-            return open_table(path, findings)
-        table = CsvTable(path, findings, "," if kind == ".csv" else "\t", fixed=True)
-        table.is_lines = columns.target is None and kind not in (".csv", ".tsv")
-        return table
-
-    settings = {"columns": columns.target, "shuffled": [1, seed]}
-    return table_reader(ShuffledPair, choose, example, table_in, settings)

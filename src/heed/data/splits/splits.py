@@ -197,8 +197,7 @@ class NewestWindow(Lazy[E]):
         return take(self._stream.window(self._stream.newest), indices)
 
 
-_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
-_NOT_OF_READING |= {"hold_out", "shuffle_source", "shuffle_seed"}  # the last two are in the settings of the reader
+_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap", "hold_out"}
 
 
 def read_corpus(

@@ -87,8 +87,6 @@ class Family(ABC):
             raise ConfigError(f"{self.model_type} has no model with {' and '.join(sorted(heads))}")
         if number := getattr(body, "d_features", 0):
             raise self.lacks("d_features", number, "models that also read characters cannot be exported")
-        if kept := getattr(body, "kept_heads", None):
-            raise self.lacks("kept_heads", kept, "all layers of its models have the same number of heads")
         for name, (value, why) in self.expresses.items():
             if (own := getattr(body, name)) != value:
                 raise self.lacks(name, own, f"{why}; train with model.{name}={str(value).lower()}")

@@ -17,12 +17,10 @@ from heed.models.base.body import (
     TextReader,
     TokenEncoder,
     TurnDecoder,
-    keep_heads,
     ragged,
     state_at,
 )
 from heed.models.base.config import (
-    HeadsConfig,
     ImageConfig,
     ModelConfig,
     TextConfig,

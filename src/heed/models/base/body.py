@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.attention import Keys, Rows, watch
-from heed.attention.modules import Attends, MultiHeadAttention
-from heed.errors import ConfigError
+from heed.attention.modules import Attends
 from heed.models.base.config import ImageConfig, ModelConfig
 from heed.shapes import ReturnsTensor
 
@@ -468,21 +467,3 @@ class TurnDecoder(DecoderBody):
             "conversation": torch.tensor([0, 1, 0]),
             "read": torch.tensor([1, 1, 3]),
         }
-
-
-def keep_heads(model: nn.Module, kept: Mapping[str, Sequence[int]] | None) -> None:
-    """Give a new model the numbers of heads of `model.kept_heads`: for each mechanism, one for each layer.
-
-    Raises:
-        ConfigError: The model has no such mechanism or another number of layers, or a layer not so many heads.
-    """
-    attention = {(m.mechanism, m.layer): m for m in model.modules() if isinstance(m, MultiHeadAttention)}
-    for mechanism, counts in (kept or {}).items():
-        layers = sorted(layer for name, layer in attention if name == mechanism)
-        most = [attention[mechanism, layer].num_heads for layer in layers]
-        if len(counts) != len(most) or not all(1 <= n <= m for n, m in zip(counts, most, strict=True)):
-            names = ", ".join(dict.fromkeys(name for name, _ in attention))
-            wanted = f"a number for each layer, from 1 to {max(most)}: {most}" if most else f"one of {names}"
-            raise ConfigError(f"model.kept_heads has {mechanism}: {[*counts]}, expected {wanted}")
-        for layer, count in zip(layers, counts, strict=True):
-            attention[mechanism, layer].keep(range(count))

@@ -27,14 +27,6 @@ class ModelConfig(BaseModel):
     """Fields that differ from the defaults, by size."""
 
 
-class HeadsConfig(ModelConfig):
-    """Configuration of a model of multi-head attention."""
-
-    kept_heads: dict[str, list[int]] | None = None
-    """By attention (encoder, decoder, cross), the number of heads of each layer where `heed heads --prune` removed
-    some; null for num_heads everywhere."""
-
-
 class TextConfig(ModelConfig):
     """Configuration of a model that reads one text."""
 

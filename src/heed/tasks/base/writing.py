@@ -379,20 +379,15 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
     ) -> dict[str, Any]:
         """The arguments of a search over sources, which are read here."""
         device = next(model.eval().parameters()).device
-        writer = self.searched(model, options)
         with without_gradient(), threads_for(model, self.positions_read(sources)):
-            memory = self.memory(writer, sources, device)
+            memory = self.memory(model, sources, device)
         prompt = torch.tensor([[self.first_token(source), *forced] for source in sources], device=device)
         if sampling is not None:
             # Derived from its tokens, so that an output does not depend on the place of its source in the input.
             keys = [repr((sampling.seed, self.ids_read(source))).encode() for source in sources]
             digests = [hashlib.blake2b(key, digest_size=8).digest() for key in keys]
             sampling = replace(sampling, seed=tuple(int.from_bytes(digest, "big") for digest in digests))
-        return {"model": writer, "memory": memory, "prompt": prompt, "options": options, "sampling": sampling}
-
-    def searched(self, model: Any, options: SearchOptions) -> Any:
-        """The decoder that a search goes through: the model, or one that wraps it."""
-        return model
+        return {"model": model, "memory": memory, "prompt": prompt, "options": options, "sampling": sampling}
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes that writing the outputs of a validation takes."""

@@ -51,11 +51,6 @@ class SummaryFiles(DocumentOptions, FilesData):
                 "more than data.max_length tokens are left out, which would include documents of data.max_source "
                 f"tokens; set data.max_length={self.max_source + _ROOM}"
             )
-        if self.shuffle_source is not None:
-            raise ValueError(
-                f"data.shuffle_source is '{self.shuffle_source}', which makes sources of shuffled words; for word "
-                "order use: heed train translation"
-            )
         return self
 
 

@@ -26,7 +26,6 @@ SPEC = TaskSpec(
             default="torch",
         ),
         Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
-        Flag("evaluate", "alignment-base", ("0", "1"), "Number of the first word in --alignment.", default="0"),
         TARGET,
         *GATES,
         *INSIDE,

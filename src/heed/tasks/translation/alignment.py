@@ -1,4 +1,4 @@
-"""Links between words from a model's attention: of given pairs, by one run or two in opposite directions; of outputs.
+"""Links between words from a model's attention: of given pairs, and of outputs.
 
 Words are separated by spaces. Weights between words are averaged over the tokens of a target word and summed over the
 tokens of a source word:
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -30,8 +30,7 @@ from heed.data.examples import Link, Pair, Span
 from heed.data.kinds.links import WordLink, read_links, word_spans
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.alignment import Cell, Symmetrization, alignment_measures
-from heed.evaluation.alignment import symmetrize as symmetrized
+from heed.evaluation.alignment import Cell, alignment_measures
 from heed.evaluation.significance import shown
 from heed.layers import RecurrentCell
 from heed.models.base import PairDecoder
@@ -43,12 +42,8 @@ from heed.tasks.translation.task import Translation
 
 Array = NDArray[np.float32]
 State = Literal["written", "read"]
-Gold = Sequence[Sequence[WordLink]]
-_AGREE_ON = 500
-"""Most pairs on which two runs choose the layers that agree best."""
 _TOKENS = 2_000
 """Tokens of a batch, whose maps of all layers and heads are held in memory."""
-_LABELS = {"aer": "AER", "alignment_precision": "precision", "alignment_recall": "recall"}
 
 
 @dataclass(frozen=True)
@@ -137,22 +132,22 @@ def word_weights(
     task: Translation,
     model: PairDecoder,
     pairs: Sequence[Pair],
-    layers: Sequence[int],
+    layer: int,
     state: State,
     written: Sequence[Sequence[int]] | None = None,
-) -> Iterator[tuple[int, list[Array]]]:
+) -> Iterator[tuple[int, Array]]:
     """The weights between the words of pairs, in any order; pairs with a blank side are left out.
 
     `written` are the tokens of each target, if known, as for outputs of the model.
 
     Yields:
-        The number of a pair, and for each layer its weights `(heads, target words, source words)`.
+        The number of a pair, and its weights `(heads, target words, source words)`.
     """
     ids = [None] * len(pairs) if written is None else written
     encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
     chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
-    for index, weights in token_weights(task, model, [encoded[n].tokens for n in chosen], layers):
-        yield chosen[index], [encoded[chosen[index]].of_words(one, state) for one in weights]
+    for index, (weights,) in token_weights(task, model, [encoded[n].tokens for n in chosen], [layer]):
+        yield chosen[index], encoded[chosen[index]].of_words(weights, state)
 
 
 @dataclass(frozen=True)
@@ -314,7 +309,7 @@ class WordAlignment:
     """The links of one pair; its score is low if the texts are not translations of each other."""
 
     links: tuple[Cell, ...] = ()  # (source word, target word), sorted, counted from 0
-    weights: tuple[float, ...] = ()  # the attention of each link; of two directions the mean
+    weights: tuple[float, ...] = ()  # the attention of each link
     score: float = math.nan  # mean log-probability of a target token in nats; NaN if not asked for or a side is blank
 
     def __str__(self) -> str:
@@ -327,11 +322,11 @@ class WordAlignment:
 
 
 class Alignments(list[WordAlignment]):
-    """The links of several pairs, with the `report` and `notes` of their aligner."""
+    """The links of several pairs, and the `place` that they were read from."""
 
-    def __init__(self, each: Iterable[WordAlignment], aligner: Aligner) -> None:
+    def __init__(self, each: Iterable[WordAlignment], place: AttentionPlace) -> None:
         super().__init__(each)
-        self.report, self.notes = aligner.report, tuple(aligner.notes)
+        self.place = place
 
     @property
     def links(self) -> list[list[Cell]]:
@@ -342,32 +337,30 @@ class Alignments(list[WordAlignment]):
         return "\n".join(map(str, self))
 
 
-class Direction:
-    """One run that aligns: each target word is linked to the source word with the largest attention weight.
+class Aligner:
+    """Word aligner: each target word is linked to the source word with the largest attention weight.
 
-    The run's targets are the sources of the pairs if `swapped`. Weights are read from `place`: the given layer
-    (negative from the end), head or "mean" of all, and state, or those of `usual_place`. `layers` are those to choose
-    from.
+    Weights are read from `place`: the given layer (negative from the end), head or "mean" of all, and state, or those
+    of `usual_place`.
+
+    Raises:
+        ConfigError: The run does not attend to its source, or lacks the layer or the head.
     """
 
     def __init__(
         self,
         run: AlignsWords,
-        swapped: bool = False,
         *,
         layer: int | None = None,
         head: int | Literal["mean"] | None = None,
         state: State | None = None,
     ) -> None:
-        self.run, self.swapped = run, swapped
-        self.layers = layers_of(run.model, run.config.model.name)
-        usual = usual_place(run.task, run.model)
-        if layer is not None:
-            if not -len(self.layers) <= layer < len(self.layers):
-                have = "1 layer attends" if len(self.layers) == 1 else f"{len(self.layers)} layers attend"
-                raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
-            self.layers = [self.layers[layer]]
-        chosen = usual.layer if layer is None else self.layers[0]
+        self.run = run
+        layers, usual = layers_of(run.model, run.config.model.name), usual_place(run.task, run.model)
+        if layer is not None and not -len(layers) <= layer < len(layers):
+            have = "1 layer attends" if len(layers) == 1 else f"{len(layers)} layers attend"
+            raise ConfigError(f"no layer {layer}: {have} to the source in '{run.folder}', counted from 0")
+        chosen = usual.layer if layer is None else layers[layer]
         num_heads = getattr(source_attention(run.model)[chosen], "num_heads", 1)
         if isinstance(head, int) and not 0 <= head < num_heads:
             are = "is 1 head" if num_heads == 1 else f"are {num_heads} heads"
@@ -375,155 +368,48 @@ class Direction:
         heads = usual.heads if head is None else None if head == "mean" else (head,)
         self.place = AttentionPlace(chosen, heads, usual.state if state is None else state)
 
-    def candidates(self, pairs: Sequence[Pair]) -> dict[AttentionPlace, list[dict[Cell, float]]]:
-        """The links of pairs in every layer to choose from, the default first."""
-        layers = sorted(self.layers, key=lambda layer: layer != self.place.layer)
-        found = self._links(self._turned(pairs), layers)
-        return {replace(self.place, layer=layer): links for layer, links in zip(layers, found, strict=True)}
-
-    def align(self, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None) -> list[dict[Cell, float]]:
-        """Each pair's links with their weights, read from `place`; `written` are the targets' tokens if known."""
-        return self._links(self._turned(pairs), [self.place.layer], written)[0]
-
-    def log_probs(self, pairs: Sequence[Pair]) -> list[float]:
-        """The mean log-probability of each pair's target tokens under the run, in nats."""
-        task = self.run.task
-        nll, _, tokens = task.forced_scores(self.run.model, task.encode_pairs(self._turned(pairs)))
-        return [-loss / count for loss, count in zip(nll, tokens, strict=True)]
-
-    def _turned(self, pairs: Sequence[Pair]) -> list[Pair]:
-        sides = ((pair.source.strip(), pair.target.strip()) for pair in pairs)
-        return [Pair(target, source) if self.swapped else Pair(source, target) for source, target in sides]
-
-    def _links(
-        self, pairs: Sequence[Pair], layers: list[int], written: Sequence[Sequence[int]] | None = None
-    ) -> list[list[dict[Cell, float]]]:
-        """For each layer and pair, the link with the largest weight of each written word, with that weight."""
-        found: list[list[dict[Cell, float]]] = [[{} for _ in pairs] for _ in layers]
-        for n, weights in word_weights(self.run.task, self.run.model, pairs, layers, self.place.state, written):
-            for links, of_layer in zip(found, weights, strict=True):
-                mean = self.place.mean(of_layer)  # (target words, source words)
-                for j, i in enumerate(mean.argmax(1).tolist()):
-                    if mean[j, i] > 0:
-                        links[n][(j, i) if self.swapped else (i, j)] = float(mean[j, i])
-        return found
-
-
-class Aligner:
-    """Word aligner for pairs.
-
-    Args:
-        run: A run from the sources of pairs to their targets.
-        pairs: Pairs such as those to align.
-        reverse: A run from the targets to the sources.
-        symmetrize: Symmetrization of both directions into one alignment; "gd" by default.
-        gold: Links of the pairs to score the aligner with, or their file.
-        gold_base: Number of the first word in that file.
-        options: `layer`, `head` and `state` of both runs (see `Direction`).
-
-    Attributes:
-        report: The places that links are read from and, with gold links, their scores, as plain values.
-        notes: The same for people.
-
-    Raises:
-        ConfigError: A run does not attend to its source, or lacks the layer; or `symmetrize` is given without
-            `reverse`.
-        DataError: The gold links do not fit the pairs.
-    """
-
-    def __init__(
-        self,
-        run: AlignsWords,
-        pairs: Sequence[Pair],
-        *,
-        reverse: AlignsWords | None = None,
-        symmetrize: Symmetrization | None = None,
-        gold: str | Path | Gold | None = None,
-        gold_base: Literal[0, 1] = 0,
-        **options: Any,
-    ) -> None:
-        if symmetrize is not None and reverse is None:
-            raise ConfigError(
-                f"symmetrize is '{symmetrize}', which needs the links of both directions; give a run that translates "
-                "in the opposite direction as reverse"
-            )
-        self.how: Symmetrization = symmetrize or "gd"
-        symmetrized([], [], self.how)  # refuses unknown names
-        self.notes: list[str] = []
-        self.directions = [Direction(run.attending, **options)]
-        if reverse is not None:
-            self.directions.append(Direction(reverse.attending, swapped=True, **options))
-        if isinstance(gold, str | Path):
-            gold, self.notes = read_gold(gold, pairs, gold_base)
-        agreed = self.agree(pairs)
-        why = f" (the layers that agree best, among {agreed} pairs of layers)" if agreed > 1 else ""
-        self.report: dict[str, Any] = {"places": [one.place.values() for one in self.directions]}
-        self.notes += [f"{one.run.folder}: {one.place}{why}" for one in self.directions]
-        if reverse is not None:
-            self.report["symmetrize"] = self.how
-            self.notes.append(f"links of both directions: {self.how}")
-        if gold is not None:
-            measures = alignment_measures([one.links for one in self.align(pairs)], gold)
-            scores = shown(measures, run.config.evaluation.bootstrap)
-            self.report["test"] = {"pairs": len(pairs), **scores}
-            values = (
-                f"{label} {scores[key]['value']:.1%} [{scores[key]['low']:.1%}, {scores[key]['high']:.1%}]"
-                for key, label in _LABELS.items()
-            )
-            self.notes.append(f"{counted(len(pairs), 'pair')}: {', '.join(values)}")
-
     def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
         """The links of each pair; with `scores`, also its score."""
-        each = [direction.align(pairs) for direction in self.directions]
-        links = [sorted(found) for found in each[0]]
-        if len(each) == 2:
-            links = symmetrized(each[0], each[1], self.how)
-        log_probs = [direction.log_probs(pairs) for direction in self.directions] if scores else []
+        log_probs = self._log_probs(pairs) if scores else [math.nan] * len(pairs)
         result = []
-        for n, (cells, pair) in enumerate(zip(links, pairs, strict=True)):
-            known = [[one[n][cell] for one in each if cell in one[n]] for cell in cells]
-            weights = tuple(sum(values) / len(values) for values in known)
+        for found, pair, score in zip(self.links(pairs), pairs, log_probs, strict=True):
+            cells = sorted(found)
             blank = not pair.source.strip() or not pair.target.strip()
-            score = math.nan if blank or not scores else float(np.mean([one[n] for one in log_probs]))
-            result.append(WordAlignment(tuple(cells), weights, score))
+            weights = tuple(found[cell] for cell in cells)
+            result.append(WordAlignment(tuple(cells), weights, math.nan if blank else score))
         return result
 
-    def agree(self, pairs: Sequence[Pair]) -> int:
-        """Choose the layers whose links in both directions have the lowest alignment error against one another.
+    def links(self, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None) -> list[dict[Cell, float]]:
+        """Each pair's links with their weights; `written` are the targets' tokens if known."""
+        found: list[dict[Cell, float]] = [{} for _ in pairs]
+        task, place = self.run.task, self.place
+        for n, weights in word_weights(task, self.run.model, _stripped(pairs), place.layer, place.state, written):
+            mean = place.mean(weights)  # (target words, source words)
+            for j, i in enumerate(mean.argmax(1).tolist()):
+                if mean[j, i] > 0:
+                    found[n][i, j] = float(mean[j, i])
+        return found
 
-        Heads stay as they are. Returns the number of pairs of layers to choose from.
-
-        Source: Chen et al. 2020 (arXiv:2004.14837).
-        """
-        if len(self.directions) < 2:
-            return 0
-        some = [pair for pair in pairs if pair.source.strip() and pair.target.strip()][:_AGREE_ON]
-        forward, reverse = (one.candidates(some) for one in self.directions)
-        both = [(one, other) for one in forward for other in reverse]
-        if len(both) > 1:
-            chosen = min(both, key=lambda places: _disagreement(forward[places[0]], reverse[places[1]]))
-            for direction, place in zip(self.directions, chosen, strict=True):
-                direction.place = place
-        return len(both)
-
-
-def _disagreement(forward: Sequence[Iterable[Cell]], reverse: Sequence[Iterable[Cell]]) -> float:
-    """The alignment error of one direction against the other."""
-    same = links = 0
-    for one, other in zip(map(set, forward), map(set, reverse), strict=True):
-        same, links = same + len(one & other), links + len(one) + len(other)
-    return 1 - 2 * same / max(1, links)
+    def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
+        """The mean log-probability of each pair's target tokens under the run, in nats."""
+        task = self.run.task
+        nll, _, tokens = task.forced_scores(self.run.model, task.encode_pairs(_stripped(pairs)))
+        return [-loss / count for loss, count in zip(nll, tokens, strict=True)]
 
 
-def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) -> tuple[Gold, list[str]]:
-    """The gold links of pairs in a file in Pharaoh format, which counts words from `base`; and remarks on them.
+def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
+    return [Pair(pair.source.strip(), pair.target.strip()) for pair in pairs]
+
+
+def read_gold(path: str | Path, pairs: Sequence[Pair]) -> tuple[list[list[WordLink]], list[str]]:
+    """The gold links of pairs in a file in Pharaoh format; and remarks on them.
 
     Links to words beyond the end of a text are kept: no aligner can find them, but published scores count them.
 
     Raises:
-        DataError: The file has a different number of lines or no links, or counts words from 1 although `base` is 0.
+        DataError: The file has a different number of lines or no links, or counts words from 1.
     """
-    gold = read_links(path, base=base)
+    gold = read_links(path)
     if len(gold) != len(pairs):
         raise DataError(
             f"'{path}' has {counted(len(gold), 'line')}, but there are {counted(len(pairs), 'pair')}; line N must have "
@@ -541,11 +427,11 @@ def read_gold(path: str | Path, pairs: Sequence[Pair], base: Literal[0, 1] = 0) 
     if not beyond:
         return gold, []
     number, first = beyond[0]
-    where = f"the first on line {number}: {first.written(base)}"
-    if base == 0 and not any(0 in link[:2] for link in links):
+    where = f"the first on line {number}: {first.written()}"
+    if not any(0 in link[:2] for link in links):
         raise DataError(
             f"'{path}' has no link to a word 0, but {counted(len(beyond), 'link')} to a word after the last ({where}); "
-            "it seems to count words from 1 (use --gold-base 1 of `heed align`, --alignment-base 1 of `heed evaluate`)"
+            "it seems to count words from 1; subtract 1 from every number"
         )
     is_one = len(beyond) == 1
     what = f"{counted(len(beyond), 'link')} {'names' if is_one else 'name'} a word after the last one"
@@ -573,7 +459,7 @@ class AlignsWords:
         """
         if not self.model.aligns:
             return {}
-        found = Direction(self).align(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
+        found = Aligner(self).links(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
         links = [
             _character_links(*both) if both[0].links is None else both[0].links
             for both in zip(pairs, found, strict=True)
@@ -594,9 +480,9 @@ class AlignsWords:
             linked += by_state[0][0][1]
         return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
 
-    def aligner(self, pairs: Sequence[Pair], **options: Any) -> Aligner:
-        """An aligner for pairs such as these; options as of `align`."""
-        return Aligner(self, pairs, **options)
+    def aligner(self, **options: Any) -> Aligner:
+        """A word aligner; options as of `align`."""
+        return Aligner(self.attending, **options)
 
     @overload
     def align(self, source: str, target: str | WrittenText, **options: Any) -> list[Cell]: ...
@@ -615,14 +501,12 @@ class AlignsWords:
         Args:
             source: A text, or several.
             target: A text, or an output of the run; or several texts.
-            options: `reverse`, a run in the opposite direction, and `symmetrize`, how both directions become one
-                ("intersection" or "gd", grow-diag, the default); `layer`, `head` (a number or "mean") and `state`
-                ("read" or "written"), from which links are read; `gold`, a file in Pharaoh format or links, to score
-                the links, and `gold_base`, 1 if it counts words from 1; `scores`: give each pair a score.
+            options: `layer`, `head` (a number or "mean") and `state` ("read" or "written"), from which links are read;
+                `scores`: give each pair a score.
 
         Returns:
             For one pair, (source word, target word), counted from 0. For several, a `WordAlignment` each, with `links`,
-            `weights` and `score`, and the `report` of all.
+            `weights` and `score`, and the `place` that the links of all were read from.
 
         Raises:
             ConfigError: The model does not attend to the source (a `WrittenText` has no links then).
@@ -638,8 +522,8 @@ class AlignsWords:
             raise ConfigError(f"{counts} were given; align takes a target for each source")
         pairs = [Pair(*sides) for sides in zip(source, target, strict=True)]
         scores = options.pop("scores", False)
-        aligner = self.aligner(pairs, **options)
-        return Alignments(aligner.align(pairs, scores), aligner)
+        aligner = self.aligner(**options)
+        return Alignments(aligner.align(pairs, scores), aligner.place)
 
     def _links_of(self, source: str, prediction: WrittenText) -> list[Cell]:
         run = self.attending
@@ -650,11 +534,9 @@ class AlignsWords:
             ids = run.task.source_tokenizer.encode(source).ids[: weights.shape[1]]
             of_words = Words.of(run.task.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
             return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
-        return list(Direction(run).align([Pair(source, "")], [prediction.ids])[0])
+        return list(Aligner(run).links([Pair(source, "")], [prediction.ids])[0])
 
-    def alignment_scores(
-        self, pairs: Sequence[Pair], gold: str | Path, base: Literal[0, 1] = 0
-    ) -> tuple[dict[str, Any], list[str]]:
+    def alignment_scores(self, pairs: Sequence[Pair], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
         """Error, precision and recall of the links of pairs against those of a file, for a report.
 
         Links are read from the default place.
@@ -662,6 +544,7 @@ class AlignsWords:
         Returns:
             `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
         """
-        links, notes = read_gold(gold, pairs, base)
-        report = Aligner(self, pairs, gold=links).report
-        return {**{key: report["test"][key] for key in _LABELS}, "alignment_place": report["places"][0]}, notes
+        (links, notes), aligner = read_gold(gold, pairs), self.aligner()
+        measures = alignment_measures([one.links for one in aligner.align(pairs)], links)
+        scores = shown(measures, self.config.evaluation.bootstrap)
+        return {**scores, "alignment_place": aligner.place.values()}, notes

@@ -36,8 +36,6 @@ class AlignmentSection(Section):
     automatic: bool = False
     """Use a word alignment learned from the training pairs before training (IBM model 1 with a prior on the
     diagonal)."""
-    base: Literal[0, 1] = 0
-    """Number of the first word of a text in `files`: 0 or 1."""
     possible: Literal["use", "ignore"] = "use"
     """Links of `files` that are only possible (written 3p5): use them as sure ones, or ignore them."""
     min: float = Field(0.3, ge=0, lt=1)
@@ -66,7 +64,7 @@ class AlignmentSection(Section):
         used = [name for name in ("files", "data", "automatic") if getattr(self, name)]
         if len(used) > 1:
             raise ValueError(f"{self.given} cannot be combined; set only one of files, data and automatic")
-        owners = {"base": "files", "possible": "files", "min": "automatic"}
+        owners = {"possible": "files", "min": "automatic"}
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if value == field.get_default(call_default_factory=True):
@@ -145,9 +143,6 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     if data.stream:
         why = "words are aligned over the whole corpus" if section.automatic else "all links are read before training"
         return f"{with_} data.stream=true, because {why}, and a stream has no end; {only_one}"
-    if section.files and data.shuffle_source:
-        why = "because source words then have no fixed places"
-        return f"{with_} data.shuffle_source={data.shuffle_source}, {why}; {only_one}"
     if len(section.files) > 1 + len(data.extra):
         corpora = "data.train" + (f" and {len(data.extra)} of data.extra" if data.extra else "")
         return f"has {len(section.files)} files, but training is only on {corpora}; give one file for each corpus"
@@ -157,9 +152,6 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
 class TranslationGeneration(GenerationConfig):
     """Writing of a translation model."""
 
-    same_words: bool = False
-    """Write only the words of the source, in another order, each as often as in the source; for word order, with
-    tokenizer.shared. Words are separated by spaces; punctuation at the end is separate words."""
     unknown: bool = False
     """Allow the unknown token in outputs, as some imported models do; it has no text."""
     renormalize: bool = False
@@ -174,8 +166,7 @@ class TranslationEvaluation(EvaluationConfig):
     """Scoring of a translation model."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data and shuffled sentences,
-    else chrf."""
+    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
 
 
 class MemoryPairs(InMemory, FilesData):
@@ -212,11 +203,6 @@ class TranslationConfig(RunConfig):
             raise ValueError(
                 "tokenizer.lowercase is 'source', but tokenizer.shared gives both sides one tokenizer; set one of the "
                 "two to false"
-            )
-        if self.generation.same_words and not self.tokenizer.shared:
-            raise ValueError(
-                "generation.same_words is true, but source and target have separate tokenizers; set "
-                "tokenizer.shared=true"
             )
         section = self.training.supervision
         if section is not None and (why := why_not(section, self)):

@@ -20,7 +20,7 @@ from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pairs import pair_reader, shuffled_reader
+from heed.data.kinds.pairs import pair_reader
 from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError
@@ -59,8 +59,6 @@ from heed.tasks.base.writing_run import (
 )
 from heed.tasks.translation.alignment import AlignsWords, aligned_counts, known_links, unknown_words
 from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation
-from heed.tasks.translation.word_order import Trigrams, learn_trigrams
-from heed.tasks.translation.word_order import baselines as word_order_baselines
 
 if TYPE_CHECKING:
     from heed.exchange import Exported
@@ -103,7 +101,7 @@ class TranslationOutputs(WritingOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        if not isinstance(data, FilesData) or data.shuffle_source is not None:
+        if not isinstance(data, FilesData):
             return None
         return input_texts(path, self.run.columns[0] or 0, ("source",), findings, (), data.train, default=0)
 
@@ -349,11 +347,7 @@ class PairRun(
         return (columns.source, columns.target) if isinstance(columns, Columns) else (None, None)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
-        data = self.task.config.data
-        findings = Findings.of(data, strict=True)
-        if isinstance(data, FilesData) and data.shuffle_source is not None and len(files) == 1:
-            reader = shuffled_reader(Columns(target=data.columns.target), data.shuffle_seed, again=True)
-            return list(reader.read([*map(str, files)], findings))
+        findings = Findings.of(self.task.config.data, strict=True)
         pairs = list(self.read_pairs(files, findings))
         name = ", ".join(Path(file).name for file in files)
         self.reading = [*findings.lines(), *self._remarks_on_sides(pairs, name)]
@@ -367,7 +361,7 @@ class PairRun(
     def _remarks_on_sides(self, pairs: Sequence[Pair], name: str) -> list[str]:
         """Warnings if sides of files are in another language than in the training files, if these still exist."""
         data = self.task.config.data
-        if not isinstance(data, FilesData) or isinstance(data, HubSection) or data.shuffle_source is not None:
+        if not isinstance(data, FilesData) or isinstance(data, HubSection):
             return []
         if not all(os.path.isfile(file) for file in data.train):
             return []
@@ -380,25 +374,15 @@ class PairRun(
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         sources, references = ([getattr(pair, side) for pair in examples] for side in ("source", "target"))
-        names = ("bleu",) if self._shuffled else self.task.quick_scores
+        names = self.task.quick_scores
         return {
             name: Outcomes(tuple(made), tuple(output_measures(made, references, names, self.task.target_tokenizer)))
             for name, made in self.baseline_texts(sources).items()
         }
 
     @property
-    def _shuffled(self) -> bool:
-        data = self.task.config.data
-        return isinstance(data, FilesData) and data.shuffle_source is not None
-
-    @property
     def baseline_writers(self) -> Baselines:
-        """The copied source, and the translation of the nearest training sentence.
-
-        For shuffled sentences: the shuffled words, and their most probable order under a trigram model.
-        """
-        if self._shuffled:
-            return word_order_baselines(self.task, self._trigrams)
+        """The copied source, and the translation of the nearest training sentence."""
         return {
             "copying the source": list,
             "nearest training sentence": lambda sources: self._nearest.translate(sources),
@@ -411,14 +395,6 @@ class PairRun(
     def _nearest(self) -> NearestSentence:
         """Look-up in the training pairs."""
         return NearestSentence((pair.source, pair.target) for pair in self.learned_from())
-
-    @cached_property
-    def _trigrams(self) -> Trigrams | None:
-        """Trigrams of the training sentences; None if these can no longer be read."""
-        try:
-            return learn_trigrams(self.task)
-        except DataError:
-            return None
 
     @property
     def by_length(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -26,14 +26,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, HubSection, TokenizerConfig, sections
+from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, TokenizerConfig, sections
 from heed.config.data import EmbeddedData
 from heed.config.sections import num_subwords
 from heed.data.embedded.generated import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource
 from heed.data.examples import Joined, Pair, select
 from heed.data.kinds.contents import Advice, no_advice
-from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
+from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_extra, open_splits
 from heed.data.splits.stored import StoredExamples, are_many, field_hashes
@@ -60,12 +60,9 @@ def open_pairs(
         DataError: The data cannot satisfy a value of the section; the message names it.
     """
     if isinstance(data, FilesData):
-        if data.shuffle_source is not None and isinstance(data, HubSection):  # both sides are made from one column
-            column = "text" if data.columns.target is None else data.columns.target
-            data = data.model_copy(update={"columns": Columns(source=column, target=column)})
-        reader = _reader(data, data.train, data.columns, "data.columns", "data.train", advice, names)
+        reader = _reader(data.train, data.columns, "data.columns", "data.train", advice, names)
         called = "data.extra columns", "files"
-        extra = [(one, _reader(data, one.files, one.columns, *called, advice, names)) for one in data.extra]
+        extra = [(one, _reader(one.files, one.columns, *called, advice, names)) for one in data.extra]
         read = open_splits(data, reader, given)
         read.extra, remarks = open_extra(extra, data, read.examples)
         read.remarks += remarks
@@ -93,17 +90,14 @@ def open_pairs(
 
 
 def _reader(
-    data: FilesData,
     files: Sequence[str],
     columns: Columns,
     field: str,
     files_field: str,
     advice: Advice,
     names: Names,
-) -> Reader[Any]:
-    """The reader of pairs, or of sentences with shuffled words; `field` and `files_field` are named in messages."""
-    if data.shuffle_source is not None:
-        return shuffled_reader(columns, data.shuffle_seed)
+) -> Reader[Pair]:
+    """The reader of pairs; `field` and `files_field` are named in messages."""
     if len(files) == 2 and (columns.source is not None or columns.target is not None):
         raise DataError(
             f"{field} selects columns of one file, but {files_field} names two parallel files: {', '.join(files)}"

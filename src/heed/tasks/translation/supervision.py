@@ -201,7 +201,7 @@ class Supervision:
         tables = []
         for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
             findings = Findings.of(data)
-            table = LinkTable(path, section.base, section.possible == "use", findings, skipped)
+            table = LinkTable(path, section.possible == "use", findings, skipped)
             unused: list[Sequence[Pair]] = []
             if name == "train":  # pairs of its files that are not trained on
                 unused = [splits.left_out, *([] if isinstance(data.valid, list) else [splits.examples["valid"]])]

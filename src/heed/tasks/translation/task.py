@@ -17,7 +17,7 @@ from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.examples import Link, Pair, Span, select, take
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
+from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths, encode_cached, lengths_of
@@ -25,7 +25,7 @@ from heed.data.splits.survey import TrainingSides
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
-from heed.generation import SamplingOptions, SearchOptions, Writer
+from heed.generation import SamplingOptions, Writer
 from heed.models.base import Memory, PairDecoder
 from heed.observe.trace import trace
 from heed.registry import body_class
@@ -51,7 +51,6 @@ from heed.tasks.translation.start import (
     with_body,
 )
 from heed.tasks.translation.supervision import Supervision, attention_loss, check_model, supervised_weights
-from heed.tasks.translation.word_order import SameWords
 from heed.training.checkpoint import draw_seed
 from heed.training.contracts import Loss
 from heed.training.loss import loss_at
@@ -144,8 +143,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @property
     def selected_by(self) -> str:
-        data = self.config.data
-        return "chrf" if isinstance(data, FilesData) and data.shuffle_source is None else "exact_match"
+        return "chrf" if isinstance(self.config.data, FilesData) else "exact_match"
 
     @property
     def text_scores(self) -> tuple[str, ...]:
@@ -202,14 +200,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
-        """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`.
-
-        If sources are the shuffled words of targets, only sentences.
-        """
-        section = config.data if isinstance(config.data, FilesData) else None
-        columns = Columns() if section is None else section.columns
-        if section is not None and section.shuffle_source is not None:
-            return hold(data, split, shuffled_reader(columns, section.shuffle_seed), ["target"], findings)
+        """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`."""
+        columns = config.data.columns if isinstance(config.data, FilesData) else Columns()
         return hold(data, split, pair_reader(columns, names=cls.names), ["source", "target"], findings)
 
     @property
@@ -419,10 +411,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def ids_read(self, source: list[int]) -> list[int]:
         return source
 
-    def searched(self, model: PairDecoder, options: SearchOptions) -> PairDecoder:
-        same_words = self.config.generation.same_words
-        return SameWords(model, self.target_tokenizer, options.forbidden) if same_words else model
-
     def unit_costs(self, units: Sequence[TokenPair]) -> list[tuple[int, int]]:
         return [pair.cost for pair in units]
 
@@ -481,8 +469,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if writer is not None and (sampling is not None or prefix):
             what = "draw outputs (sampling)" if sampling is not None else f"continue a prefix ({prefix!r})"
             raise ConfigError(f"engine '{writer.name}' cannot {what}; use engine 'torch'")
-        if writer is not None and given.same_words:
-            raise ConfigError(f"engine '{writer.name}' does not support generation.same_words=true; use engine 'torch'")
         if unknown := self.target_tokenizer.unknown_in(prefix):
             what = f"prefix {short(prefix)} has {short(unknown[0])}"
             raise ConfigError(f"{what}, which was never seen in training targets")
@@ -586,7 +572,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 def _remarks_on_sides(examples: Mapping[str, Sequence[Pair]], data: FilesData) -> list[str]:
     """Warnings about the languages of validation and test files, compared with those of the training pairs."""
     names = [split for split in ("valid", "test") if isinstance(getattr(data, split), list) and split in examples]
-    if not names or data.shuffle_source is not None:
+    if not names:
         return []
     sides = TrainingSides(pair.texts for pair in examples["train"])
     return [line for name in names for line in sides.remarks_on((pair.texts for pair in examples[name]), name)]
