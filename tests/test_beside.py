@@ -231,8 +231,6 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
         assert ("with its own output" in note) == said and "log-probability" in note
     code, out, _ = call(capsys, "look", trained, TEXT, "--sort", "untrained", "--as", "json")
     assert code == 0 and json.loads(out)["beside"] and json.loads(out)["sort"] == "untrained"
-    code, out, _ = call(capsys, "look", trained, TEXT, "--verdict", "--beside", "step-1")
-    assert code == 0 and re.search(r"verdict on cross layer 0: .*the weights of update 1: ", out)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +238,10 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
     [
         (["--beside", "step-9"], "no weights of step-9; there are step-1, step-2"),
         (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N, another run"),
-        (["--beside", "permuted"], "add --verdict"),
         (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
         (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
         (["--sort", "untrianed"], "valid: entropy, untrained"),
         (["--sort", "untrained", "--beside", "step-1"], "--sort untrained compares with the untrained network"),
-        (["--sort", "untrained", "--beside", "permuted", "--verdict"], "leave out --beside, or --sort"),
         (["--sort", "untrained", "--edit", '{"edit": "keep"}'], "--sort untrained and --edit each show a difference"),
     ],
 )

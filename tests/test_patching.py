@@ -167,7 +167,6 @@ def test_grids_stand_alone_and_take_edits(untrained):
     for options in (
         {"steps": True},
         {"layer": 0},
-        {"verdict": True},
         {"lens": True},
         {"beside": "twin"},
         {"gates": True},

@@ -175,7 +175,6 @@ def test_the_command_draws_units_and_rollout(tmp_path, capsys):
         (["--units", "9,"], 2, "no unit 9"),
         (["--units", "2", "--beside", "untrained"], 2, "--beside needs units by their numbers (--units 3,17)"),
         (["--units", "3,", "--beside", "untrained"], 0, "input gate over the text words: minus that of untrained"),
-        (["--mechanism", "rollout", "--verdict"], 2, "--verdict judges one attention, not rollout"),
         (["--mechanism", "rollout"], 2, "no rollout: it follows self-attention through the blocks of an encoder"),
     ):
         with pytest.raises(SystemExit) as ended:

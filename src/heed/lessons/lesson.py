@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy, verdict
+from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.formulas import to_mathml, to_runs, with_mathml, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, double
 from heed.lessons.schema import LessonFile
@@ -50,7 +50,6 @@ TRAINED: dict[str, Trained] = {
     "pizza": Trained(pizza.TITLE, pizza.stages, 10),
     "politics": Trained(politics.TITLE, politics.stages, 10),
     "teddy": Trained(teddy.TITLE, teddy.stages, 10),
-    "verdict": Trained(verdict.TITLE, verdict.stages, 20, verdict.SOURCE),
 }
 """Lessons written in Python, by name."""
 

@@ -263,15 +263,8 @@ class ShownLook(KeptShown):
         """The maps of that index or those; without it shaded words, all maps or their overview, and the fixed vector.
 
         Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
-        beside another network, its maps and the differences too. Verdicts on the maps are written below.
+        beside another network, its maps and the differences too.
         """
-        scene = self._drawn(index)
-        verdicts = [note for note in self.look.notes if note.startswith("verdict on ")]
-        lines = [line for note in verdicts for line in textwrap.wrap(clean(note), int((scene.width - 32) / 6.4))]
-        scene.height = scene.write(lines, 16, scene.height + 12, "small") + 8 if lines else scene.height
-        return scene
-
-    def _drawn(self, index: int | Sequence[int] | None) -> Scene:
         if index is None and self.look.beside and not self.overview:
             return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
         if index is None and self.look.differences:

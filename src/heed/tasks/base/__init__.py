@@ -100,19 +100,7 @@ BESIDE = Flag(
     "look",
     "beside",
     str,
-    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences. With "
-    "--verdict: also its verdict, or the change under 'permuted' weights.",
-)
-VERDICT = (
-    Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
-    BESIDE,
-    Flag(
-        "evaluate",
-        "verdict",
-        bool,
-        "Also count the verdicts over at most 500 inputs.",
-        default=False,
-    ),
+    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences.",
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (
@@ -124,6 +112,6 @@ SAMPLING = (
 )
 WRITING = (NBEST, JSON, BEAM, *SAMPLING, LENGTH)
 """Options of tasks that write texts."""
-INSIDE = (*ATTRIBUTION, PATCH, LENS, *VERDICT)
+INSIDE = (*ATTRIBUTION, PATCH, LENS, BESIDE)
 """Options of looks at what a decoder makes of a text."""
 TARGET = Flag("look", "target", str, "Look at this output instead of the model's own.")
