@@ -180,7 +180,7 @@ def test_a_remark_and_the_order_say_how_far_a_map_is_from_the_untrained_one():
     )
 
 
-def test_all_forms_have_both_maps_and_the_difference(drawn, tmp_path):
+def test_all_forms_have_both_maps_and_the_difference(drawn):
     shown = drawn("translation", "luong").look(TEXT, beside="untrained")
     (one,) = shown.beside
     titles = [shown.maps[0].title, one.map.title, one.difference.title]
@@ -193,11 +193,7 @@ def test_all_forms_have_both_maps_and_the_difference(drawn, tmp_path):
     stored = json.loads(shown.json())["beside"][0]
     assert stored["first"] == 0 and stored["map"]["of"] == "untrained"
     assert stored["difference"]["agreement"] == pytest.approx(one.difference.agreement, abs=1e-6)
-    for name in ("look.json", "look.npz"):
-        shown.save(tmp_path / name)
-        again = heed.load_look(tmp_path / name)
-        assert again.text() == shown.text() and again.svg() == svg
-        assert again.maps[0].untrained == pytest.approx(shown.maps[0].untrained, abs=1e-6)
+    assert json.loads(shown.json())["maps"][0]["untrained"] == pytest.approx(shown.maps[0].untrained, abs=1e-6)
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,9 @@ from typing import Any
 from heed.observe import palette
 from heed.observe.maps import cut
 from heed.observe.page import Row, draw, look_page
-from heed.observe.plain import Arrays, read_value
+from heed.observe.plain import json_of
 from heed.observe.scene import QUIET, Box, Label, Path, Scene
-from heed.observe.shown import KeptShown
+from heed.observe.shown import Shown
 from heed.visible import clean, visible
 
 _LEFT = ("dropped", "left out")
@@ -74,10 +74,6 @@ class Beams:
         fates |= dict.fromkeys(opened, "open")
         made = tuple(replace(one, fate=fates.get(i, one.fate)) for i, one in enumerate(nodes))
         return cls(title, source, output, nodes=made, last=over[0], **more)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.last < len(self.nodes) or any(not -1 <= one.parent < i for i, one in enumerate(self.nodes)):
-            raise ValueError("its nodes do not make a tree")
 
     def branch(self, last: int) -> list[int]:
         """The numbers of the nodes from the first token to one of them."""
@@ -214,10 +210,8 @@ def beams_scene(beams: Beams, every: bool, headed: bool = True) -> Scene:
     return scene
 
 
-class ShownBeams(KeptShown):
+class ShownBeams(Shown):
     """The result of `run.look(text, beams=True)`: the tree of a beam search, with dropped branches if `every`."""
-
-    form = "heed-beams-1"
 
     def __init__(self, beams: Beams, every: bool = False) -> None:
         self.beams, self.every = beams, every
@@ -241,13 +235,8 @@ class ShownBeams(KeptShown):
     def scene(self, index: int | None = None) -> Scene:
         return beams_scene(self.beams, self.every)
 
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.beams, {"shows_dropped": self.every}
-
-    @classmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownBeams:
-        every = read_value(bool, content.get("shows_dropped"), None, "shows_dropped")
-        return cls(read_value(Beams, content, arrays), every)
+    def json(self) -> str:
+        return json_of("heed-beams-1", self.beams, shows_dropped=self.every)
 
     def __repr__(self) -> str:
         return f"<beam search of {self.beams.beam_size}: {len(self.beams.nodes)} nodes; print it, or save it as .html>"
