@@ -161,7 +161,7 @@ CAPABILITIES = {
     "attribute": "An attribution (`--attribution`)",
     "patch": "States of another text (`--patch-from`)",
     "lens": "The logit lens (`--lens`)",
-    "beams": "The tree of a beam search (`--beams`)",
+    "beams": "The candidates of a beam search (`--beams`)",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",

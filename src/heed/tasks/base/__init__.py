@@ -94,7 +94,7 @@ ATTRIBUTION = (
 PATCH = Flag(
     "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
 )
-BEAMS = Flag("look", "beams", bool, "Show the tree of the beam search; with --all, all branches.", default=False)
+BEAMS = Flag("look", "beams", bool, "Show the candidates of the beam search; with --all, all of them.", default=False)
 LENS = Flag("look", "lens", bool, "Show the most probable token after each block of a decoder.", default=False)
 BESIDE = Flag(
     "look",

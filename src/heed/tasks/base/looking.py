@@ -114,8 +114,8 @@ class LooksAtText(ABC):
                 same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
             patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
             lens: Instead, a grid: the most probable token after each block; see `lens`.
-            beams: Instead, the tree of the beam search that writes the output (a `ShownBeams`), with "all" also what it
-                dropped; see `beams`.
+            beams: Instead, the candidates of the beam search that writes the output (a `ShownBeams`), with "all" also
+                those that it dropped; see `beams`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
@@ -131,7 +131,7 @@ class LooksAtText(ABC):
             allowed = {name: options.pop(name, None) for name in ("beam_size", "speaker", "length")}
             if any((*others, patch_from, lens, attribution_for, rather_than, *options.values())):
                 raise ConfigError(
-                    "--beams draws a tree of its own: leave out all options but --beam, --edit, --all, --speaker and "
+                    "--beams shows a table of its own: leave out all options but --beam, --edit, --all, --speaker and "
                     "--length"
                 )
             searching: Any = capability(self, "beams")
