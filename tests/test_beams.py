@@ -244,7 +244,7 @@ def test_the_command(data, tmp_path, call):
     code, out, _ = call("look", run, "one two", "--beams", "--beam", "2", "--all", "--as", "json")
     assert code == 0 and '"format":"heed-beams-1"' in out and '"shows_dropped":true' in out
     code, out, _ = call("look", run, "one two", "--beams", "--beam", "2")
-    assert code == 0 and "● " in out and "left out  " not in out
+    assert code == 0 and "● " in out and "left out, " not in out
     for words, said in (
         (("--all",), "--all goes with --beams or --number QUERY KEY"),
         (("--beams", "--beam", "2", "--number", "0", "0"), "which this look does not show"),
