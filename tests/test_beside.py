@@ -233,7 +233,7 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
     ("options", "said"),
     [
         (["--beside", "step-9"], "no weights of step-9; there are step-1, step-2"),
-        (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N, another run"),
+        (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N or another run"),
         (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
         (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
         (["--sort", "untrianed"], "valid: entropy, untrained"),
