@@ -46,20 +46,20 @@ def to_runs(formula: str) -> Runs:
     for pattern, sign in _SIGNS:
         text = re.sub(pattern, sign, text)
     runs, end = [], 0
-    for found in _SHIFTED.finditer(text):
-        below, above, transposed = found.groups()
+    for match in _SHIFTED.finditer(text):
+        below, above, transposed = match.groups()
         shifted = (below.strip("[]"), -1) if below else ("\u22a4" if transposed else above, 1)
-        runs += [(text[end : found.start()], 0), shifted]
-        end = found.end()
+        runs += [(text[end : match.start()], 0), shifted]
+        end = match.end()
     return tuple((part, level) for part, level in [*runs, (text[end:], 0)] if part)
 
 
 def with_runs(text: str) -> Runs:
     """A text with its formulas as `to_runs` gives them; empty if it has none."""
     text, runs, end = clean(text), [], 0
-    for found in _INLINE.finditer(text):
-        runs += [(text[end : found.start()], 0), *to_runs(found[0])]
-        end = found.end()
+    for match in _INLINE.finditer(text):
+        runs += [(text[end : match.start()], 0), *to_runs(match[0])]
+        end = match.end()
     return tuple(run for run in (*runs, (text[end:], 0)) if run[0]) if end else ()
 
 

@@ -109,11 +109,11 @@ class Beams:
         shown = range(len(self.nodes)) if every else sorted({n for i in best for n in self.branch(i)})
         rows, values, notes = [], [], []
         for i in shown:
-            one = self.nodes[i]
-            rows.append(f"{'● ' if i in path else ''}{cut(one.token, _TOKEN)} {one.place}")
-            values.append([one.log_prob, one.total, one.score])
-            fate = "kept" if one.fate == "continued" else one.fate
-            notes.append(fate if one.parent < 0 else f"{fate}, after {self.nodes[one.parent].place}")
+            node = self.nodes[i]
+            rows.append(f"{'● ' if i in path else ''}{cut(node.token, _TOKEN)} {node.place}")
+            values.append([node.log_prob, node.total, node.score])
+            fate = "kept" if node.fate == "continued" else node.fate
+            notes.append(fate if node.parent < 0 else f"{fate}, after {self.nodes[node.parent].place}")
         columns, numbers = ("log p", "total", "score"), torch.tensor(values, dtype=torch.float64)
         return NumberTable("Candidates", tuple(rows), columns, numbers, notes=tuple(notes))
 
