@@ -124,7 +124,6 @@ FAMILIES = (
             "written first, although it was read last; while writing the month, the decoder attends to the letters "
             "that distinguish it."
         ),
-        look={"verdict": True},
     ),
     Family(
         name="luong",
@@ -142,7 +141,6 @@ FAMILIES = (
             "Bahdanau's from the state before it. Characters that need nothing from the date, the second hyphen and "
             "the end, look at its first letters."
         ),
-        look={"verdict": True},
     ),
     Family(
         name="attention-only",
@@ -166,7 +164,6 @@ FAMILIES = (
             "attention, which the model learns from positions alone (`model.positions=sinusoidal`); without them it "
             "cannot tell which digit comes next. There is one layer with one head, which is drawn."
         ),
-        look={"verdict": True},
     ),
     Family(
         name="lstmn",
@@ -185,7 +182,7 @@ FAMILIES = (
             "says where the cell after the step came from: the share of each earlier cell, and on the diagonal of "
             "the token's own input. The command also draws the gates, and how surprising each token was."
         ),
-        look={"given": True, "verdict": True},
+        look={"given": True},
         maps=(0, 2),
     ),
     Family(
@@ -214,7 +211,6 @@ FAMILIES = (
             "document, and a word is shaded by this times its weight in the sentence; the numbers are below. The last "
             "part is what each word changes when it is left out: here the word that is attended to also decides."
         ),
-        look={"verdict": True},
     ),
     Family(
         name="transformer",
@@ -231,7 +227,7 @@ FAMILIES = (
             "after the noun, so `cabra` and `pequeña` cross; `la` before `ayudó` (helped her) attends to `goat`, which "
             "determines its gender."
         ),
-        look={"mechanism": "cross", "verdict": True},
+        look={"mechanism": "cross"},
         heads=(
             "All 24 heads: three mechanisms, a line for each layer. The number above a map is its entropy, as a share "
             "of the largest possible. The heads of the encoder spread their weight over the sentence (0.7 to 0.9). "
@@ -255,7 +251,7 @@ FAMILIES = (
             "of its heads: the row of a token is the pass that read it and predicted the next. Nothing looks ahead, so "
             "the upper right is hatched. `end` stands before the text."
         ),
-        look={"given": True, "verdict": True},
+        look={"given": True},
         heads=(
             "The 16 heads, a line for each layer. The number above a map is its entropy, as a share of the largest "
             "possible: the heads of the first layer spread their weight most. `prev` marks those that look at the "
@@ -298,7 +294,6 @@ FAMILIES = (
             "patches' states weighted by the gradient of the score. Below, each head of each layer, and the mean "
             "distance in pixels at which each head attends."
         ),
-        look={"verdict": True},
     ),
     Family(
         name="hred",
@@ -329,7 +324,7 @@ FAMILIES = (
             "but often invents a detail, so half of the responses are exactly right. Here it writes `Thursday` for "
             "Sunday, and looks at `Yes.` while it does."
         ),
-        look={"mechanism": "turns", "verdict": True},
+        look={"mechanism": "turns"},
     ),
 )
 WITHOUT = ("bag", "cnn", "mlp", "resnet")
@@ -356,10 +351,8 @@ def make(family: Family, folder: Path, steps: int | None = None, **smaller: Any)
 
 
 def _overview(family: Family) -> dict[str, Any]:
-    """Options of the overview; verdicts are on the maps of the look."""
-    return {key: value for key, value in family.look.items() if key not in ("mechanism", "verdict")} | {
-        "overview": True
-    }
+    """Options of the overview, of every attention."""
+    return {key: value for key, value in family.look.items() if key != "mechanism"} | {"overview": True}
 
 
 def page(family: Family, measured: dict[str, Any]) -> str:
@@ -368,9 +361,6 @@ def page(family: Family, measured: dict[str, Any]) -> str:
     reached = f"{score:.2f}" if family.score == "perplexity" else f"{100 * score:.1f} %"
     reached = f"{family.score.replace('_', ' ')} {reached}"
     row = family.system.split("-")[0].upper()
-    see = family.see + " The line *verdict on* says whether a map [means anything](../verdict.md)." * (
-        "verdict" in family.look
-    )
     commands = [_train(family, measured["steps"]), _look(family, family.look, "look.svg")]
     heads = []
     if family.heads:
@@ -384,7 +374,7 @@ def page(family: Family, measured: dict[str, Any]) -> str:
             "",
             f"![{family.title}: a look]({family.name}.svg)",
             "",
-            *_wrapped(see),
+            *_wrapped(family.see),
             *heads,
             "",
             "```sh",

@@ -217,6 +217,8 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     assert torch.equal(shown.maps[0].weights, without.weights) and "the score of" in shown.maps[0].title
     with pytest.raises(ConfigError, match="a picture"):
         run.attribute(file, method="loo", baseline="deleted")
+    with pytest.raises(ConfigError, match="2 pictures were given; an attribution needs exactly one"):
+        run.attribute([file, file])
 
 
 def test_a_word_at_a_mask_and_a_pair_are_attributed_to_the_other_words(data, tmp_path):

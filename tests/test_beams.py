@@ -1,19 +1,21 @@
-"""The tree of a beam search, against a plain search by whole passes; its drawings, files and refusals."""
+"""The candidates of a beam search, against a plain search by whole passes; their table, files and refusals."""
 
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
+from html import escape
 
 import pytest
 import torch
 
 import heed
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError
 from heed.generation import SearchOptions, generate
 from heed.observe.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
 from heed.tasks.language_modelling.writing import _never_written
+from heed.visible import clean
 from small_runs import SMALL
 from test_generation import END, make_pair_model, make_sources, next_log_probs, starts
 
@@ -150,56 +152,57 @@ NODES = (
 MADE = Beams.of("a model", "some text", "b c", NODES, beam_size=2, length_penalty=1.0, notes=("edited: nothing",))
 
 
-def test_fates_and_the_lines_of_the_tree():
+def test_fates_and_the_rows_of_the_table():
     assert [one.fate for one in MADE.nodes] == [
         "continued", "continued", "left out", "continued", "dropped", "ended", "ended", "open",
     ]  # fmt: skip
     assert MADE.path == [1, 3, 6] and MADE.history == "the output's rank at each step: 2 1 1"
-    assert MADE.lines(every=False) == [(0, "├─ "), (5, "│  "), (1, "● "), (3, "● "), (6, "● ")]
-    assert MADE.lines(every=True) == [
-        (0, "├─ "), (5, "│  ├─ "), (4, "│  "), (2, "├─ "), (1, "● "), (3, "● "), (7, "├─ "), (6, "● "),
-    ]  # fmt: skip
-    assert [one for one, _ in replace(MADE, beam_size=1).lines(every=False)] == MADE.path
+    table, whole = MADE.table(every=False), MADE.table(every=True)
+    assert table.rows == ("▁a 1.1", "● ▁b 1.2", "● c\x1b 2.1", "</s> 2.3", "● </s> 3.1")
+    assert table.notes == ("kept", "kept", "kept, after 1.2", "ended, after 1.1", "ended, after 2.1")
+    assert whole.rows[2] == "x 1.3" and [*whole.notes][2::2] == ["left out", "dropped, after 1.1", "ended, after 2.1"]
+    assert whole.values.tolist() == [[one.log_prob, one.total, one.score] for one in MADE.nodes]
+    assert replace(MADE, beam_size=1).table(every=False).rows == ("● ▁b 1.2", "● c\x1b 2.1", "● </s> 3.1")
 
 
-def test_text_fits_a_terminal_and_numbers_are_in_every_drawing():
-    text = ShownBeams(MADE, every=True).text(width=80)
-    assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text
-    assert "   2     1   0.500    -0.900  ● c␛\n" in text and "  x  left out" not in ShownBeams(MADE).text(80)
+@pytest.mark.parametrize("every", [False, True])
+def test_every_form_has_the_whole_table(every):
+    shown, table = ShownBeams(MADE, every), MADE.table(every)
+    text, page, svg = shown.text(width=80), shown.html(), shown.svg()
+    assert max(map(len, text.splitlines())) <= 80
     assert "edited: nothing" in text and "beam of 2, 3 steps, 2 finished outputs" in text
+    assert "    ● c␛ 2.1 -0.693 -1.000 -0.900  kept, after 1.2\n" in text and ("x 1.3" in text) == every
+    assert page.count('<th scope="row">') == len(table.rows) == (8 if every else 5)
+    for label, note in zip(table.rows, table.notes, strict=True):
+        label = clean(label)
+        assert re.search(rf"^ *{re.escape(label)} .*  {note}$", text, re.MULTILINE)
+        assert re.search(rf"<bdi>{escape(label)}</bdi></th>.*<td class=\"note\">{note}</td>", page)
+        assert f">{escape(label)}</text>" in svg and f">{note}</text>" in svg
+    assert svg == ShownBeams(MADE, every).svg() and svg.count(">-0.693<") == len(table.rows) - every
     assert "\nA: Hi.\nB: Yes?\n-> b c\n" in ShownBeams(replace(MADE, source="A: Hi.\nB: Yes?")).text()
-    for every, count in ((False, 5), (True, 8)):
-        shown = ShownBeams(MADE, every)
-        rows = re.findall(r'<tr( class="chosen")?><th scope="row">', shown.html())
-        assert len(rows) == count and rows.count(' class="chosen"') == 3
-        svg = shown.svg()
-        assert svg.count("<title>") == count and "c␛: step 2, rank 1, probability 0.500, score -0.900, continued" in svg
-        assert svg.count('stroke-dasharray="4 3"') == (2 if every else 0)
-        assert svg == ShownBeams(MADE, every).svg()
 
 
-def test_a_deep_tree_fits_too_and_long_outputs_are_drawn_in_bands():
+def test_many_steps_and_long_tokens_fit_too():
     nodes = [node(0, -1, "token" * 30, 1)]
     for step in range(1, 40):
         last = len(nodes) - 1
         nodes += [node(step, last, "</s>", 1, "ended", score=-step), node(step, last, "y" * 90, 2)]
-    deep = Beams.of("a model", "text", "out", nodes, beam_size=50, length_penalty=1.0)
-    assert max(map(len, ShownBeams(deep, every=True).text(width=80).splitlines())) <= 80
-    assert ShownBeams(deep).scene().width < 1100 and ShownBeams(deep).png().startswith(b"\x89PNG")
+    deep = ShownBeams(Beams.of("a model", "text", "out", nodes, beam_size=50, length_penalty=1.0), every=True)
+    assert max(map(len, deep.text(width=80).splitlines())) <= 80
+    assert deep.scene().width < 1100 and deep.png().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("ending", [".json", ".npz"])
-def test_files_give_the_tree_back(ending, writer, tmp_path):
-    shown = looked(writer("translation"))
-    shown.save(tmp_path / f"tree{ending}")
-    found = heed.load_look(tmp_path / f"tree{ending}")
-    assert isinstance(found, ShownBeams) and found.every is False and found.text() == shown.text()
-    if ending == ".npz":
-        assert found.beams == shown.beams and found.html() == shown.html()
-    damaged = ShownBeams(replace(MADE)).json().replace('"parent":3', '"parent":9')
-    (tmp_path / "damaged.json").write_text(damaged)
-    with pytest.raises(RunError, match="is damaged: its nodes do not make a tree"):
-        heed.load_look(tmp_path / "damaged.json")
+def test_json_has_every_node(writer):
+    beams = looked(writer("translation")).beams
+    content = json.loads(ShownBeams(beams).json())
+    assert (content["format"], content["shows_dropped"], content["last"]) == ("heed-beams-1", False, beams.last)
+    assert len(content["nodes"]) == len(beams.nodes)
+    for written, one in zip(content["nodes"], beams.nodes, strict=True):
+        assert {k: v for k, v in written.items() if type(v) is not float} == {
+            k: v for k, v in asdict(one).items() if type(v) is not float
+        }
+        numbers = written["log_prob"], written["total"], written["score"]
+        assert numbers == pytest.approx((one.log_prob, one.total, one.score), rel=1e-5)
 
 
 def test_edits_act_on_the_search(writer):
@@ -215,15 +218,15 @@ def test_edits_act_on_the_search(writer):
     ("options", "said"),
     [
         ({"beam_size": 1}, "with a beam of 1 the search is greedy: one path; add --beam 4, or see"),
-        ({"steps": True}, "--beams draws a tree of its own: leave out all options but"),
-        ({"layer": 0}, "--beams draws a tree of its own"),
-        ({"target": "one"}, "--beams draws a tree of its own"),
-        ({"lens": True}, "--beams draws a tree of its own"),
-        ({"patch_from": "one"}, "--beams draws a tree of its own"),
-        ({"rather_than": "one"}, "--beams draws a tree of its own"),
+        ({"steps": True}, "--beams shows a table of its own: leave out all options but"),
+        ({"layer": 0}, "--beams shows a table of its own"),
+        ({"target": "one"}, "--beams shows a table of its own"),
+        ({"lens": True}, "--beams shows a table of its own"),
+        ({"patch_from": "one"}, "--beams shows a table of its own"),
+        ({"rather_than": "one"}, "--beams shows a table of its own"),
     ],
 )
-def test_options_that_exclude_a_tree_are_refused(options, said, writer):
+def test_options_that_exclude_a_table_are_refused(options, said, writer):
     with pytest.raises(ConfigError, match=said):
         writer("translation").look(TEXT, beams=True, **options)
 
@@ -241,11 +244,11 @@ def test_the_command(data, tmp_path, call):
     code, out, _ = call("look", run, "one two", "--beams", "--beam", "2", "--all", "--as", "json")
     assert code == 0 and '"format":"heed-beams-1"' in out and '"shows_dropped":true' in out
     code, out, _ = call("look", run, "one two", "--beams", "--beam", "2")
-    assert code == 0 and "● " in out and "left out  " not in out
+    assert code == 0 and "● " in out and "left out, " not in out
     for words, said in (
         (("--all",), "--all goes with --beams or --number QUERY KEY"),
         (("--beams", "--beam", "2", "--number", "0", "0"), "which this look does not show"),
-        (("--beams", "--overview"), "--beams draws a tree of its own"),
+        (("--beams", "--overview"), "--beams shows a table of its own"),
     ):
         code, _, err = call("look", run, "one two", *words)
         assert code != 0 and said in err

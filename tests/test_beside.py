@@ -180,7 +180,7 @@ def test_a_remark_and_the_order_say_how_far_a_map_is_from_the_untrained_one():
     )
 
 
-def test_all_forms_have_both_maps_and_the_difference(drawn, tmp_path):
+def test_all_forms_have_both_maps_and_the_difference(drawn):
     shown = drawn("translation", "luong").look(TEXT, beside="untrained")
     (one,) = shown.beside
     titles = [shown.maps[0].title, one.map.title, one.difference.title]
@@ -193,11 +193,7 @@ def test_all_forms_have_both_maps_and_the_difference(drawn, tmp_path):
     stored = json.loads(shown.json())["beside"][0]
     assert stored["first"] == 0 and stored["map"]["of"] == "untrained"
     assert stored["difference"]["agreement"] == pytest.approx(one.difference.agreement, abs=1e-6)
-    for name in ("look.json", "look.npz"):
-        shown.save(tmp_path / name)
-        again = heed.load_look(tmp_path / name)
-        assert again.text() == shown.text() and again.svg() == svg
-        assert again.maps[0].untrained == pytest.approx(shown.maps[0].untrained, abs=1e-6)
+    assert json.loads(shown.json())["maps"][0]["untrained"] == pytest.approx(shown.maps[0].untrained, abs=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -231,21 +227,17 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
         assert ("with its own output" in note) == said and "log-probability" in note
     code, out, _ = call(capsys, "look", trained, TEXT, "--sort", "untrained", "--as", "json")
     assert code == 0 and json.loads(out)["beside"] and json.loads(out)["sort"] == "untrained"
-    code, out, _ = call(capsys, "look", trained, TEXT, "--verdict", "--beside", "step-1")
-    assert code == 0 and re.search(r"verdict on cross layer 0: .*the weights of update 1: ", out)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--beside", "step-9"], "no weights of step-9; there are step-1, step-2"),
-        (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N, another run"),
-        (["--beside", "permuted"], "add --verdict"),
+        (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N or another run"),
         (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
         (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
         (["--sort", "untrianed"], "valid: entropy, untrained"),
         (["--sort", "untrained", "--beside", "step-1"], "--sort untrained compares with the untrained network"),
-        (["--sort", "untrained", "--beside", "permuted", "--verdict"], "leave out --beside, or --sort"),
         (["--sort", "untrained", "--edit", '{"edit": "keep"}'], "--sort untrained and --edit each show a difference"),
     ],
 )

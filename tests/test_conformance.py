@@ -5,6 +5,7 @@ A new task needs a small run in `small_runs.py`; everything else is found by nam
 
 import dataclasses
 import itertools
+import json
 import shutil
 import zipfile
 from typing import Literal, get_args, get_origin
@@ -210,9 +211,7 @@ def test_every_model_and_head_learns_alike_in_any_batch_and_is_looked_at(name, m
     if SMALL[name].look and "look" not in spec_of(name).why_not:
         (given,) = SMALL[name].look
         shown = run.look(given.replace("DATA/", f"{data}/"), steps=True)
-        shown.save(tmp_path / "look.npz")
-        again = heed.load_look(tmp_path / "look.npz")
-        assert again.text() == shown.text() and again.svg() == shown.svg() and again.html() == shown.html()
+        assert shown.text() and shown.svg() and shown.html() and json.loads(shown.json())["format"]
 
 
 def summed(task, model, indices):

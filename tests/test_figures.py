@@ -14,7 +14,7 @@ from PIL import Image, ImageFont
 
 import heed
 from heed.errors import ConfigError
-from heed.lessons.formulas import to_mathml, with_mathml
+from heed.lessons.lesson import _inline
 from heed.observe import palette, png
 from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, panel_scene
 from heed.observe.draw_html import shading_to_html
@@ -174,7 +174,7 @@ def drawn_pages():
              "moments": [{"kind": HOSTILE, "text": HOSTILE}], "lines": [HOSTILE]}  # fmt: skip
     drawn = {"tables": [(HOSTILE, HOSTILE)], "verdict": HOSTILE, "unequal": [], "values": []}
     yield page("lessons/lesson.html", HOSTILE, subject=HOSTILE, stages=[{"of": stage, **drawn}],
-               slides=True, math=to_mathml, inline=with_mathml)  # fmt: skip
+               slides=True, math=_inline, inline=_inline)  # fmt: skip
     yield to_svg(words(HOSTILE))
 
 
@@ -195,9 +195,8 @@ def test_only_listed_places_trust_text():
         for path in sorted(PACKAGE.rglob("*.py"))
         if (found := re.findall(r"Markup\((?![\"')])", path.read_text(encoding="utf-8")))
     }
-    # Files of the package, JSON of `data`, drawings, the page's style, MathML as ElementTree has written it; the frame
-    # of a notebook is a constant.
-    assert trusted == {"lessons/formulas.py": 1, "observe/page.py": 4, "observe/shown.py": 1}
+    # Files of the package, JSON of `data`, drawings, the page's style; the frame of a notebook is a constant.
+    assert trusted == {"observe/page.py": 4, "observe/shown.py": 1}
 
 
 def test_every_template_is_found_and_drawn():

@@ -28,7 +28,6 @@ STAGES = {
     "pizza": "question training pizza playing bigram elsewhere",
     "politics": "document training sentences words verdict",
     "teddy": "sentences forward both backward delay result",
-    "verdict": "documents rule one counted meaning",
 }
 
 

@@ -200,15 +200,14 @@ def test_the_keyboard_alone_asks_opens_a_number_and_edits(opened):
     assert json.loads(page.inner_text("#edits li"))["weight"] == 1
 
 
-def test_overview_verdict_attribution_and_curves_are_on_the_page(opened, data):
+def test_overview_attribution_and_curves_are_on_the_page(opened, data):
     page = opened()
-    ask(page, "encoder", data, ["overview", "verdict"])
+    ask(page, "encoder", data, ["overview"])
     page.wait_for_selector(".overview[data-drawn]")
     page.click('td[data-map="3"] button')
     page.wait_for_selector("section.map")
     pin(page, 0, 1)
     assert "layer 1, head 1" in page.inner_text(".cell h3")
-    assert "verdict on" in page.inner_text("#shown .notes")
     page.click("#options summary")
     page.select_option("#options [name=attribution]", "loo")
     page.click("#go")

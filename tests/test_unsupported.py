@@ -58,7 +58,7 @@ def claims(text):
     return [around for around, _ in found if not any(sentence in around for sentence in SUPPORTED)]
 
 
-def test_no_text_claims_what_neither_verdict_nor_attribution_supports():
+def test_no_text_claims_that_an_answer_follows_from_a_map():
     found = [f"{path.relative_to(ROOT)}: ... {around} ..." for path, text in texts() for around in claims(text)]
     assert found == []
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from heed.errors import HeedError
     from heed.lessons import run_lesson
     from heed.observe.edits import Block, Force, Keep, Permute, Scale, SetWeight, Uniform, ZeroHead
-    from heed.observe.look_files import load_look
     from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
-    "check_run", "claim", "compare", "edit", "ensemble", "export", "import_model", "load", "load_look", "pack",
+    "check_run", "claim", "compare", "edit", "ensemble", "export", "import_model", "load", "pack",
     "run_lesson", "trace", "train",
 ]  # fmt: skip
 
@@ -48,7 +47,6 @@ _HOMES = {
     "export": "heed.runs.checkpoints",
     "import_model": "heed.runs.checkpoints",
     "load": "heed.runs.loading",
-    "load_look": "heed.observe.look_files",
     "pack": "heed.tasks.base.pack",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",

@@ -512,7 +512,7 @@ def look(
     ] = None,
     every: Annotated[
         bool,
-        option("View", "--all", help="With --number: every component and key; with --beams: all branches."),
+        option("View", "--all", help="With --number: every component and key; with --beams: all candidates."),
     ] = False,
     numpy: Annotated[
         bool, option("View", "--numpy", help="With --number: only lines of Python that compute it.")

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from heed import folder
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
-from heed.runs.card import record_verdicts, scores_text
+from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
@@ -53,14 +52,8 @@ def run_evaluate(
         reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}
     if "valid" in reports:
         reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
-    if options.get("verdict", False):
-        judged = {name: run.examples(name) for name in reports} if not files else {" ".join(files): examples}
-        for name, some in judged.items():
-            reports[name]["verdicts"] = capability(run, "verdicts").verdict_shares([run.input_of(one) for one in some])
     if as_json:
         print(to_json(reports, indent=1))
-        if not files:
-            _record(run, reports)
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show(scores_text(run, reports, place))
@@ -70,15 +63,6 @@ def run_evaluate(
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
         write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
-    if not files:
-        _record(run, reports)
-
-
-def _record(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
-    """Keep the verdicts on sets of a finished run in its report; a run that still trains keeps its files."""
-    judged = {name: report for name, report in reports.items() if "verdicts" in report}
-    if judged and folder.state_of(run.folder) is folder.State.FINISHED:
-        record_verdicts(run, judged)
 
 
 def run_heads(

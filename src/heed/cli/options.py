@@ -249,7 +249,7 @@ FormOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .npz, .txt."),
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt."),
 ]
 PageOption = Annotated[
     Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")

@@ -54,7 +54,7 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
         raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
     out, form = (
         drawing.out,
-        "text" if drawing.numpy else form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "npz", "text")),
+        "text" if drawing.numpy else form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text")),
     )
     if drawing.open_it:
         if form != "html" and (drawing.form is not None or out is not None):
@@ -77,8 +77,6 @@ def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawin
     if form == "text" and out is None:
         show_drawing(shown.text(width(), use_color()))
         return
-    if form == "npz" and not hasattr(shown, "npz"):
-        raise ConfigError("only looks are written as .npz; end --out in .json")
     drawn = getattr(shown, form)(**drawing.figure)
     if drawing.open_it and out is None:
         out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"

@@ -14,7 +14,7 @@ from heed.errors import ConfigError
 from heed.storage import disk
 from heed.visible import escaped, lines, plain_stream
 
-_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".npz": "npz", ".txt": "text"}
+_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
 
 
 def use_color() -> bool:

@@ -14,8 +14,8 @@ from markupsafe import Markup
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy, verdict
-from heed.lessons.formulas import to_mathml, to_runs, with_mathml, with_runs
+from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
+from heed.lessons.formulas import to_html, to_runs, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, double
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
@@ -50,7 +50,6 @@ TRAINED: dict[str, Trained] = {
     "pizza": Trained(pizza.TITLE, pizza.stages, 10),
     "politics": Trained(politics.TITLE, politics.stages, 10),
     "teddy": Trained(teddy.TITLE, teddy.stages, 10),
-    "verdict": Trained(verdict.TITLE, verdict.stages, 20, verdict.SOURCE),
 }
 """Lessons written in Python, by name."""
 
@@ -311,14 +310,18 @@ def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...], slides: b
         }
         for stage in stages
     ]
-    return page(
-        "lessons/lesson.html", title, subject=source, stages=shown, slides=slides, math=to_mathml, inline=with_mathml
-    )
+    math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
+    return page("lessons/lesson.html", title, subject=source, stages=shown, slides=slides, **math)
+
+
+def _inline(text: str) -> Markup:
+    """A text with its formulas, as HTML."""
+    return to_html(with_runs(text) or ((clean(text), 0),))
 
 
 def _row_name(name: str) -> str:
     """The name of a row; a divisor is a formula, all other names are words of the user."""
-    return with_mathml(visible(name)) if "sqrt(" in name else visible(name)
+    return _inline(visible(name)) if "sqrt(" in name else visible(name)
 
 
 def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:

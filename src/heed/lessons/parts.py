@@ -161,17 +161,16 @@ WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dr
 _SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
 
 
-def train_small(task: str, steps: int, settings: str, out: Path | None = None, /, **data: Any) -> Any:
-    """Train a network; it is validated at the end only.
+def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
+    """Train a network in a temporary folder; it is validated at the end only.
 
     Args:
         task: Name of the task.
         steps: Number of updates.
         settings: Fields as on the command line, "model.name=gpt model.size=tiny"; a repeated field has its last value.
-        out: Its folder, by default a temporary one.
         data: Passed to `heed.train` (a name, files or examples).
     """
     pairs = (field.partition("=") for field in f"{_SETTINGS} {settings}".split())
     fields = {name: yaml.safe_load(value) for name, _, value in pairs}
     with tempfile.TemporaryDirectory() as folder:
-        return train(task, steps=steps, out=out or Path(folder) / "run", settings=fields, quiet=True, **data)
+        return train(task, steps=steps, out=Path(folder) / "run", settings=fields, quiet=True, **data)

@@ -1,31 +1,30 @@
-"""The tree of a beam search: which tokens its steps ranked, which branches went on, and how its output was found.
-
-The drawing has a column for each step and a line for each rank: the path of the output shows when it was behind. Text
-and table have a line for each node, those of the output below one another with its other branches between them.
-"""
+"""The candidates of a beam search as a table: the tokens that its steps ranked, and which were kept or dropped."""
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from heed.observe import palette
-from heed.observe.maps import cut
-from heed.observe.page import Row, draw, look_page
-from heed.observe.plain import Arrays, read_value
-from heed.observe.scene import QUIET, Box, Label, Path, Scene
-from heed.observe.shown import KeptShown
-from heed.visible import clean, visible
+import torch
 
-_LEFT = ("dropped", "left out")
+from heed.observe.maps import cut
+from heed.observe.number_tables import NumberTable, table_scene, table_to_html, tables_to_lines
+from heed.observe.page import look_page
+from heed.observe.plain import json_of
+from heed.observe.scene import Scene
+from heed.observe.shown import Shown
+from heed.visible import clean
+
 _FATES = (
-    "Ended: with the end token; cut off: at the maximum length; open: in the beam when the search stopped; dropped: "
-    "kept at first, without a continuation that lasted; left out: ranked, not kept"
+    "kept: in the beam; ended: with the end token; cut off: at the maximum length; open: in the beam when the search "
+    "stopped; dropped: kept at first, without a continuation that lasted; left out: ranked, not kept"
 )
+_TOKEN = 24
+"""Characters of a token that are shown."""
+_MARGIN = 16
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,9 @@ class BeamNode:
     fate: str  # "continued", "ended", "cut off", "open", "dropped" or "left out"
 
     @property
-    def numbers(self) -> tuple[str, str, str, str]:
-        """Step, rank, probability of the token, and score, for people."""
-        return str(self.step + 1), str(self.rank), f"{math.exp(self.log_prob):.3f}", f"{self.score:.3f}"
+    def place(self) -> str:
+        """Step and rank, for people."""
+        return f"{self.step + 1}.{self.rank}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Beams:
 
     @classmethod
     def of(cls, title: str, source: str, output: str, nodes: Sequence[BeamNode], **more: Any) -> Beams:
-        """The tree of candidates; those that were kept are first "continued", and what followed tells their fate."""
+        """The candidates; those that were kept are first "continued", and what followed tells their fate."""
         over = _finished(nodes)
         opened = [i for i, one in enumerate(nodes) if one.fate == "continued" and one.step == nodes[-1].step]
         alive = set()
@@ -74,10 +73,6 @@ class Beams:
         fates |= dict.fromkeys(opened, "open")
         made = tuple(replace(one, fate=fates.get(i, one.fate)) for i, one in enumerate(nodes))
         return cls(title, source, output, nodes=made, last=over[0], **more)
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.last < len(self.nodes) or any(not -1 <= one.parent < i for i, one in enumerate(self.nodes)):
-            raise ValueError("its nodes do not make a tree")
 
     def branch(self, last: int) -> list[int]:
         """The numbers of the nodes from the first token to one of them."""
@@ -100,40 +95,27 @@ class Beams:
     @property
     def facts(self) -> list[str]:
         """What the numbers mean."""
-        ranked = f"score: log-probability / tokens ** {self.length_penalty:g}; rank: among the candidates of the step"
         count = len(_finished(self.nodes))
         more = f"{self.nodes[-1].step + 1} steps, {count} finished output{'s' * (count != 1)}"
-        return [f"beam of {self.beam_size}, {more}; {ranked}", *self.notes, self.history]
+        columns = (
+            "3.2: step 3, rank 2 by total; ●: the output; log p: log-probability of the token; total: of the output so "
+            f"far; score: total / tokens ** {self.length_penalty:g}"
+        )
+        return [f"beam of {self.beam_size}, {more}", columns, _FATES, *self.notes, self.history]
 
-    def shown(self, every: bool) -> list[int]:
-        """The numbers of the nodes to draw: all, or those of the best finished outputs, as many as the beam size."""
-        best = _finished(self.nodes)[: self.beam_size]
-        return [*range(len(self.nodes))] if every else sorted({n for i in best for n in self.branch(i)})
-
-    def lines(self, every: bool) -> list[tuple[int, str]]:
-        """The nodes to draw as lines of a tree, each with what stands before its token.
-
-        A node is followed by its other branches, indented, and then by its main continuation: that of the output, or
-        the longest.
-        """
-        following: dict[int, list[int]] = {}
-        reaches = [one.step for one in self.nodes]  # the last step that each branch is drawn to
-        for i in reversed(self.shown(every)):
-            parent = self.nodes[i].parent
-            following.setdefault(parent, []).append(i)
-            if parent >= 0:
-                reaches[parent] = max(reaches[parent], reaches[i])
-        path, found = set(self.path), []
-        waiting = [(-1, "", "")]  # node, what stands before it, what stands before those that follow it
-        while waiting:
-            at, before, base = waiting.pop()
-            if at >= 0:
-                found.append((at, before))
-            first, *others = sorted(following.get(at, []), key=lambda i: (i not in path, -reaches[i], i)) or [-1]
-            if first >= 0:
-                waiting.append((first, "● " if first in path else base, base))
-            waiting += [(i, f"{base}├─ ", f"{base}│  ") for i in reversed(others)]
-        return found
+    def table(self, every: bool) -> NumberTable:
+        """All candidates, or those of the best finished outputs, as many as the beam size; step by step, best first."""
+        best, path = _finished(self.nodes)[: self.beam_size], set(self.path)
+        shown = range(len(self.nodes)) if every else sorted({n for i in best for n in self.branch(i)})
+        rows, values, notes = [], [], []
+        for i in shown:
+            node = self.nodes[i]
+            rows.append(f"{'● ' if i in path else ''}{cut(node.token, _TOKEN)} {node.place}")
+            values.append([node.log_prob, node.total, node.score])
+            fate = "kept" if node.fate == "continued" else node.fate
+            notes.append(fate if node.parent < 0 else f"{fate}, after {self.nodes[node.parent].place}")
+        columns, numbers = ("log p", "total", "score"), torch.tensor(values, dtype=torch.float64)
+        return NumberTable("Candidates", tuple(rows), columns, numbers, notes=tuple(notes))
 
 
 def _finished(nodes: Sequence[BeamNode]) -> list[int]:
@@ -146,108 +128,36 @@ def _finished(nodes: Sequence[BeamNode]) -> list[int]:
     return sorted(found, key=lambda i: (-nodes[i].score, nodes[i].step, nodes[i].fate != "ended", i))
 
 
-def beams_to_text(beams: Beams, every: bool, width: int) -> str:
-    """The tree for a terminal: a line for each node."""
-    head = [clean(beams.title), *(line for fact in (*beams.source.split("\n"), f"-> {beams.output}", "", *beams.facts)
-                                  for line in textwrap.wrap(clean(fact), width) or [""])]  # fmt: skip
-    rows = ["step  rank   prob.     score  token (● the output)"]
-    for i, before in beams.lines(every):
-        one = beams.nodes[i]
-        step, rank, probability, score = one.numbers
-        fate = "" if one.fate == "continued" else f"  {one.fate}"
-        room = max(12, width - 30 - len(fate))
-        before = before if len(before) <= room - 8 else "…" + before[-(room - 9) :]
-        token = cut(visible(one.token), room - len(before))
-        rows.append(f"{step:>4}  {rank:>4}  {probability:>6}  {score:>8}  {before}{token}{fate}")
-    return "\n".join([*head, "", *rows, "", *textwrap.wrap(_FATES, width)])
-
-
-_COLUMN, _LINE, _BOX, _HEIGHT, _MARGIN, _STEPS = 116, 46, 92, 34, 16, 8
-_PATH = palette.LINES[1]
-
-
-def beams_scene(beams: Beams, every: bool, headed: bool = True) -> Scene:
-    """The tree from left to right, in bands of eight steps below one another; the path of the output is thick.
-
-    `headed` writes title, output and facts above it.
-    """
-    nodes, path, shown = beams.nodes, set(beams.path), beams.shown(every)
-    width = 2 * _MARGIN + 60 + _COLUMN * min(_STEPS, max(nodes[i].step for i in shown) + 1)
-    head = [line for fact in (f"output: {beams.output}", *beams.facts)
-            for line in textwrap.wrap(clean(fact), int((width - 2 * _MARGIN) / 6.6))]  # fmt: skip
-    scene = Scene(max(width, 420), 0, clean(beams.title), follows_scheme=True)
-    top = 0.0
-    if headed:
-        scene.write([clean(beams.title)], _MARGIN, _MARGIN + 12, "title")
-        top = scene.write(head, _MARGIN, _MARGIN + 32, "small") + 4
-    for first in range(0, max(nodes[i].step for i in shown) + 1, _STEPS):
-        band = [i for i in shown if first <= nodes[i].step < first + _STEPS]
-        ranks = sorted({nodes[i].rank for i in band})
-        scene.add(Label(_MARGIN, top + 20 + _LINE * n + 21, f"rank {rank}", "small") for n, rank in enumerate(ranks))
-        places = {
-            i: (_MARGIN + 60 + _COLUMN * (nodes[i].step - first), top + 20 + _LINE * ranks.index(nodes[i].rank))
-            for i in band
-        }
-        steps = {nodes[i].step: places[i][0] for i in band}
-        scene.add(Label(x + _BOX / 2, top + 10, f"step {step + 1}", "middle") for step, x in steps.items())
-        for i in sorted(band, key=path.__contains__):  # the path of the output over the other lines
-            x, y = places[i][0], places[i][1] + _HEIGHT / 2
-            start = places.get(nodes[i].parent)
-            before = (x - 12, y) if start is None else (start[0] + _BOX, start[1] + _HEIGHT / 2)
-            if nodes[i].step > 0:
-                scene.add([Path((before, (x, y)), _PATH if i in path else QUIET, 3 if i in path else 1)])
-        for i in band:
-            one, (x, y) = nodes[i], places[i]
-            step, rank, probability, score = one.numbers
-            fill = palette.shades(math.exp(one.log_prob))
-            said = f"{visible(one.token)}: step {step}, rank {rank}, probability {probability}, score {score}"
-            edge = (_PATH, 3.0) if i in path else ("#7b848e", 1.0)
-            dashes = "4 3" if one.fate in _LEFT else ""
-            scene.add([Box(x, y, _BOX, _HEIGHT, fill, f"{said}, {one.fate}", *edge, dashes, 4)])
-            label = cut(visible(one.token), 12)
-            scene.add([Label(x + _BOX / 2, y + 14, label, "number", color=palette.inks(fill))])
-            numbers = f"{probability}  {score}"
-            scene.add([Label(x + _BOX / 2, y + 28, numbers, "number", color=palette.inks(fill))])
-        top += 32 + _LINE * len(ranks)
-    scene.height = scene.write(["in a box: token, its probability, score; dashed: dropped or left out"], _MARGIN,
-                               top + 12, "small")  # fmt: skip
-    return scene
-
-
-class ShownBeams(KeptShown):
-    """The result of `run.look(text, beams=True)`: the tree of a beam search, with dropped branches if `every`."""
-
-    form = "heed-beams-1"
+class ShownBeams(Shown):
+    """The result of `run.look(text, beams=True)`: the candidates of a beam search, with dropped ones if `every`."""
 
     def __init__(self, beams: Beams, every: bool = False) -> None:
         self.beams, self.every = beams, every
 
     def text(self, width: int = 100, color: bool = False) -> str:
-        return beams_to_text(self.beams, self.every, width)
+        facts = (*self.beams.source.split("\n"), f"-> {self.beams.output}", "", *self.beams.facts, "")
+        head = [line for fact in facts for line in textwrap.wrap(clean(fact), width) or [""]]
+        table = tables_to_lines([self.beams.table(self.every)], width, color)
+        return "\n".join([clean(self.beams.title), *head, *table])
 
     def html(self) -> str:
-        beams, path = self.beams, set(self.beams.path)
-        places = {i: n for n, (i, _) in enumerate(beams.lines(self.every), start=1)}
-        rows = []
-        for i, n in places.items():
-            one = beams.nodes[i]
-            cells = [visible(one.token), *one.numbers, f"{one.total:.3f}", one.fate, str(places.get(one.parent, ""))]
-            rows.append(Row(str(n), cells, "chosen" if i in path else ""))
-        heads = ["node", "token", "step", "rank", "probability", "score", "log-probability", "fate", "continues"]
-        drawn = draw("beams", beams_scene(beams, self.every, headed=False), heads, rows, _FATES)
-        texts = [("source", beams.source), ("output", beams.output)]
-        return look_page(beams.title, [drawn], texts=texts, notes=beams.facts)
+        texts = [("source", self.beams.source), ("output", self.beams.output)]
+        table = table_to_html(self.beams.table(self.every))
+        return look_page(self.beams.title, [table], texts=texts, notes=self.beams.facts)
 
     def scene(self, index: int | None = None) -> Scene:
-        return beams_scene(self.beams, self.every)
+        table, title = table_scene(self.beams.table(self.every)), clean(self.beams.title)
+        scene = Scene(max(600, table.width + 2 * _MARGIN), 0, title)
+        scene.write([title], _MARGIN, _MARGIN + 12, "title")
+        facts = (f"output: {self.beams.output}", *self.beams.facts)
+        head = [line for fact in facts for line in textwrap.wrap(clean(fact), int((scene.width - 2 * _MARGIN) / 6.6))]
+        top = scene.write(head, _MARGIN, _MARGIN + 32, "small")
+        scene.add(table.items, _MARGIN, top)
+        scene.height = top + table.height + _MARGIN
+        return scene
 
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.beams, {"shows_dropped": self.every}
-
-    @classmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownBeams:
-        every = read_value(bool, content.get("shows_dropped"), None, "shows_dropped")
-        return cls(read_value(Beams, content, arrays), every)
+    def json(self) -> str:
+        return json_of("heed-beams-1", self.beams, shows_dropped=self.every)
 
     def __repr__(self) -> str:
         return f"<beam search of {self.beams.beam_size}: {len(self.beams.nodes)} nodes; print it, or save it as .html>"

@@ -231,8 +231,7 @@ def open_one(found: Sequence[Openable], query: int | str, key: int | str) -> Ope
     may = [(title, axes, opener, weights) for title, axes, opener, weights in found if opener is not None]
     if not may:
         raise ConfigError(
-            "no weight can be opened: this look shows no attention by itself (a rollout is a product of several), or "
-            "was read from a file"
+            "no weight can be opened: this look shows no attention by itself (a rollout is a product of several)"
         )
     if len(may) > 1:
         names = "; ".join(title for title, *_ in may)

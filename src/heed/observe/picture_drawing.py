@@ -37,10 +37,10 @@ from heed.observe.picture_looks import (
     PictureLook,
     PictureMap,
 )
-from heed.observe.plain import Arrays, read_value
+from heed.observe.plain import json_of
 from heed.observe.scene import Box as Frame
 from heed.observe.scene import Image, Item, Scene, stacked
-from heed.observe.shown import KeptShown, ShownNumber
+from heed.observe.shown import Shown, ShownNumber
 from heed.visible import clean
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
@@ -453,10 +453,8 @@ def _packed_rows(weights: torch.Tensor) -> list[Any]:
     return [[round(float(v), 5) for v in largest], packed((shares * 1000).round().short().numpy())]
 
 
-class ShownPicture(KeptShown):
+class ShownPicture(Shown):
     """The result of `run.look(picture)`: a look, shown with or without its steps."""
-
-    form = "heed-picture-look-2"
 
     def __init__(self, look: PictureLook, steps: bool) -> None:
         self.look = look
@@ -506,24 +504,16 @@ class ShownPicture(KeptShown):
         """The picture and its maps; with an index, only that map."""
         return look_scene(self.look if index is None else self.look.only(index))
 
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.look, {"shows_steps": self.steps}
-
-    @classmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownPicture:
-        return cls(
-            read_value(PictureLook, content, arrays), read_value(bool, content.get("shows_steps"), None, "shows_steps")
-        )
+    def json(self) -> str:
+        return json_of("heed-picture-look-2", self.look, shows_steps=self.steps)
 
     def __repr__(self) -> str:
         count = len(self.maps)
         return f"<look at {self.look.source!r}: {count} map{'' if count == 1 else 's'}; print it, or save it as .html>"
 
 
-class ShownDistances(KeptShown):
+class ShownDistances(Shown):
     """The mean attention distance of a model by layer over several pictures, as a plot."""
-
-    form = "heed-distances-1"
 
     def __init__(self, title: str, distances: Distances) -> None:
         self.title = title
@@ -539,12 +529,8 @@ class ShownDistances(KeptShown):
     def scene(self, index: int | None = None) -> Scene:
         return distances_scene(self.distances)
 
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.distances, {"title": self.title}
-
-    @classmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownDistances:
-        return cls(read_value(str, content.get("title"), None, "title"), read_value(Distances, content, arrays))
+    def json(self) -> str:
+        return json_of("heed-distances-1", self.distances, title=self.title)
 
     def __repr__(self) -> str:
         layers, heads = self.distances.values.shape

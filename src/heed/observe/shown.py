@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self, Unpack
+from typing import Self, Unpack
 
 import torch
 from markupsafe import Markup
@@ -59,7 +59,7 @@ from heed.observe.number_tables import nested_table, tables_to_lines
 from heed.observe.numbers import Openable, Opened, open_one
 from heed.observe.overview import FEW, overview_scene, overview_to_text
 from heed.observe.page import look_page
-from heed.observe.plain import Arrays, json_of, npz_of, read_value
+from heed.observe.plain import json_of
 from heed.observe.remarks import remarks
 from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from heed.storage.disk import write_outputs
@@ -194,38 +194,8 @@ class ShownCurves(Shown):
         return to_json(asdict(self.curves), indent=1) + "\n"
 
 
-class KeptShown(Shown):
-    """Base of looks that `heed.load_look` reads from JSON and .npz."""
-
-    form: ClassVar[str]
-    """The format of these files, with its version."""
-
-    @abstractmethod
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        """The dataclass to keep, and further values by name."""
-
-    @classmethod
-    @abstractmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> Self:
-        """Undo `content`; a ValueError if something is missing or of another type."""
-
-    def json(self) -> str:
-        value, more = self.content()
-        return json_of(self.form, value, **more)
-
-    def npz(self) -> bytes:
-        """Everything as a file of NumPy arrays; no number is rounded."""
-        value, more = self.content()
-        return npz_of(self.form, value, **more)
-
-    def forms(self) -> dict[str, Callable[[], str | bytes]]:
-        return {**super().forms(), ".npz": self.npz}
-
-
-class ShownLook(KeptShown):
+class ShownLook(Shown):
     """The result of `run.look(...)`: a look, shown with or without its steps."""
-
-    form = "heed-look-3"
 
     def __init__(self, look: Look, steps: bool, overview: bool = False, sort: str | None = None) -> None:
         self.look = look
@@ -263,15 +233,8 @@ class ShownLook(KeptShown):
         """The maps of that index or those; without it shaded words, all maps or their overview, and the fixed vector.
 
         Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
-        beside another network, its maps and the differences too. Verdicts on the maps are written below.
+        beside another network, its maps and the differences too.
         """
-        scene = self._drawn(index)
-        verdicts = [note for note in self.look.notes if note.startswith("verdict on ")]
-        lines = [line for note in verdicts for line in textwrap.wrap(clean(note), int((scene.width - 32) / 6.4))]
-        scene.height = scene.write(lines, 16, scene.height + 12, "small") + 8 if lines else scene.height
-        return scene
-
-    def _drawn(self, index: int | Sequence[int] | None) -> Scene:
         if index is None and self.look.beside and not self.overview:
             return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
         if index is None and self.look.differences:
@@ -309,8 +272,7 @@ class ShownLook(KeptShown):
     def setting(self, query: int, key: int, weight: float, *, map: int | str = -1) -> SetWeight | None:
         """The edit that gives a cell of a map this weight, in all heads if the map is their mean.
 
-        None for a cell that no edit can name: of sentences or turns that are read by themselves, of another network, or
-        of a saved look.
+        None for a cell that no edit can name: of sentences or turns that are read by themselves, or of another network.
 
         Raises:
             ConfigError: There is no such row, column or map.
@@ -330,16 +292,9 @@ class ShownLook(KeptShown):
             return self.maps[which]
         raise ConfigError(f"no map {which!r}: this look has {', '.join(titled) or 'none'}")
 
-    def content(self) -> tuple[Any, dict[str, Any]]:
-        return self.look, {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
-
-    @classmethod
-    def read(cls, content: dict[str, Any], arrays: Arrays | None) -> ShownLook:
-        kinds = {"shows_steps": bool, "overview": bool, "sort": str | None}
-        return cls(
-            read_value(Look, content, arrays),
-            *(read_value(kind, content.get(name), None, name) for name, kind in kinds.items()),
-        )
+    def json(self) -> str:
+        shown = {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
+        return json_of("heed-look-3", self.look, **shown)
 
     def __repr__(self) -> str:
         look = self.look

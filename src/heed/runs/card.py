@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.evaluation.significance import score_line
@@ -16,7 +15,6 @@ from heed.tasks.base.curves import curves_of
 from heed.tasks.base.pack import CARD, command_lines
 from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.base.run import Run
-from heed.tasks.base.verdicts import verdict_lines
 from heed.visible import code_span, lines, markdown, shell_word
 
 _CURVES = "curves.svg"
@@ -40,16 +38,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any], command: str) 
     block += baseline_lines(report, command)
     if "note" in report:
         block.append(f"  {report['note']}")
-    return "\n".join([*block, *(f"  {line}" for line in verdict_lines(report.get("verdicts", {})))])
-
-
-def record_verdicts(run: Run[Any, Any], reports: dict[str, dict[str, Any]]) -> None:
-    """Add the verdicts on the maps of each set, in its report, to `report.json` and the model card."""
-    for name, report in reports.items():
-        run.report["scores"][name] = {**run.report["scores"].get(name, {}), **report}
-    with folders.unsealed(run.folder, folders.REPORT, *WRITTEN, final=True):
-        folders.write_report(run.folder, run.report)
-        write_card(run)
+    return "\n".join(block)
 
 
 def write_card(run: Run[Any, Any]) -> None:

@@ -21,7 +21,6 @@ FORMATS = {
     "svg": "image/svg+xml",
     "png": "image/png",
     "json": "application/json",
-    "npz": "application/octet-stream",
 }
 
 
@@ -95,7 +94,7 @@ class Save(Body):
     """A look in a format."""
 
     look: Asked
-    format: Literal["html", "svg", "png", "json", "npz"]
+    format: Literal["html", "svg", "png", "json"]
 
 
 _TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"[^\s\x1c-\x1f\x85]"}  # what Python strips

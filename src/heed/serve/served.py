@@ -231,15 +231,8 @@ class Served:
         }
 
     def saved(self, asked: Mapping[str, Any], form: str) -> bytes:
-        """A look in a format.
-
-        Raises:
-            ConfigError: It does not have this format.
-        """
-        look: Any = self.look(asked)
-        if not hasattr(look, form):
-            raise ConfigError(f"format is '{form}', which this look does not have")
-        drawn = getattr(look, form)()
+        """A look in a format."""
+        drawn = getattr(self.look(asked), form)()
         return drawn if isinstance(drawn, bytes) else str(drawn).encode()
 
     def curves(self) -> str:

@@ -159,10 +159,9 @@ CAPABILITIES = {
     "outputs": "`heed predict`",
     "look": "`look`",
     "attribute": "An attribution (`--attribution`)",
-    "verdicts": "A verdict on maps (`--verdict`)",
     "patch": "States of another text (`--patch-from`)",
     "lens": "The logit lens (`--lens`)",
-    "beams": "The tree of a beam search (`--beams`)",
+    "beams": "The candidates of a beam search (`--beams`)",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",
@@ -171,7 +170,7 @@ CAPABILITIES = {
     "errors_page": "A page of errors (`--page`)",
 }
 """Method of a run -> its name in messages and in the table of docs/tasks.md."""
-_SINGLE = ("look", "attribute", "verdicts", "patch", "lens", "beams", "examiner", "ensemble", "export")
+_SINGLE = ("look", "attribute", "patch", "lens", "beams", "examiner", "ensemble", "export")
 """Capabilities of one run, not of an ensemble."""
 
 

@@ -69,27 +69,13 @@ def draw_documents(split: Split, count: int, sentences: tuple[int, int], seed: i
 
 def _draw_document(rng: Random, sentences: tuple[int, int]) -> Planted:
     label = rng.choice([*DECIDING, OTHER])
-    lines = draw_filler(rng, sentences)
+    lines = [rng.choices(_FILLER, k=rng.randint(*_WORDS)) for _ in range(rng.randint(*sentences))]
     place, word = None, ""
     if label != OTHER:
         place, word = rng.randrange(len(lines)), rng.choice(DECIDING[label])
-        plant(rng, lines[place], word)
-    return Planted(Text(text_of(lines), (label,), origin=f"planted:{label}"), place, word)
-
-
-def draw_filler(rng: Random, sentences: tuple[int, int]) -> list[list[str]]:
-    """The words of sentences that say nothing."""
-    return [rng.choices(_FILLER, k=rng.randint(*_WORDS)) for _ in range(rng.randint(*sentences))]
-
-
-def plant(rng: Random, line: list[str], word: str) -> None:
-    """Insert a word anywhere in a sentence."""
-    line.insert(rng.randrange(len(line) + 1), word)
-
-
-def text_of(lines: list[list[str]]) -> str:
-    """Sentences, given as words, as a text."""
-    return " ".join(" ".join(line).capitalize() + "." for line in lines)
+        lines[place].insert(rng.randrange(len(lines[place]) + 1), word)
+    text = " ".join(" ".join(line).capitalize() + "." for line in lines)
+    return Planted(Text(text, (label,), origin=f"planted:{label}"), place, word)
 
 
 # Tagging: the next word decides.

@@ -94,25 +94,13 @@ ATTRIBUTION = (
 PATCH = Flag(
     "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
 )
-BEAMS = Flag("look", "beams", bool, "Show the tree of the beam search; with --all, all branches.", default=False)
+BEAMS = Flag("look", "beams", bool, "Show the candidates of the beam search; with --all, all of them.", default=False)
 LENS = Flag("look", "lens", bool, "Show the most probable token after each block of a decoder.", default=False)
 BESIDE = Flag(
     "look",
     "beside",
     str,
-    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences. With "
-    "--verdict: also its verdict, or the change under 'permuted' weights.",
-)
-VERDICT = (
-    Flag("look", "verdict", bool, "Also say whether each map goes with what the model uses.", default=False),
-    BESIDE,
-    Flag(
-        "evaluate",
-        "verdict",
-        bool,
-        "Also count the verdicts over at most 500 inputs.",
-        default=False,
-    ),
+    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences.",
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (
@@ -124,6 +112,6 @@ SAMPLING = (
 )
 WRITING = (NBEST, JSON, BEAM, *SAMPLING, LENGTH)
 """Options of tasks that write texts."""
-INSIDE = (*ATTRIBUTION, PATCH, LENS, *VERDICT)
+INSIDE = (*ATTRIBUTION, PATCH, LENS, BESIDE)
 """Options of looks at what a decoder makes of a text."""
 TARGET = Flag("look", "target", str, "Look at this output instead of the model's own.")

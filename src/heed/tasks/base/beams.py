@@ -1,4 +1,4 @@
-"""The tree of the beam search behind an output, for runs that write texts."""
+"""The candidates of the beam search behind an output, for runs that write texts."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ class HasBeams:
         edits: Sequence[Given] = (),
         **options: Any,
     ) -> ShownBeams:
-        """The beam search that writes the output for a text: its branches with their probabilities and ranks.
+        """The beam search that writes the output for a text: its candidates with their probabilities and ranks.
 
         Args:
             text: The text.
-            every: Draw all that was ranked: also further outputs, rows whose continuations all left the beam, and
-                candidates that never entered it. By default the best outputs are drawn, as many as the beam has rows;
-                files always have everything.
+            every: Show all that was ranked: also further outputs, rows whose continuations all left the beam, and
+                candidates that never entered it. By default the best outputs are shown, as many as the beam has rows;
+                JSON always has everything.
             beam_size: The configuration's by default.
             edits: Changes to the attention weights while it writes.
             options: For a response `speaker`, for a language model `length`.
 
         Raises:
-            ConfigError: The search is greedy, so it has no branches; or the text is blank.
+            ConfigError: The search is greedy, so it has one path; or the text is blank.
         """
         run: Any = capability(self, "beams")
         steps: list[list[Candidate]] = []
@@ -56,7 +56,7 @@ class HasBeams:
         size = generation.beam_size if beam_size is None else beam_size
         if size == 1:
             raise ConfigError(
-                "--beams draws the branches of a beam search, and with a beam of 1 the search is greedy: one path; add "
+                "--beams shows what a beam search ranks, and with a beam of 1 the search is greedy: one path; add "
                 "--beam 4, or see the next-best tokens of each step with --steps"
             )
         with edit(self.model, *given):

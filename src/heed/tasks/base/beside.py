@@ -22,9 +22,8 @@ from heed.tasks.base.run import Run, check_one_task
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
 
-UNTRAINED, PERMUTED_WEIGHTS = "untrained", "permuted"
+UNTRAINED = "untrained"
 _UNTRAINED = (UNTRAINED, "twin")
-_WORDS = (*_UNTRAINED, PERMUTED_WEIGHTS)
 _LONGEST = 80
 """Characters of the other network's own output that are shown."""
 _STEP = re.compile(r"step-([0-9]{1,18})")
@@ -39,14 +38,12 @@ class Other(NamedTuple):
 
 
 def names_no_run(beside: str) -> bool:
-    """True for the words that need no other run: "untrained" (or "twin"), "permuted", "step-N"."""
-    return beside in _WORDS or _STEP.fullmatch(beside) is not None
+    """True for the words that need no other run: "untrained" (or "twin"), "step-N"."""
+    return beside in _UNTRAINED or _STEP.fullmatch(beside) is not None
 
 
-def check_beside(beside: Any, verdict: bool, edits: Any = (), sort: str | None = None) -> None:
-    """Refuse what does not go together (ConfigError): `beside`, permuted weights without a verdict, edits, an order."""
-    if beside == PERMUTED_WEIGHTS and not verdict:
-        raise ConfigError(f"--beside {PERMUTED_WEIGHTS} shows more of a verdict; add --verdict")
+def check_beside(beside: Any, edits: Any = (), sort: str | None = None) -> None:
+    """Refuse what does not go together (ConfigError): `beside`, edits, an order."""
     if sort == UNTRAINED and beside not in (None, *_UNTRAINED):
         raise ConfigError(f"--sort {UNTRAINED} compares with the untrained network: leave out --beside, or --sort")
     if edits and (beside is not None or sort == UNTRAINED):
@@ -75,8 +72,8 @@ def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
     step = _STEP.fullmatch(beside) if isinstance(beside, str) else None
     if step is None and beside not in _UNTRAINED:
         raise ConfigError(
-            f"unknown --beside '{beside}'; give {UNTRAINED}, step-N, another run (in Python heed.load(...)) or, with a "
-            f"verdict, {PERMUTED_WEIGHTS}{nearest(str(beside), _WORDS)}"
+            f"unknown --beside '{beside}'; give {UNTRAINED}, step-N or another run (in Python heed.load(...))"
+            f"{nearest(str(beside), _UNTRAINED)}"
         )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(run.config.training.seed)

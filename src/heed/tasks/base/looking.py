@@ -31,7 +31,7 @@ from heed.observe.records import TAPE, GateRecord
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, edit, rollout, trace
 from heed.tasks import capability
-from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, look_beside
+from heed.tasks.base.beside import check_beside, look_beside
 from heed.tasks.base.predictions import some_pieces
 from heed.tasks.base.run import Run
 from heed.threads import sparing, threads_for
@@ -85,7 +85,6 @@ class LooksAtText(ABC):
         attribution: str | None = None,
         attribution_for: str | None = None,
         rather_than: str | None = None,
-        verdict: bool = False,
         beside: str | Run[Any, Any] | None = None,
         patch_from: Any = None,
         lens: bool = False,
@@ -111,14 +110,12 @@ class LooksAtText(ABC):
             attribution: Also show what each word adds to a score, by this method; see `attribute`.
             attribution_for: The score, as `target` of `attribute`.
             rather_than: As for `attribute`.
-            verdict: Also say whether each map goes with what the model uses; see `verdicts`.
             beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
                 same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
-                With `verdict` also its verdict, or "permuted".
             patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
             lens: Instead, a grid: the most probable token after each block; see `lens`.
-            beams: Instead, the tree of the beam search that writes the output (a `ShownBeams`), with "all" also what it
-                dropped; see `beams`.
+            beams: Instead, the candidates of the beam search that writes the output (a `ShownBeams`), with "all" also
+                those that it dropped; see `beams`.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
@@ -129,12 +126,12 @@ class LooksAtText(ABC):
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
         """
         capability(self, "look")
-        others = [steps, verdict, beside, attribution, mechanism, overview, sort, layer is not None, head is not None]
+        others = [steps, beside, attribution, mechanism, overview, sort, layer is not None, head is not None]
         if beams:
             allowed = {name: options.pop(name, None) for name in ("beam_size", "speaker", "length")}
             if any((*others, patch_from, lens, attribution_for, rather_than, *options.values())):
                 raise ConfigError(
-                    "--beams draws a tree of its own: leave out all options but --beam, --edit, --all, --speaker and "
+                    "--beams shows a table of its own: leave out all options but --beam, --edit, --all, --speaker and "
                     "--length"
                 )
             searching: Any = capability(self, "beams")
@@ -155,15 +152,13 @@ class LooksAtText(ABC):
         if attribution is None and (attribution_for is not None or rather_than is not None):
             raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
         check_sort(sort)
-        check_beside(beside, verdict, edits, sort)
+        check_beside(beside, edits, sort)
         overview = overview or sort is not None
         beside = "untrained" if beside is None and sort == "untrained" else beside
         layer = ("all" if overview else -1) if layer is None else layer
         head = ("all" if overview else "mean") if head is None else head
         rolled = mechanism == ROLLOUT
-        if verdict and rolled:
-            raise ConfigError("--verdict judges one attention, not rollout; give --mechanism encoder")
-        if beside not in (None, PERMUTED_WEIGHTS) and isinstance(_chosen(options.get("units") or (0,)), int):
+        if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
             raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
         choice = Choice(None if rolled else mechanism, layer, head, rolled)
         given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
@@ -175,7 +170,7 @@ class LooksAtText(ABC):
             if plain.target != look.target and "target" in inspect.signature(see).parameters:
                 same = see(**given | {"edits": (), "target": look.output or look.target})
             look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
-        if beside not in (None, PERMUTED_WEIGHTS):
+        if beside is not None:
             look = look_beside(self, look, beside, text, {"choice": choice, **options})
         if attribution is not None:
             with edit(self.model, *given["edits"]):
@@ -190,15 +185,6 @@ class LooksAtText(ABC):
                     **{name: value for name, value in given_too.items() if value is not None},
                 )
             look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
-        if verdict:
-            if given["edits"] or options.get("target") or options.get("speaker"):
-                raise ConfigError(
-                    "a verdict is on the model's own output, without edits: leave out --verdict, or --edit, "
-                    "--target and --speaker"
-                )
-            judging: Any = capability(self, "verdicts")
-            lines = judging.verdict_notes(text, beside, mechanism=mechanism, layer=layer, head=head)
-            look = replace(look, notes=(*look.notes, *lines))
         repeated = [str(found) for map in look.maps if map.shares and (found := repetition(map.query))]
         look = replace(look, notes=(*look.notes, *(f"the {found}" for found in dict.fromkeys(repeated))))
         if overview and not look.maps:

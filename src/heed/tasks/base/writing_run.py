@@ -32,11 +32,11 @@ from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import E, Examiner, O, R
+from heed.tasks.base.deletions import Deletions, Judged, Looked, odds_of
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.run import M, T, TextRun
-from heed.tasks.base.verdicts import Deletions, Judged, Looked, odds_of
 from heed.tasks.base.writing import BaselineText, Writing, WrittenText
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ def judged_output(
 
     The output stays as it is, and each of its tokens is a row. Of the tokens written before, the last is not a key,
     since it reaches the next one without attention. A map of the source over itself has one row, the mean of all,
-    judged with the mean of what all tokens lose.
+    with the mean of what all tokens lose.
 
     Args:
         task: The task.
@@ -398,7 +398,7 @@ def judged_output(
         without: From tokens with `LEFT_OUT` in some places to a source.
         sides: For each side of the source, the positions of a map and the tokens that each of its parts has.
         axes: For each mechanism, the sides that it looks from and at.
-        choice: The maps to judge.
+        choice: The maps.
 
     Raises:
         ConfigError: The model lacks the mechanism, layer or head.
@@ -421,12 +421,9 @@ def judged_output(
         hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
         return odds_of(model.logits(hidden[:, :count]), labels)
 
-    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written, unit="token")
+    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written)
     read = torch.tensor(tokens, device=device)
-    left_out = {
-        side: Deletions(model, read, parts, of_source, unit="turn" if side == "turns" else "word")
-        for side, (_, parts) in sides.items()
-    }
+    left_out = {side: Deletions(model, read, parts, of_source) for side, (_, parts) in sides.items()}
     found = []
     for trace in (seen.reading, seen.writing):
         for mechanism, layer in choice.layers(trace.mechanisms()):

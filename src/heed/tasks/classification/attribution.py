@@ -1,4 +1,4 @@
-"""Attribution and verdicts of classification: the logit of a label by words, and the maps behind it."""
+"""Attribution of classification: the logit of a label by words, and the maps behind it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from heed.observe.looks import Choice
 from heed.observe.maps import Axis
 from heed.observe.trace import Trace
 from heed.tasks.base.attributing import Explained, chosen, table_of
+from heed.tasks.base.deletions import Deletions, Judged, Looked, label_odds
 from heed.tasks.base.looking import Words, views_of_text, watched
-from heed.tasks.base.verdicts import Deletions, Judged, Looked, label_odds
 from heed.tasks.classification.look import names_of_special, spans_of
 from heed.tasks.classification.task import Classification, Classifier
 
@@ -110,7 +110,7 @@ def _own_words(task: Classification, model: Classifier, text: str, encoded: Toke
 def judged(task: Classification, model: Classifier, text: str, choice: Choice) -> list[Judged]:
     """The maps of a text with what the log-odds of its label lose without each word, or sentence.
 
-    The network alone is judged, without the n-grams beside it.
+    The network alone is read, without the n-grams beside it.
     """
     text = task.stripped(text)
     (encoded,) = task.encode_texts([text])
@@ -160,7 +160,7 @@ def _judged_levels(words: Deletions, seen: Trace, choice: Choice, lengths: Seque
         weights = seen.maps(mechanism, layer).weights[:, 0, 0]
         if mechanism != "words":
             row = Looked(weights[0, : len(sentences)], range(len(sentences)))
-            yield replace(words, parts=sentences, unit="sentence").judged(mechanism, layer, [row])
+            yield replace(words, parts=sentences).judged(mechanism, layer, [row])
             continue
         rows = []
         for row, one in zip(weights, sentences, strict=False):

@@ -27,7 +27,6 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasPatching
-from heed.tasks.base.verdicts import Judges
 from heed.tasks.classification.attribution import contrast, explain, judged
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
@@ -57,7 +56,6 @@ class ClassificationRun(
     LooksAtText,
     Attributes,
     HasPatching,
-    Judges,
 ):
     """A trained text classifier, or an ensemble, each member of which tokenizes and cuts texts as in training."""
 

@@ -19,6 +19,7 @@ from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained
+from heed.tasks.base.deletions import Judged
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
@@ -31,7 +32,6 @@ from heed.tasks.base.looking import (
     notes_on,
 )
 from heed.tasks.base.report import counted, first_of
-from heed.tasks.base.verdicts import Judged
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import (
     Reread,

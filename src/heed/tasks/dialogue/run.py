@@ -33,7 +33,6 @@ from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Predictions, short
 from heed.tasks.base.report import counted, counted_are, first_of, interval, points, span, with_interval
-from heed.tasks.base.verdicts import Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
@@ -350,7 +349,7 @@ class DialogueOutputs(WritingOutputs):
         return [*notes, *super().notes()]
 
 
-class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Judges, Attributes, HasBeams):
+class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, HasBeams):
     """A model that responds to the turns of a conversation."""
 
     task_class = Dialogue

@@ -1,6 +1,6 @@
 """Images: give pictures labels."""
 
-from heed.tasks.base import ATTRIBUTION, ERRORS, JSON, NBEST, SORT, VERDICT, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, JSON, NBEST, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     input="picture",
@@ -28,7 +28,7 @@ SPEC = TaskSpec(
             str,
             "ROW,COLUMN from 0: attention of this patch, not of the class token (field: the unit).",
         ),
-        *VERDICT,
+        BESIDE,
         *ATTRIBUTION,
         Flag("evaluate", "page", str, "With --errors: also write these examples to an HTML page.", file=True),
     ),

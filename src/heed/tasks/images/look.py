@@ -26,8 +26,8 @@ from heed.observe.picture_looks import Figure, GridPlace, PictureLook, PictureMa
 from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
+from heed.tasks.base.deletions import Deletions, Judged, Looked, label_odds
 from heed.tasks.base.looking import watched
-from heed.tasks.base.verdicts import Deletions, Judged, Looked, label_odds
 from heed.tasks.images.pictures import check_classes
 from heed.tasks.images.task import Images, PictureClassifier
 
@@ -595,7 +595,7 @@ def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choic
     """
     look = Looking(task, model, picture, ())
     if look.attention is None:
-        raise ConfigError(f"no verdict: model {task.config.model.name} has no attention")
+        raise ConfigError(f"model {task.config.model.name} has no attention")
     choice.check(look.seen.mechanisms())
     patches, pixels, body = look.attention.patches, look.pixels, model.body
     config: Any = body.config
@@ -614,7 +614,7 @@ def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choic
         return label_odds(logits, number, look.score(logits, number), task.sigmoid).unsqueeze(1)
 
     parts = [range(n, n + 1) for n in range(patches.count)]
-    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds, unit="patch")
+    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds)
     found = []
     for mechanism, layer in choice.layers(look.seen.mechanisms()):
         every = look.attention.weights[look.attention.layers.index(layer)].double()

@@ -36,13 +36,12 @@ from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
 from heed.observe.picture_looks import GridPlace, PictureMap
 from heed.observe.shown import Shown
 from heed.tasks import capability
-from heed.tasks.base.beside import PERMUTED_WEIGHTS, check_beside, other_of
+from heed.tasks.base.beside import check_beside, other_of
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, csv_row, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
 from heed.tasks.base.run import Run
-from heed.tasks.base.verdicts import Judges
 from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
@@ -192,7 +191,7 @@ NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
 
 
-class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
+class ImagesRun(LabelRun[Images, PictureClassifier]):
     """A trained picture classifier, or an ensemble, each member of which reads pictures at its own size."""
 
     task_class = Images
@@ -216,7 +215,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         head: int | Literal["mean", "all"] = "mean",
         map: Sequence[str] = (),
         patch: GridPlace | str | None = None,
-        verdict: bool = False,
         beside: str | Run[Any, Any] | None = None,
         attribution: str | None = None,
         attribution_for: str | None = None,
@@ -234,9 +232,8 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             head: Which head, from 0, the "mean" of all, or "all" one by one.
             map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
             patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
-            verdict: Also say whether each map goes with what the model uses; see `verdicts`.
             beside: Also the maps of another network for the same label, and the differences: "untrained", "step-N" or
-                another run. With `verdict` also its verdict, or "permuted".
+                another run.
             attribution: Also draw what each place adds to the score, by this method; see `attribute`.
             attribution_for: The label whose score is meant, in maps of gradients too; by default the most probable.
             rather_than: With `attribution`: minus the score of this label.
@@ -256,7 +253,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             if beside is not None:
                 raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
             return look_at_distances(self.task, self.model, arrays, title)
-        check_beside(beside, verdict, edits)
+        check_beside(beside, edits)
         see = partial(
             look_at_picture,
             picture=arrays[0],
@@ -273,27 +270,22 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         if edits:
             plain = see(self.task, self.model, label=label)
             look, before = look.minus(plain, "with the edits minus without"), f"without the edits: {plain.said}"
-        elif beside not in (None, PERMUTED_WEIGHTS):
+        elif beside is not None:
             name, said, other = other_of(self, beside)
             theirs = see(other.task, other.model, label=label)
             look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
         look = replace(look, notes=(*look.notes, *([before] if before else [])))
-        if verdict:
-            if edits:
-                raise ConfigError("a verdict is on the model without edits: leave out --verdict or --edit")
-            notes = self.verdict_notes(arrays[0], beside, mechanism=mechanism, layer=layer, head=head)
-            look = replace(look, notes=(*look.notes, *notes))
         return ShownPicture(look, steps)
 
     def readable(self, picture: Any) -> Array:
-        """The pixels of one picture, for a verdict or an attribution.
+        """The pixels of one picture, for an attribution.
 
         Raises:
             ConfigError: There are several.
         """
         arrays, _ = self.opened(picture)
         if len(arrays) != 1:
-            raise ConfigError(f"{len(arrays)} pictures were given; a verdict or an attribution needs exactly one")
+            raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
         return arrays[0]
 
     @sparing()

@@ -19,6 +19,7 @@ from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look,
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named
+from heed.tasks.base.deletions import Deletions, Judged, odds_of
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
@@ -33,7 +34,6 @@ from heed.tasks.base.looking import (
     views_of,
     watched,
 )
-from heed.tasks.base.verdicts import Deletions, Judged, odds_of
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import Continuation, WritingOptions, context_of, continue_all
 
@@ -412,7 +412,7 @@ def judged(task: LanguageModelling, model: LanguageModel, text: str, choice: Cho
 
     parts = [range(n, n + 1) for n in range(len(ids))]
     at_once = max(1, min(64, _AT_ONCE // (len(ids) * vocabulary)))
-    left_out = Deletions(model, tokens, parts, log_odds, at_once, "token")
+    left_out = Deletions(model, tokens, parts, log_odds, at_once)
     return [*left_out.judged_positions(seen, choice, skipped=[0] if ids[0] in special else [])]
 
 

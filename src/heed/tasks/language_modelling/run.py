@@ -33,7 +33,6 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasLens, HasPatching
-from heed.tasks.base.verdicts import Judges
 from heed.tasks.base.writing_run import SAMPLING, sampling_of
 from heed.tasks.language_modelling.look import LENGTH, contrast, explain, judged, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
@@ -327,7 +326,6 @@ class LanguageModelRun(
     TextRun[LanguageModelling, LanguageModel, Continuation],
     LooksAtText,
     Attributes,
-    Judges,
     HasPatching,
     HasLens,
     HasBeams,

@@ -27,7 +27,6 @@ SPEC = TaskSpec(
         "heed evaluate {run}",
         "heed train classification FILE --from {run}",
     ),
-    why_not={"verdicts": "what a pretrained encoder decides is known only after fine-tuning"},
     next_command='heed predict {run} "The man went to the [MASK]."',
     architectures=(
         "ForPreTraining",

@@ -19,6 +19,7 @@ from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
+from heed.tasks.base.deletions import Deletions, Judged
 from heed.tasks.base.looking import (
     Units,
     Words,
@@ -29,7 +30,6 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.base.verdicts import Deletions, Judged
 from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
 
 
@@ -195,8 +195,7 @@ def judged(task: Tagging, model: Tagger, text: str, choice: Choice) -> list[Judg
     choice.check(seen.mechanisms())
     if model.delay and seen.mechanisms():
         raise ConfigError(
-            f"no verdict: with model.delay {model.delay} a tag is given after later words were read, so no row of a "
-            "map is its own"
+            f"with model.delay {model.delay} a tag is given after later words were read, so no row of a map is its own"
         )
     reads, device = _reading(task, model, encoded), next(model.parameters()).device
     tokens = torch.tensor(task.tokens_of(encoded), device=device)

@@ -32,7 +32,6 @@ from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, i
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasPatching
-from heed.tasks.base.verdicts import Judges
 from heed.tasks.tagging.look import contrast, explain, judged, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
@@ -143,7 +142,7 @@ _ERRORS = 100
 """Largest number of errors in a report."""
 
 
-class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, Judges, HasPatching):
+class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attributes, HasPatching):
     """A trained tagger, or an ensemble, whose mean probabilities decide.
 
     Each word is given the tag with the largest mean. If a member has a CRF, a sentence is given the legal sequence of

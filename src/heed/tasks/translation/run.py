@@ -35,10 +35,10 @@ from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.beams import HasBeams
+from heed.tasks.base.deletions import Judged
 from heed.tasks.base.looking import InputSpans, LooksAtText, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.tracing import HasLens, HasPatching
-from heed.tasks.base.verdicts import Judged, Judges
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
@@ -243,7 +243,7 @@ def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -
 
 
 class PairRun(
-    AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, Judges, HasPatching, HasLens, HasBeams
+    AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, HasPatching, HasLens, HasBeams
 ):
     """A model that writes a text for a text, or several as an ensemble, which write by their mean probability.
 
