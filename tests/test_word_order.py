@@ -115,7 +115,7 @@ def test_equal_sentences_are_held_out_together_and_kept_out_of_training(tmp_path
     assert len(set(targets["train"])) == len(targets["train"]) and "swapped" not in splits.notes
 
 
-def test_stored_and_streamed_sentences_are_those_in_memory(tmp_path):
+def test_stored_sentences_are_those_in_memory(tmp_path):
     path = write_lines(tmp_path / "a.txt", *SENTENCES)
     held, stored = opened(path), opened(path, in_memory=0)
     for split in ("train", "valid"):
@@ -123,8 +123,6 @@ def test_stored_and_streamed_sentences_are_those_in_memory(tmp_path):
     assert stored.examples["train"][0] == ShuffledPair(shuffle_words(SENTENCES[0], 1), SENTENCES[0])
     again = opened(path, in_memory=0, shuffle_seed=2)
     assert again.examples["train"][0].source == shuffle_words(SENTENCES[0], 2)
-    stream = opened(path, stream=True, window=5)
-    assert list(stream.examples["train"]) == [ShuffledPair(shuffle_words(s, 1), s) for s in SENTENCES[3:8]]
 
 
 def test_sentences_are_read_from_columns_objects_and_compressed_files(tmp_path):

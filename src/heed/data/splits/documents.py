@@ -5,8 +5,7 @@ represented by the hashes of all its pieces of 50 characters (shingles: Broder 1
 of documents"), lower-cased and with runs of spaces as one. It is a near-duplicate if one training document has more
 than half of them. Only hashes of held-out documents are kept, and of more than 250,000 only a share, chosen by the hash
 itself; training documents are read once. Documents of fewer than 50 characters are not compared, and pieces that more
-than 64 held-out documents share do not count. Equal documents are overlap, not near-duplicates. In streams only equal
-documents are found.
+than 64 held-out documents share do not count. Equal documents are overlap, not near-duplicates.
 """
 
 from __future__ import annotations
@@ -285,9 +284,8 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
         ConfigError: `data.valid` is a number of documents, and there is only one document.
     """
     splits = _open(data, given)
-    if splits.stream is None:
-        splits.remarks += _large_share(splits) if not isinstance(data.valid, list) and given is None else []
-        note_near_duplicates(splits, getattr(data, "overlap", "keep") == "drop")
+    splits.remarks += _large_share(splits) if not isinstance(data.valid, list) and given is None else []
+    note_near_duplicates(splits, getattr(data, "overlap", "keep") == "drop")
     return splits
 
 
@@ -303,20 +301,19 @@ def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[D
     reader, held_out = document_reader(data), getattr(data, "held_out", 0.1)
     fields = type(data).model_fields
     # Fields that do not decide what is read are set to defaults, so that runs that differ in them share the cache.
-    reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields, "window"}
+    reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields}
     plain = {
         name: field.get_default(call_default_factory=True) for name, field in fields.items() if name not in reading
     }
     data = data.model_copy(update=plain)
     if given is not None:
         return _open_given(data, reader, held_out, given)
-    if isinstance(data, HubSection) or getattr(data, "stream", False):
+    if isinstance(data, HubSection):
         return open_splits(data, reader)
     if bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
         data = data.model_copy(update={"in_memory": 0})
-    whole = None
-    if not isinstance(data.valid, list):
-        reader, whole = _begun(reader, data)
+    # Read by another reader: this one would remember the columns.
+    whole = None if isinstance(data.valid, list) else _only(document_reader(data).read(data.train, Findings.of(data)))
     if whole is None:
         return open_splits(data, reader)
     _refuse_number(data, whole)
@@ -365,27 +362,6 @@ def _num_bytes(documents: Sequence[Document]) -> int:
     if isinstance(documents, StoredExamples):
         return documents.num_bytes
     return sum(len(document.text.encode()) for document in documents)
-
-
-def _begun(reader: Reader[Document], data: Any) -> tuple[Reader[Document], Document | None]:
-    """A reader that reuses what is read here of the training files; and their only document, if there is just one."""
-    findings = Findings.of(data)
-    rest = iter(reader.read(data.train, findings))
-    first: list[Document] = []
-    for document in rest:
-        first.append(document)
-        if sum(not one.blank for one in first) > 1:
-            break
-    begun = [chain(first, rest)]
-
-    def read(files: Sequence[str], own: Findings) -> Iterator[Document]:
-        if files != data.train or not begun:
-            yield from reader.read(files, own)
-            return
-        yield from begun.pop()
-        own.take_over(findings)
-
-    return replace(reader, read=read), _only(first)
 
 
 def _only(documents: Iterable[Document]) -> Document | None:

@@ -142,9 +142,6 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     if not isinstance(data, FilesData):
         knows = "because embedded data comes with its own alignment; use training.alignment.data=true"
         return f"{with_} data.name={data.name}, {knows}" if section.files else ""
-    if data.stream:
-        why = "words are aligned over the whole corpus" if section.automatic else "all links are read before training"
-        return f"{with_} data.stream=true, because {why}, and a stream has no end; {only_one}"
     if section.files and data.shuffle_source:
         why = "because source words then have no fixed places"
         return f"{with_} data.shuffle_source={data.shuffle_source}, {why}; {only_one}"
