@@ -347,16 +347,6 @@ def test_what_training_shares_with_the_test_set_is_said_and_dropped_if_asked_for
     assert not any("as well" in what for what, *_ in found(files, split="test", overlap="drop", **given).get("", []))
 
 
-# --- sides and scripts
-
-
-def test_copies_are_counted(tmp_path):
-    rows = [(f"she have {n} cats", f"she has {n} cats") for n in range(40)]
-    rows[5] = ("Rome 2024", "Rome 2024")
-    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
-    assert found(files) == {"": [("the same text on both sides, kept", 1, ["a.en:6"])]}
-
-
 # --- files of columns and objects
 
 

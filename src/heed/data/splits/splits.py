@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -28,9 +29,10 @@ from numpy.typing import NDArray
 
 from heed.config import ExtraData, HubSection, OwnData
 from heed.config.data import InMemory
-from heed.data.examples import Example, hashes_of, select
+from heed.data.examples import Example, Hashes, hashes_of, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
+from heed.data.splits.repeats import drop_overlap, drop_repeats
 from heed.data.splits.stored import (
     among,
     bytes_of,
@@ -40,7 +42,6 @@ from heed.data.splits.stored import (
     keep_examples,
     label_sets_in,
 )
-from heed.data.splits.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError
 from heed.memory import free_memory
 
@@ -52,7 +53,7 @@ _NOT_OF_READING |= {"hold_out", "shuffle_source", "shuffle_seed"}  # the last tw
 
 
 def read_corpus(
-    name: str, files: Sequence[str], reader: Reader[E], data: OwnData, survey: Survey | None = None
+    name: str, files: Sequence[str], reader: Reader[E], data: OwnData
 ) -> tuple[Sequence[E], Counts, list[str]]:
     """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
 
@@ -61,25 +62,18 @@ def read_corpus(
     """
     counts, findings = Counts(unit=f"{reader.kind.unit}s"), Findings.of(data)
 
-    def read() -> Iterator[E]:
-        examples = reader.filled(files, counts, findings)
-        return examples if survey is None else survey.watch(examples)
-
     def report() -> dict[str, Any]:
         counts.add(findings)
-        counts.found += [] if survey is None else survey.found
-        known = None if survey is None else survey.as_values()
-        return {"counts": asdict(counts), "survey": known, "remarks": findings.remarks, "columns": reader.columns}
+        return {"counts": asdict(counts), "remarks": findings.remarks, "columns": reader.columns}
 
     settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
-    settings |= {**reader.settings, "survey": None if survey is None else survey.basis}
+    settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
     in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
     if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
         in_memory = 0
+    read = partial(reader.filled, files, counts, findings)
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     reader.columns.update(reader.columns or said["columns"])
-    if survey is not None:
-        survey.recall(said["survey"])
     remarks = [*filter(None, [remark]), *remarks_of(name, said["remarks"])]
     return examples, Counts.of_values(said["counts"]), remarks
 
@@ -210,33 +204,31 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         hub = HubSet(data)
         data, splits.remarks = hub.with_splits()
         reader = hub.reader(reader)
-    surveys: dict[str, Survey] = {}
+    hashes: dict[str, Hashes] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
-        survey = surveys[split] = Survey(reader.kind, surveys.get("train"))
-        examples[split], counts[split], remarks = read_corpus(split, files, reader, data, survey)
+        every, counts[split], remarks = read_corpus(split, files, reader, data)
         splits.remarks += remarks
-        survey.hashes = hashes_in(examples[split])
-        keep = split != "train" or data.duplicates == "keep"
-        examples[split] = drop_repeats(examples[split], survey, counts[split], drop=not keep)
+        drop = split == "train" and data.duplicates == "drop"
+        examples[split], hashes[split] = drop_repeats(every, reader.kind, hashes_in(every), counts[split], drop)
 
     read("train", data.train)
     if isinstance(data.valid, list):
         read("valid", data.valid)
     else:
-        every, hashes = examples["train"], surveys["train"].hashes
+        every, known = examples["train"], hashes["train"]
         by_label = getattr(data, "hold_out", "hash") == "labels"
         wanted = data.valid if data.valid is not None else default_held_out(len(every), by_label)
-        out = hold_out(every, hashes, wanted, by_label)
+        out = hold_out(every, known, wanted, by_label)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
-        surveys["train"].hashes = hashes[~out]
+        hashes["train"] = known[~out]
         count = len(examples["valid"])
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        if among(hashes[out, 0], hashes[~out, 0]).any():
+        if among(known[out, 0], known[~out, 0]).any():
             splits.remarks.append(
                 f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
                 f"say nothing about other {unit}s; give more, or validation files"
@@ -246,7 +238,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
             splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
-    examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
+    examples["train"] = drop_overlap(examples, reader.kind, hashes, counts, drop=data.overlap == "drop")
     if not examples["train"]:
         hint = "; give more data, or validation files" if "held out for validation" in counts["train"].filtered else ""
         raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}{hint}")

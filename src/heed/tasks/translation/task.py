@@ -20,7 +20,6 @@ from heed.data.kinds.pairs import SIDES, Names, pair_reader, shuffled_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths, encode_cached, lengths_of
-from heed.data.splits.survey import TrainingSides
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
@@ -85,8 +84,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         config, parent, tokenizer_parent = with_parents(with_body(config), cls)
         known = cls._of_parent(config, parent)
         splits = cls.read_splits(config, given)
-        if given is None and isinstance(config.data, FilesData):
-            splits.remarks += _remarks_on_sides(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = sum(map(len, seen))
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
@@ -574,12 +571,3 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
                 entry[f"{side}_unknown"] = sum(ids.count(unknown) for ids in tokens)
             result[name] = entry
         return result
-
-
-def _remarks_on_sides(examples: Mapping[str, Sequence[Pair]], data: FilesData) -> list[str]:
-    """Warnings about the languages of validation and test files, compared with those of the training pairs."""
-    names = [split for split in ("valid", "test") if isinstance(getattr(data, split), list) and split in examples]
-    if not names or data.shuffle_source is not None:
-        return []
-    sides = TrainingSides(pair.texts for pair in examples["train"])
-    return [line for name in names for line in sides.remarks_on((pair.texts for pair in examples[name]), name)]
