@@ -83,15 +83,14 @@ class PictureOptions(Section):
 
 
 class PictureData(PictureOptions, LabelledData):
-    """Your own pictures: a folder for each class, an archive of such folders, a table, or idx files.
+    """Your own pictures: a folder for each class, a table, or idx files.
 
     The readers are in `heed.data.kinds.pictures`.
     """
 
     train: list[DataPath] = Field(min_length=1)
-    """Training pictures: folders with a folder for each class, archives of such folders (.tar, .tar.gz, .zip), tables
-    of paths and labels (.csv, .tsv), or idx files (.gz or not). A folder or an archive with train and test inside gives
-    both sets. Relative to the configuration."""
+    """Training pictures: folders with a folder for each class, tables of paths and labels (.csv, .tsv), or idx files
+    (.gz or not). A folder with train and test inside gives both sets. Relative to the configuration."""
     columns: PictureColumns = PictureColumns()
     """Columns of picture and label in a table."""
     classes: list[str] | DataPath | None = None
