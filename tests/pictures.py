@@ -1,8 +1,6 @@
-"""Small pictures for tests: files, folders of classes, archives."""
+"""Small pictures for tests: files, folders of classes."""
 
 import io
-import tarfile
-import zipfile
 
 import numpy as np
 from PIL import Image
@@ -28,19 +26,4 @@ def folder_of(path, classes=("cat", "dog"), each=6, channels=3, first=0):
         (path / name).mkdir(parents=True)
         for i in range(each):
             (path / name / f"{i}.png").write_bytes(encoded(noise(first + 1_000 * number + i, channels=channels)))
-    return path
-
-
-def packed(folder, path):
-    """Pack the folder into an archive; the ending of the name decides the format."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    if path.suffix == ".zip":
-        with zipfile.ZipFile(path, "w") as archive:
-            for file in files:
-                archive.write(file, file.relative_to(folder).as_posix())
-    else:
-        kind = {".gz": "w:gz", ".tgz": "w:gz", ".xz": "w:xz", ".bz2": "w:bz2"}.get(path.suffix, "w")
-        with tarfile.open(path, kind) as archive:
-            for file in files:
-                archive.add(file, file.relative_to(folder).as_posix())
     return path

@@ -347,16 +347,6 @@ def test_what_training_shares_with_the_test_set_is_said_and_dropped_if_asked_for
     assert not any("as well" in what for what, *_ in found(files, split="test", overlap="drop", **given).get("", []))
 
 
-# --- sides and scripts
-
-
-def test_copies_are_counted(tmp_path):
-    rows = [(f"she have {n} cats", f"she has {n} cats") for n in range(40)]
-    rows[5] = ("Rome 2024", "Rome 2024")
-    files = write(tmp_path, lines(row[0] for row in rows), lines(row[1] for row in rows))
-    assert found(files) == {"": [("the same text on both sides, kept", 1, ["a.en:6"])]}
-
-
 # --- files of columns and objects
 
 
@@ -464,3 +454,14 @@ def check(capsys, folder, source, target, *words):
 def test_samples_show_what_cannot_be_seen(tmp_path, capsys):
     out = check(capsys, tmp_path, [f"the \u202ecat\u200b {n}" for n in range(40)], (f"w {n}" for n in range(40)))
     assert "source  the \\u202ecat\\u200b 0" in out and "\u202e" not in out
+
+
+@pytest.mark.parametrize("task", ["translation", "language_modelling", "classification", "table"])
+def test_training_data_in_a_pipe_is_refused_without_waiting(capsys, tmp_path, task):
+    os.mkfifo(tmp_path / "pipe.tsv")
+    for words in (["check", task, tmp_path / "pipe.tsv"], ["train", task, tmp_path / "pipe.tsv", "training.steps=1"]):
+        code, out, err = call(capsys, *words)
+        assert (code, out) == (2, "") and err.splitlines()[-1] == (
+            f"heed: data.train: '{tmp_path}/pipe.tsv' is a named pipe, but a run reads its data again later; "
+            "save it to a file"
+        )

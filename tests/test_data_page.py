@@ -111,12 +111,6 @@ FOUND = {
         "my.en my.yo --test seen.en,seen.yo",
         {"seen.en": b"the cat, 7\nx\n", "seen.yo": b"a\nb\n"},
     ),
-    "unseen scripts": (
-        "my.en my.yo --test script.en,script.yo",
-        {"script.en": "\u043a\u043e\u0442\n".encode(), "script.yo": b"a\n"},
-    ),
-    "right-to-left text": odd("hebrew", (3, "\u05e9\u05dc\u05d5\u05dd\n".encode())),
-    "bidirectional control characters": odd("bidi", (3, "the \u202ecat\n".encode())),
     "truncated `.gz`": ("cut.tsv.gz", {"cut.tsv.gz": gzip.compress(b"a\tb\n" * 9, mtime=0)[:-8]}),
     "a file that vanishes or changes while it is read": ("gone.en my.yo", {"gone.en": b"text of a line\n" * 20_000}),
     "an almost empty vocabulary": (

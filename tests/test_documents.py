@@ -4,8 +4,6 @@ import gc
 import gzip
 import json
 import lzma
-import os
-import threading
 
 import datasets
 import pytest
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from heed.data.findings import Findings
 from heed.data.kinds.documents import Document, document_reader
-from heed.data.splits.documents import find_near_duplicates, open_documents
+from heed.data.splits.documents import open_documents
 from heed.data.splits.stored import StoredExamples
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
@@ -252,17 +250,12 @@ def test_a_single_document_is_cut_beside_blank_ones_and_in_memory(tmp_path):
 
 
 @pytest.mark.parametrize("texts", [["0123456789\r\n"], ["one", "two", "three", "four\r\nfive"]])
-def test_a_pipe_is_read_once_and_what_was_found_is_told(tmp_path, texts):
-    os.mkfifo(tmp_path / "pipe")
-    lines = "".join(json.dumps({"text": text}) + "\n" for text in ["", *texts])
-    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=(lines,))
-    writer.start()
-    splits = open_documents(section(train=[str(tmp_path / "pipe")], format="jsonl"))
-    writer.join()
+def test_what_was_found_is_told_once(tmp_path, texts):
+    splits = opened(tmp_path, ["", *texts])
     kept = [text.replace("\r\n", "\n") for text in texts]
     together = [text for split in said(splits).values() for text in split]
     assert "".join(together) == kept[0] if len(kept) == 1 else sorted(together) == sorted(kept)
-    assert splits.counts["train"].filtered["blank"] == 1 and "CRLF, read as LF: 1 document" in splits.notes
+    assert splits.counts["train"].filtered["blank"] == 1 and splits.notes.count("CRLF, read as LF: 1 document") == 1
 
 
 def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
@@ -281,74 +274,6 @@ def test_holding_out_much_of_the_text_is_a_warning(tmp_path):
     held = next(n for n in range(2, 6) if texts[3] in said(opened(tmp_path, texts, valid=n))["valid"])
     assert "warning: the" in opened(tmp_path, texts, valid=held).notes
     assert "held-out documents contain" not in opened(tmp_path, ["text " * 9 + str(n) for n in range(6)], valid=1).notes
-
-
-# Near-duplicates
-
-
-def article(number, words=80):
-    return " ".join(f"w{(number * 7919 + n * n * 31) % 5_003}" for n in range(words))
-
-
-def changed(text, share):
-    words = text.split()
-    kept = int(len(words) * share)
-    return " ".join([*words[:kept], *(f"new{n}" for n in range(len(words) - kept))])
-
-
-def near_duplicates(texts, held):
-    return find_near_duplicates([Document(text) for text in texts], {"valid": [Document(text) for text in held]})
-
-
-def test_near_duplicates_are_found_whatever_their_case_and_blanks():
-    train = [article(n) for n in range(60)]
-    held = [article(100), train[7].upper().replace(" ", "\n  "), changed(train[30], 0.8), changed(train[31], 0.2)]
-    found, sources, looked_at = near_duplicates([*train, "before " + train[40] + " after"], [*held, train[40]])
-    assert [(pair.number, pair.train) for pair in found["valid"]] == [(1, 7), (2, 30), (4, 60)]
-    assert (sources, looked_at) == ([7, 30, 60], 61)  # the exact repeat of document 40 is told elsewhere
-
-
-def test_the_share_is_that_of_the_pieces():
-    pieces = lambda text: {text[n : n + 50] for n in range(len(text) - 49)}  # noqa: E731
-    for share in (0.6, 0.8, 1.0):
-        one, other = article(1, 200), changed(article(1, 200), share)
-        found, _, _ = near_duplicates([article(n, 200) for n in range(3)], [other + " x", article(9)])
-        mine = pieces(other + " x")
-        wanted = len(mine & pieces(one)) / len(mine)
-        assert [pair.share for pair in found["valid"]] == ([pytest.approx(wanted)] if wanted > 0.5 else [])
-
-
-def test_short_documents_and_texts_that_many_share_say_nothing():
-    licence = " ".join(f"licence{n}" for n in range(60))
-    held = [f"{licence} {article(n)}" for n in range(80)]
-    found, _, _ = near_duplicates([f"{licence} {article(500)}", "a short text"], [*held, "a short  text"])
-    assert found == {"valid": []}
-
-
-def test_of_large_sets_a_share_of_the_pieces_does(monkeypatch):
-    monkeypatch.setattr("heed.data.splits.documents._KEPT", 10_000)
-    monkeypatch.setattr("heed.data.splits.documents._EACH", 100)
-    train = [article(n, 150) for n in range(200)]
-    held = [*(article(n, 150) for n in range(300, 400)), *(f"{text} more" for text in train[50:60])]
-    found, _, _ = near_duplicates(train, held)
-    assert [(pair.number, pair.train) for pair in found["valid"]] == [(100 + n, 50 + n) for n in range(10)]
-    assert all(pair.share > 0.8 for pair in found["valid"])
-
-
-def test_near_duplicates_across_the_split_are_named_or_dropped(tmp_path):
-    texts = [article(n) for n in range(30)]
-    train = folder_of(tmp_path / "train", texts)
-    test = folder_of(tmp_path / "test", [article(70), texts[3] + " and a last word", article(71)])
-    fields = {"train": [str(train)], "valid": [str(folder_of(tmp_path / "valid", [article(80)]))], "test": [str(test)]}
-    splits = open_documents(section(**fields))
-    hint = "(data.overlap=drop leaves that document out)"
-    named = f"near-duplicate: most of the text is in one training document {hint}"
-    assert f"warning: test: {named}: 1 document (00001.txt in 00003.txt)" in splits.notes
-    assert len(splits.examples["train"]) == 30
-    splits = open_documents(section(**fields, overlap="drop"))
-    assert texts[3] not in said(splits)["train"] and len(splits.examples["train"]) == 29
-    assert splits.counts["train"].filtered == {"near-duplicate of a held-out document": 1}
-    assert splits.counts["train"].kept == 29
 
 
 # Corpora that are not held
@@ -385,11 +310,3 @@ def test_a_changed_file_of_a_folder_is_read_anew(tmp_path):
     write(folder / "00003.txt", "changed")
     after = said(open_documents(section(**fields)))
     assert {"changed"} == {t for ts in after.values() for t in ts} - {t for ts in before.values() for t in ts}
-
-
-def test_a_stream_of_documents_from_a_folder_begins_again(tmp_path):
-    folder = folder_of(tmp_path / "a", [f"document {n}" for n in range(30)])
-    splits = open_documents(section(train=[str(folder)], stream=True, window=10, valid=5))
-    windows = [[d.text for d in splits.stream.window(n)] for n in range(4)]
-    assert windows[0] == [f"document {n}" for n in range(5, 15)]
-    assert windows[2] == [f"document {n}" for n in [*range(25, 30), *range(5, 10)]]

@@ -1,4 +1,4 @@
-"""Data of one text or of three is read, held out, stored, streamed, measured and planned as pairs are."""
+"""Data of one text or of three is read, held out, stored, measured and planned as pairs are."""
 
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from heed.data.splits.splits import open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples, lengths_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, TrainingSet
 from heed.tasks.classification.config import TextsData
 from heed.tasks.translation.start import open_pairs
 
@@ -142,28 +142,6 @@ def test_lengths_by_words_are_those_of_the_tokens_on_every_side(tmp_path, make, 
     assert all(len(b) == 1 or held.work(b) <= 90 for b in plan)
     assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
     assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])
-
-
-@pytest.mark.parametrize(("make", "reader"), KINDS)
-def test_a_stream_of_any_kind_gives_each_window_once(tmp_path, make, reader):
-    examples = make(100)
-    data = CorpusData(train=[written(tmp_path, examples)], stream=True, window=25, valid=10)
-    splits = open_splits(data, reader)
-    first = {example.texts[0] for example in splits.examples["valid"]}
-    rest = [example for example in examples[10:] if example.texts[0] not in first]
-    assert splits.examples["valid"] == examples[:10] and splits.stream.window(1) == rest[25:50]
-    assert f"windows of 25 {reader.kind.unit}s" in splits.notes
-    sides = zip(*(example.texts for example in examples), strict=True)
-    windows = StreamSet(
-        splits.stream,
-        coding_of([TextTokenizer.train_characters(side) for side in sides]),
-        1_000,
-        "longer than data.max_length",
-    )
-    plan = windows.batches(300, 1, 2)
-    assert sorted(i for batch in plan for i in batch) == list(range(50, 75))
-    assert windows.examples_at([52, 50]) == [rest[52], rest[50]]
-    assert windows.tokens_at([50])[0] == windows.coding.encode([splits.stream.window(2)[0]], None)[0]
 
 
 def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():

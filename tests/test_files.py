@@ -297,7 +297,7 @@ def test_nothing_of_a_further_corpus_is_held_out_and_nothing_held_out_is_trained
     }
     assert corpus.counts.kept == len(corpus.examples) == len(rows) - 20 == len(task.encoded("extra bt.tsv"))
     known = {pair.source for split in ("valid", "test") for pair in task.splits.examples[split]}
-    assert not known & {pair.source for pair in task.training.window(0).examples}
+    assert not known & {pair.source for pair in task.training.examples_at(range(len(task.training)))}
     assert "warning: 1 targets of extra bt.tsv are also in the test set" in task.splits.notes
     line = next(line for line in task.splits.notes.splitlines() if line.startswith("extra bt.tsv"))
     assert "56 of 76 pairs kept" in line and line.endswith("(weight 0.5)")
@@ -311,7 +311,8 @@ def test_corpora_of_the_same_name_are_told_apart_and_may_lie_in_files(tmp_path):
     data = {"train": write(tmp_path, "a.tsv", spaced(20)), "valid": 4, "extra": extra}
     task, stored = prepared(data), prepared({**data, "in_memory": 2})
     assert list(task.splits.extra) == ["extra bt.tsv", "extra bt.tsv (2)"]
-    assert list(task.training.window(0).examples) == list(stored.training.window(0).examples)
+    every = range(len(task.training))
+    assert task.training.examples_at(every) == stored.training.examples_at(every)
     assert task.train_batches(3) == list(stored.train_batches(3))
 
 

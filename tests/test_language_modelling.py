@@ -189,16 +189,6 @@ def test_a_new_pass_begins_without_state_and_scoring_leaves_it_alone(folder):
     assert first.requires_grad
 
 
-def test_rows_are_those_of_their_own_pass_where_the_next_one_is_planned_ahead(folder):
-    data = {"valid": str(folder / "valid.jsonl"), "stream": True, "window": 1, "context": 10}
-    task, _ = prepared(folder, "rnn", file="all.jsonl", data=data, training={"batch_tokens": 120})
-    plans = [task.train_batches(epoch) for epoch in range(2)]
-    batches = [task.collate(plan[-1], epoch) for epoch, plan in enumerate(plans)]
-    assert [len(batch.tokens) for batch in batches] == [len(batch.rows) for batch in batches]
-    assert batches[0].rows != batches[1].rows  # windows of unlike size have unlike numbers of rows
-    assert not batches[0].begins
-
-
 # --- scores
 
 
@@ -392,29 +382,15 @@ def test_documents_that_share_a_row_are_each_as_if_alone(model, folder):
 
 
 @pytest.mark.parametrize("model", ["gpt", "rnn"])
-def test_corpora_on_disk_and_streams_train_as_those_in_memory(model, folder, tmp_path, monkeypatch):
+def test_corpora_on_disk_train_as_those_in_memory(model, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
     valid = {"valid": str(folder / "valid.jsonl")}
     given = {"model": model, "file": "all.jsonl", "tokenizer": {"kind": "char"}, "training": {"validate_every": 20}}
     held = trained(folder, tmp_path / "held", 4, data=valid, **given)
-    for name, data in (("disk", {"in_memory": 0}), ("stream", {"stream": True, "window": 50})):
-        other = trained(folder, tmp_path / name, 4, data={**valid, **data}, **given)
-        assert_same(weights(other), weights(held))
-        scores = dict(held.report["scores"]["valid"])
-        if name == "stream":
-            del scores["baselines"], scores["better_baselines"]  # nothing can count a stream twice
-        assert other.report["scores"]["valid"] == scores
-        assert other.report["data"]["train"]["tokens"] == held.report["data"]["train"]["tokens"]
-
-
-def test_windows_of_a_stream_are_passes(folder, tmp_path):
-    data = {"valid": str(folder / "valid.jsonl"), "stream": True, "window": 20}
-    task, _ = prepared(folder, "gpt", file="all.jsonl", data=data)
-    texts = [json.loads(line)["text"] for line in (folder / "all.jsonl").read_text().splitlines()]
-    for epoch, first in ((0, 0), (1, 20)):
-        task.train_batches(epoch)
-        stream = task.stream("train")
-        assert [task.tokenizer.decode(stream.document(n).tolist()) for n in range(20)] == texts[first : first + 20]
+    stored = trained(folder, tmp_path / "disk", 4, data={**valid, "in_memory": 0}, **given)
+    assert_same(weights(stored), weights(held))
+    assert stored.report["scores"]["valid"] == held.report["scores"]["valid"]
+    assert stored.report["data"]["train"]["tokens"] == held.report["data"]["train"]["tokens"]
 
 
 # --- from another run

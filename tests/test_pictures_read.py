@@ -1,9 +1,13 @@
-"""Labelled pictures from folders, archives, tables and idx files; every odd file is named, or left out and counted."""
+"""Labelled pictures from folders, tables and idx files; every odd file is named, or left out and counted."""
 
 import gzip
 import os
+import re
+import shlex
 import shutil
 import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -16,7 +20,8 @@ from heed.data.pictures import source
 from heed.data.pictures.source import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
-from pictures import encoded, folder_of, noise, packed
+from heed.tasks.images.pictures import places_of
+from pictures import encoded, folder_of, noise
 
 
 def opened(train, **fields):
@@ -83,9 +88,6 @@ def test_train_and_test_inside_are_the_sets(tmp_path, train, valid, test):
     splits, pixels = opened(tmp_path / "photos")
     assert {name: len(some) for name, some in splits.examples.items()} == {"train": 12, "valid": 10, "test": 8}
     assert any(one.startswith("data.test is ") and one.endswith(test) for one in splits.remarks)
-    archive = packed(tmp_path / "photos", tmp_path / "photos.zip")
-    inside, _ = opened(archive)
-    assert [one.digest for one in inside.examples["test"]] == [one.digest for one in splits.examples["test"]]
     assert pixels.read([splits.examples["test"][0].place])[0].shape == (9, 7, 3)
 
 
@@ -212,14 +214,13 @@ def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
     [("pipe", "it is a named pipe"), ("/dev/zero", "it is a device"), ("/dev/random", "it is a device")],
 )
 def test_what_would_never_end_is_not_waited_for(photos, kind, problem):
-    for name in ("dog/2.png", "dog/0-images-idx3-ubyte", "dog/0.zip"):
+    for name in ("dog/2.png", "dog/0-images-idx3-ubyte"):
         path = photos / name
         path.unlink(missing_ok=True)
         os.mkfifo(path) if kind == "pipe" else path.symlink_to(kind)
-    for path in (photos / "dog/2.png", photos / "dog/0-images-idx3-ubyte", photos / "dog/0.zip", photos / "dog"):
+    for path in (photos / "dog/2.png", photos / "dog/0-images-idx3-ubyte", photos / "dog"):
         picture_content(path)
     assert f"{problem}, expected a file" in refusal(photos)
-    assert f"{problem}, expected a file" in refusal(photos / "dog/0.zip")
     assert "contains no pictures" in refusal(photos / "dog/0-images-idx3-ubyte")
 
 
@@ -257,52 +258,25 @@ def test_the_same_picture_in_training_and_test_is_found(photos, tmp_path):
 # --- archives
 
 
-@pytest.mark.parametrize("ending", ["zip", "tar", "tar.gz", "tgz", "tar.xz", "tar.bz2"])
-def test_an_archive_is_read_as_its_folder(photos, tmp_path, ending):
-    there, _ = opened(photos, valid=2)
-    archive = packed(photos, tmp_path / f"photos.{ending}")
-    shutil.rmtree(photos)
-    splits, _ = opened(archive, valid=2)
-    for split in ("train", "valid"):
-        assert [one.digest for one in splits.examples[split]] == [one.digest for one in there.examples[split]]
-    one = splits.examples["train"][0]
-    assert one.place == f"{archive}!cat/0.png" and (Pixels().read([one.place])[0] == noise(0)).all()
-
-
-def test_a_folder_in_an_archive_can_be_given(tmp_path):
-    folder_of(tmp_path / "photos" / "one")
-    folder_of(tmp_path / "photos" / "two", classes=("emu", "yak"), first=5_000)
-    archive = packed(tmp_path / "photos", tmp_path / "photos.zip")
-    assert labels_of(opened(f"{archive}!two", valid=2)[0]) == ["emu", "yak"]
-    assert f"'{archive}' has no folder 'three'; its folders: one, two" in refusal(f"{archive}!three")
-
-
-def test_a_large_archive_is_unpacked_into_the_cache_once(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr("heed.data.pictures.files._SMALL", 2_000)
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
-    archive = packed(photos, tmp_path / "photos.tar.gz")
-    splits, pixels = opened(archive, valid=2)
-    place = splits.examples["train"][3].place
-    assert len(list((tmp_path / "cache" / "entries").glob("*/members.bin"))) == 1
-    before = pixels.read([place])[0]
-    monkeypatch.setattr("heed.data.pictures.files._Unpacking.read", None)  # not again
-    assert (Pixels().read([place])[0] == before).all()
-
-
-def test_a_cut_off_archive_is_an_error_or_gives_what_is_before(tmp_path):
-    folder_of(tmp_path / "photos", each=40)
-    archive = packed(tmp_path / "photos", tmp_path / "photos.tar.gz")
-    archive.write_bytes(archive.read_bytes()[: int(archive.stat().st_size * 0.8)])
-    said = refusal(archive)
-    assert f"'{archive}' is cut off or damaged after " in said and "data.bad_lines=skip uses" in said
-    splits, _ = opened(archive, bad_lines="skip")
-    assert 40 < splits.counts["train"].read < 80 and "cut off or damaged" in splits.notes
-
-
-def test_what_is_called_an_archive_and_is_none_is_named(tmp_path):
-    for name in ("photos.zip", "photos.tar", "photos.tar.gz"):
-        (tmp_path / name).write_bytes(b"no archive at all, whatever it is called")
-        assert refusal(tmp_path / name).startswith(f"'{tmp_path / name}' is not ")
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("my photos.zip", "zipfile"), ("a.b.tar", "tarfile"), ("a.tar.gz", "tarfile"), ("A.TGZ", "tarfile")],
+)
+def test_an_archive_is_refused_with_the_command_that_unpacks_it(photos, tmp_path, name, module):
+    archive, folder = tmp_path / name, tmp_path / re.sub(r"(\.tar)?\.\w+$", "", name)
+    kind = {"zipfile": "zip", "tarfile": "gztar" if archive.suffix.lower() in (".gz", ".tgz") else "tar"}[module]
+    shutil.move(shutil.make_archive(str(tmp_path / "made"), kind, photos), archive)
+    before = opened(photos, valid=2)[0]
+    for said in (refusal(archive), refusal(photos, test=[str(archive)])):
+        start = f"'{archive}' is an archive; unpack it and give the folder: python -m {module} -e "
+        assert said.startswith(start)
+        assert shlex.split(said.removeprefix(start)) == [str(archive), str(folder)]
+    with pytest.raises(DataError, match="is an archive; unpack it"):
+        places_of([str(archive)])
+    subprocess.run([sys.executable, "-m", module, "-e", archive, folder], check=True)
+    assert [one.digest for one in opened(folder, valid=2)[0].examples["train"]] == [
+        one.digest for one in before.examples["train"]
+    ]
 
 
 # --- tables
@@ -481,13 +455,9 @@ def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
 
 @pytest.mark.parametrize("task", ["classification", "translation", "tagging", "language_modelling", "table", "series"])
 def test_a_task_of_texts_or_numbers_says_that_it_was_given_pictures(task, photos, idx, tmp_path, capsys):
-    packed(photos, tmp_path / "photos.zip")
-    packed(photos, tmp_path / "photos.tar.gz")
     (tmp_path / "list.csv").write_text("file,label\n" + "".join(f"photos/cat/{i}.png,cat\n" for i in range(6)))
     given = {
         "photos": "it is a folder of pictures (as cat/0.png)",
-        "photos.zip": "it is an archive of pictures (as cat/0.png)",
-        "photos.tar.gz": "it is an archive of pictures (as cat/0.png)",
         "mnist": "it is a folder of pictures (as t10k-images-idx3-ubyte.gz)",
         "mnist/train-images-idx3-ubyte.gz": "it is an idx file, like those of MNIST",
         "photos/cat/1.png": "it is a picture",

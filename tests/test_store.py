@@ -174,21 +174,16 @@ def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_
 
 
 def test_what_was_found_in_the_texts_is_known_without_reading_them(tmp_path, monkeypatch):
-    """Scripts and repeats: of a kept corpus, and of files that are compared with it."""
+    """Repeats and overlap: of a kept corpus, and of files that are compared with it."""
     pairs = [Pair(f"the cat {i} sat on the wall", f"die Katze {i} auf der Mauer") for i in range(300)]
-    train = write(tmp_path, [*pairs, pairs[3], Pair(pairs[4].target, pairs[4].source)])
+    train = write(tmp_path, [*pairs, pairs[3]])
     (tmp_path / "valid").mkdir()
-    odd = [
-        Pair("the \u043a\u043e\u0442", "die Katze"),
-        Pair("die Katze auf der Mauer", "the cat sat on the wall"),
-        pairs[7],
-    ]
-    valid = write(tmp_path / "valid", odd)
+    valid = write(tmp_path / "valid", [Pair("the other cat", "die andere Katze"), pairs[7]])
     wanted = prepare(train, 10_000, data={"valid": valid}).splits
     for in_memory in (0, 0, 10):
         splits = prepare(train, in_memory, data={"valid": valid}).splits
         assert splits.counts == wanted.counts and splits.found == wanted.found
-    assert len(wanted.found["train"]) == 1 and len(wanted.found["valid"]) == 2
+    assert len(wanted.found["train"]) == len(wanted.found["valid"]) == 1
 
 
 def counting(monkeypatch):

@@ -143,12 +143,6 @@ def test_data_in_memory_and_generated_data_are_drawn_from_too(tmp_path):
         ("classification", "train.tsv", {"training.train_size": 500}, "train_size is 500, but there are 182 training"),
         ("classification", "train.tsv", {"training.train_size": 0}, "training.train_size"),
         ("series", "rows.csv", {"training.train_size": 5}, "does not apply to series"),
-        (
-            "language_modelling",
-            "train.tsv",
-            {"training.train_size": 5, "data.stream": True, "data.valid": 5},
-            "but data.stream is true",
-        ),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(folder, task, files, settings, message):

@@ -365,7 +365,6 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
         ({"guided_attention": 1.0, "sampling": 0.1}, "guided_attention=1.0 cannot be .*sampling=0.1, .*set only"),
         ({"alignment": {"automatic": True}, "sampling": 0.1}, "sampling=0.1, because a learned alignment is valid for"),
         ({"alignment": {"files": "a"}, "name": "dates"}, "name=dates, because embedded"),
-        ({"alignment": {"files": "a"}, "train": "a.tsv", "stream": True}, "stream has no end"),
         ({"alignment": {"data": True, "automatic": True}}, "data=true and training.alignment.automatic=true cannot"),
         ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but there are no links"),
         ({"alignment": {"automatic": True, "possible": "ignore"}}, "possible is .ignore., but it applies only to"),
@@ -381,7 +380,7 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 )  # fmt: skip
 def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
     with pytest.raises(ConfigError, match=message):
-        own = {"name", "train", "stream", "sampling"}
+        own = {"name", "train", "sampling"}
         data = {name: value for name, value in training.items() if name in own - {"sampling"}}
         sampling = {"sampling": training.get("sampling", 0.0)}
         training = {name: value for name, value in training.items() if name not in own}
@@ -538,7 +537,6 @@ def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
     [
         (FEW_PAIRS, {"training": {"minutes": 1.01 * FEW_PAIRS / PAIRS_A_MINUTE}}),
         (10 * FEW_PAIRS, {"training": {"steps": 100}}),
-        (10 * FEW_PAIRS, {"data": {"train": "a.tsv", "stream": True, "valid": 10}, "training": {"minutes": 1}}),
         (500, {"model": {"size": "small"}}),
         (500, {"tokenizer": {"kind": "char"}}),
         (500, {"data": {"name": "dates"}}),

@@ -2,7 +2,6 @@
 
 from heed.config.data import (
     Columns,
-    CorpusData,
     DatesData,
     DigitsData,
     ExtraData,
@@ -33,7 +32,7 @@ from heed.config.sections import (
 )
 
 __all__ = [
-    "Columns", "CorpusData", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
+    "Columns", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
     "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
     "TrainingConfig", "apply_overrides", "check_section", "config_text", "data_files", "read_config", "set_field",
     "short_config_text", "with_paths_from", "write_config",

@@ -37,7 +37,7 @@ class InMemory(Section):
 
     @model_validator(mode="after")
     def _of_no_file(self) -> Self:
-        for field in ("format", "separator", "stream", "encoding"):
+        for field in ("format", "separator", "encoding"):
             kind = type(self).model_fields.get(field)
             if kind is not None and (value := getattr(self, field)) != kind.default:
                 raise ValueError(
@@ -223,27 +223,6 @@ class CorpusData(OwnData):
     """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory. Tokens are then
     encoded batch by batch; only lengths, order and hashes are in memory. A learned alignment stays in memory, some
     kilobytes a pair."""
-    stream: bool = False
-    """Read data.train forward, endlessly, without storing it; data.valid is then files, or the number of first
-    examples to hold out (1,000 by default). At its end, a file is read again from the beginning."""
-    window: int = Field(100_000, gt=0)
-    """Examples of a stream that are shuffled and batched together; one window is one pass."""
-
-    @model_validator(mode="after")
-    def _of_a_stream(self) -> Self:
-        if self.stream and getattr(self, "extra", None):
-            raise ValueError(
-                "data.stream is true and data.extra names further corpora, but their weight is counted in passes over "
-                "data.train, and a stream has no passes; join the files, or set only one of the two"
-            )
-        if self.stream and self.duplicates == "drop":
-            raise ValueError(
-                "data.stream is true and data.duplicates is drop, but a stream is not stored, so repeats cannot be "
-                "recognised; set only one of the two"
-            )
-        if not self.stream and self.window != type(self).model_fields["window"].default:
-            raise ValueError(f"data.window is {self.window}, but only a stream has windows; add data.stream=true")
-        return self
 
 
 class FilesData(CorpusData):
@@ -283,12 +262,6 @@ class HubSection(OwnData):
         if value != "utf-8":
             raise ValueError(f"data.encoding is {value!r}, but a data set of the Hub contains texts, not bytes")
         return value
-
-    @model_validator(mode="after")
-    def _no_stream(self) -> Self:
-        if getattr(self, "stream", False):
-            raise ValueError(f"data.stream is true, but only files are read as a stream, not data.hub '{self.hub}'")
-        return self
 
     @property
     def name(self) -> str:

@@ -23,29 +23,11 @@ class AugmentSection(Section):
     crop: int = Field(0, ge=0)
     """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
     for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000."""
-    randaugment: int = Field(0, ge=0)
-    """Random operations on each picture, of RandAugment's 14 (Cubuk et al. 2020); 2 is usual, 0 is none."""
-    magnitude: int = Field(9, ge=0, le=30)
-    """Strength of the operations of RandAugment, from 0 to 30."""
-    erase: float = Field(0.0, ge=0, le=1)
-    """Share of the pictures in which a random rectangle is replaced by noise (Zhong et al. 2020); 0.25 is usual."""
-    mixup: float = Field(0.0, ge=0)
-    """Mix each picture and its label with another of the batch, in a proportion drawn from Beta(mixup, mixup) (Zhang
-    et al. 2018); 0.2 is usual, 0 is none."""
-    cutmix: float = Field(0.0, ge=0)
-    """Replace a random rectangle of each picture by that of another of the batch and mix the labels by area, which is
-    drawn from Beta(cutmix, cutmix) (Yun et al. 2019); 1 is usual, 0 is none. Together with mixup, each is applied to
-    half of the pictures."""
 
     @property
     def changes_pictures(self) -> bool:
-        """True if pictures are changed one by one."""
-        return self.flip or self.crop > 0 or self.randaugment > 0 or self.erase > 0
-
-    @property
-    def mixes(self) -> bool:
-        """True if pictures and labels of a batch are mixed, so that targets are shares of labels."""
-        return self.mixup > 0 or self.cutmix > 0
+        """True if training pictures are changed."""
+        return self.flip or self.crop > 0
 
 
 _LARGEST = 4_096
@@ -101,15 +83,14 @@ class PictureOptions(Section):
 
 
 class PictureData(PictureOptions, LabelledData):
-    """Your own pictures: a folder for each class, an archive of such folders, a table, or idx files.
+    """Your own pictures: a folder for each class, a table, or idx files.
 
     The readers are in `heed.data.kinds.pictures`.
     """
 
     train: list[DataPath] = Field(min_length=1)
-    """Training pictures: folders with a folder for each class, archives of such folders (.tar, .tar.gz, .zip), tables
-    of paths and labels (.csv, .tsv), or idx files (.gz or not). A folder or an archive with train and test inside gives
-    both sets. Relative to the configuration."""
+    """Training pictures: folders with a folder for each class, tables of paths and labels (.csv, .tsv), or idx files
+    (.gz or not). A folder with train and test inside gives both sets. Relative to the configuration."""
     columns: PictureColumns = PictureColumns()
     """Columns of picture and label in a table."""
     classes: list[str] | DataPath | None = None

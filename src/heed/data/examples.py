@@ -25,7 +25,7 @@ class Example(ABC):
     """One example: any number of texts, perhaps labels, and its origin ("train.en:17", "dates:es:full").
 
     A new kind of data subclasses this with a `unit` (its name) and `sides` (the names of its texts); filtering, holding
-    out, counting, stored corpora, streams and lengths then work for it.
+    out, counting, stored corpora and lengths then work for it.
     """
 
     __slots__ = ()

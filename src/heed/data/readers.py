@@ -44,6 +44,8 @@ E = TypeVar("E", bound=Example)
 _TOGETHER = 256
 _JUDGED = 20
 """Examples below which the order of texts and labels is not checked."""
+_LONG = 100_000
+"""Characters of an example above which line ends are probably missing."""
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
 
@@ -65,7 +67,7 @@ class Reader(Generic[E]):
     columns: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
     def filled(self, files: Sequence[str], counts: Counts, findings: Findings) -> Iterator[E]:
-        """The examples without blank texts; the others are counted as left out."""
+        """The examples without blank texts; the others are counted as left out, and very long ones noted."""
         unit = self.kind.unit
         for example in self.read(files, findings):
             counts.read += 1
@@ -74,6 +76,9 @@ class Reader(Generic[E]):
                 findings.note(f"{rule}, left out", "", example.origin, unit=unit)
             else:
                 counts.kept += 1
+                if sum(map(len, example.texts)) > _LONG:
+                    what = f"more than {_LONG:,} characters, kept (a smaller data.max_line leaves such lines out)"
+                    findings.note(what, "", example.origin, unit=unit, warning=True)
                 yield example
 
 

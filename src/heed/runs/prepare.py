@@ -57,24 +57,16 @@ _LEAST_UPDATES = 100
 
 
 def settle_updates(task: Task[Any, Any]) -> None:
-    """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps.
-
-    Raises:
-        ConfigError: `training.epochs` is set, but the data is a stream, which has no passes.
-    """
-    training, streams = task.config.training, getattr(task.config.data, "stream", False)
+    """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps."""
+    training = task.config.training
     usual = default_batch(task)
     if task.batch_field not in training.model_fields_set and getattr(training, task.batch_field) > usual:
-        batch = getattr(training, task.batch_field)
-        if not streams:
-            positions = sum(map(task.work, task.train_batches(0)))
-            batch = max(usual, min(batch, positions // _LEAST_UPDATES))
+        positions = sum(map(task.work, task.train_batches(0)))
+        batch = max(usual, min(getattr(training, task.batch_field), positions // _LEAST_UPDATES))
         training = training.model_copy(update={task.batch_field: batch})
         task.config = task.config.model_copy(update={"training": training})
     if training.epochs is None:
         return
-    if streams:
-        raise ConfigError("training.epochs is set, but a stream (data.stream) has no passes; give --minutes instead")
     steps = max(1, round(training.epochs * updates_per_pass(task)))
     settled = training.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
     task.config = task.config.model_copy(update={"training": settled})

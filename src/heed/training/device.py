@@ -12,9 +12,8 @@ Micro-batches: the parts of a batch are computed one by one, with the activation
     memory of activations = bytes that autograd keeps of the batch / micro-batches
 
 Dropout drops different elements than with the whole batch. Refused for models with batch normalisation, whose gradient
-it would change. Where pictures are mixed (`augment.mixup`, `augment.cutmix`), each is mixed with one of its own
-micro-batch. The first lines of a run give the number of micro-batches. The checkpoint stores it, since dropout's draws
-depend on it.
+it would change. The first lines of a run give the number of micro-batches. The checkpoint stores it, since dropout's
+draws depend on it.
 
 Source: Chen et al. 2016, Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174.
 """

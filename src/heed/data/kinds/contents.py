@@ -7,9 +7,6 @@ result.
 from __future__ import annotations
 
 import os
-import tarfile
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +16,7 @@ from pathlib import Path
 from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
 from heed.data.findings import Findings
-from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture
+from heed.data.pictures.files import is_hidden, is_idx, is_picture
 from heed.data.tables import SEPARATORS, Head, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError
@@ -161,7 +158,7 @@ def _texts(columns: Sequence[Facts]) -> list[Facts]:
 
 
 _LOOKED_AT = 50
-"""Files of a folder or an archive whose names are examined."""
+"""Files of a folder whose names are examined."""
 _ROWS = 200
 """Rows of a table whose cells are examined."""
 _FILES = 1_000
@@ -180,13 +177,10 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
             return None
         if is_picture(path.name):
             return Content("pictures", "it is a picture")
-        if is_archive(path):
-            members = ((name, is_picture(name)) for name in _members(path))
-            return _of_names(members, "it is an archive of pictures")
         if is_table(path):
             return _of_table(path, Findings("skip") if findings is None else findings)
         return Content("pictures", "it is an idx file, like those of MNIST") if is_idx(path) else None
-    except (OSError, DataError, EOFError, zlib.error, tarfile.TarError, zipfile.BadZipFile):
+    except (OSError, DataError):
         return None  # reading the file reports why
 
 
@@ -198,7 +192,7 @@ def _of_names(files: Iterable[tuple[str, bool]], why: str) -> Content | None:
 
 
 def _files(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Names of files below a folder, each with True if it is a picture or contains pictures."""
+    """Names of files below a folder, each with True if it is a picture or an idx file."""
     looked = 0
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_hidden((name,)))
@@ -206,25 +200,10 @@ def _files(folder: Path) -> Iterator[tuple[str, bool]]:
             if is_hidden((name,)):
                 continue
             file = Path(where, name)
-            holds = (is_archive(file) or is_idx(file)) and picture_content(file) is not None
-            yield file.relative_to(folder).as_posix(), holds or is_picture(name)
+            yield file.relative_to(folder).as_posix(), is_picture(name) or is_idx(file)
         looked += len(files) + len(folders)
         if looked > _FILES:
             return
-
-
-def _members(path: Path) -> Iterator[str]:
-    """Names of files in an archive, in their order."""
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            yield from (one.filename for one in archive.infolist() if _shown(one.filename) and not one.is_dir())
-    else:
-        with tarfile.open(path, "r|*") as tar:
-            yield from (one.name for one in tar if one.isreg() and _shown(one.name))
-
-
-def _shown(name: str) -> bool:
-    return not is_hidden(tuple(part for part in name.split("/") if part not in ("", ".")))
 
 
 def _of_table(path: Path, findings: Findings) -> Content | None:

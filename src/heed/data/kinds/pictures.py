@@ -3,7 +3,6 @@
 | given | read as |
 |---|---|
 | a folder | a folder for each class in it, with pictures at any depth; hidden files are left out |
-| .zip, .tar, .tar.gz, ... | the same, in an archive; `photos.zip!train` is a folder in it |
 | .csv, .tsv | a path and a label in each row |
 | idx, gzipped or not | pictures; their labels are in the next file, or the one with "labels" for "images" in its name |
 | a data set of the Hub | a column of pictures and one of labels |
@@ -36,14 +35,7 @@ from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
-from heed.data.pictures.files import (
-    archive_in,
-    is_archive,
-    is_idx,
-    is_picture,
-    labels_beside,
-    read_idx,
-)
+from heed.data.pictures.files import is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
 from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
@@ -109,7 +101,7 @@ def _no_classes(listing: Listing) -> str:
     tables = [parts[-1] for parts in listing.files if len(parts) == 1 and Path(parts[-1]).suffix in (".csv", ".tsv")]
     if not listing.files:
         return f"'{listing.path}' is empty; expected a folder for each class, with its pictures"
-    if tables and not listing.prefix.endswith("!"):
+    if tables:
         table = f"{listing.prefix}{tables[0]}"
         return f"'{listing.path}' has no class folders but contains a table; to read it, give {table}"
     count, unit = (len(pictures), "picture") if pictures else (len(listing.files), "file")
@@ -402,7 +394,7 @@ def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any]
     return able[0]
 
 
-_EXPECTED = "expected a folder with a folder for each class, an archive of such folders, a table (.csv) or an idx file"
+_EXPECTED = "expected a folder with a folder for each class, a table (.csv) or an idx file"
 
 
 def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Reader[Picture]:
@@ -447,11 +439,13 @@ class _Reading:
         rest = list(files)
         while rest:
             path = rest.pop(0)
-            if not os.path.exists(path) and archive_in(path) is None:
+            if not os.path.exists(path):
                 raise DataError(f"no file '{path}'")
-            if os.path.isdir(path) or is_archive(path) or archive_in(path) is not None:
+            if os.path.isdir(path):
                 yield from self._folders(path, findings)
-            elif is_table(Path(path)):
+                continue
+            refuse_archive(path)
+            if is_table(Path(path)):
                 entries = table_entries(Path(path), self.columns, findings, self.advice)
                 yield from self._examined(entries, path, findings)
             elif is_idx(Path(path)):
@@ -471,8 +465,7 @@ class _Reading:
         )
 
     def _folders(self, path: str, findings: Findings) -> Iterator[Picture]:
-        held = {} if is_archive(path) else bundles(path)
-        listing = Listing.of(path, self.pixels)
+        held, listing = bundles(path), Listing.of(path)
         if held and not any(is_picture(parts[-1]) for parts in listing.files):
             if len(held) > 1:
                 raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(held.values()))}")
@@ -480,10 +473,6 @@ class _Reading:
             return
         if splits := listing.splits():
             raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(splits.values()))}")
-        if listing.problem:
-            count = len(listing.files)
-            message = f"'{path}' is cut off or damaged after {count:,} files: {listing.problem}"
-            findings.cut_off(Path(path), count, message)
         entries = entries_of(listing, findings)
         if not any(is_picture(entry.place) for entry in entries):
             self._refuse_texts(entries, path)

@@ -1,8 +1,7 @@
-"""Pixels of pictures by place: files, archives, idx files, data sets of the Hub, arrays in memory.
+"""Pixels of pictures by place: files, idx files, data sets of the Hub, arrays in memory.
 
-A place is a text: a path, `photos.zip!cat/1.jpg` (a member of an archive), or `train-images-idx3-ubyte.gz#17`,
-`memory:train#17`, `digits#17` (by number, from 0). `Pixels` reads any of them in any order, from several threads at
-once and in forked processes.
+A place is a text: a path, or `train-images-idx3-ubyte.gz#17`, `memory:train#17`, `digits#17` (by number, from 0).
+`Pixels` reads any of them in any order, from several threads at once and in forked processes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -22,18 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
-from heed.data.pictures.files import (
-    SPLITS,
-    Archive,
-    archive_in,
-    is_archive,
-    is_hidden,
-    is_idx,
-    is_picture,
-    open_archive,
-    read_idx,
-    split_in,
-)
+from heed.data.pictures.files import SPLITS, is_hidden, is_idx, is_picture, read_idx, split_in
 from heed.errors import DataError
 from heed.storage.files import open_regular
 from heed.threads import cores
@@ -95,7 +83,7 @@ class Pixels:
         return pixels
 
     def add(self, name: str, source: Source) -> None:
-        """Add a source under a name: the part of its places before "!" or "#"."""
+        """Add a source under a name: the part of its places before "#"."""
         self._sources[name] = source
 
     def get(self, place: str) -> bytes | NDArray[Any]:
@@ -116,27 +104,11 @@ class Pixels:
             if head in self._sources:
                 return self._sources[head], number
             if os.path.isfile(head) and not os.path.isfile(place):
-                return self._opened(head, lambda: Arrays(read_idx(Path(head)))), number
-        if inside := archive_in(place):
-            archive, member = inside
-            return self.archive(archive), member
+                with self._opening:
+                    if head not in self._sources:
+                        self._sources[head] = Arrays(read_idx(Path(head)))
+                return self._sources[head], number
         return None, place
-
-    def archive(self, path: str) -> Archive:
-        """The archive in a file.
-
-        Raises:
-            DataError: The file is missing or not a readable archive.
-        """
-        opened = self._opened(path, lambda: open_archive(Path(path)))
-        assert isinstance(opened, Archive)
-        return opened
-
-    def _opened(self, name: str, make: Callable[[], Source]) -> Source:
-        with self._opening:
-            if name not in self._sources:
-                self._sources[name] = make()
-            return self._sources[name]
 
     def decode(self, place: str, channels: int | None = None) -> Array:
         """The pixels at one place.
@@ -263,45 +235,30 @@ def picture_digest(data: bytes | NDArray[Any]) -> str:
 
 
 Parts = tuple[str, ...]
-"""A path inside a folder or an archive, part by part."""
+"""A path inside a folder, part by part."""
 
 
 @dataclass
 class Listing:
-    """The files in a folder, or in a folder of an archive, by name, without hidden ones."""
+    """The files in a folder, by name, without hidden ones."""
 
     path: str  # the path that was given
     prefix: str  # beginning of every place in it, with a separator at the end
     files: list[Parts]  # paths of the files inside it, sorted
-    empty: list[Parts] = field(default_factory=list)  # folders without entries
-    problem: str = ""  # why an archive ends too soon, or ""
+    empty: list[Parts]  # folders without entries
 
     @classmethod
-    def of(cls, path: str, pixels: Pixels) -> Listing:
-        """List a folder, an archive, or a folder in an archive such as "photos.zip!train".
+    def of(cls, path: str) -> Listing:
+        """List a folder.
 
         Raises:
-            DataError: The path is missing or cannot be read.
+            DataError: It cannot be read.
         """
-        if not os.path.isdir(path):
-            archive, inside = archive_in(path) or (path, "")
-            return cls._of_archive(path, archive, inside.strip("/"), pixels)
         files: list[Parts] = []
         empty: list[Parts] = []
         for parts, is_empty in _walk(Path(path), (), set()):
             (empty if is_empty else files).append(parts)
         return cls(path, f"{path.rstrip('/')}/", sorted(files), sorted(empty))
-
-    @classmethod
-    def _of_archive(cls, path: str, archive: str, inside: str, pixels: Pixels) -> Listing:
-        opened = pixels.archive(archive)
-        start = f"{inside}/" if inside else ""
-        names = [name[len(start) :] for name in opened.names if name.startswith(start)]
-        if inside and not names:
-            tops = sorted({name.split("/")[0] for name in opened.names if "/" in name})
-            raise DataError(f"'{archive}' has no folder '{inside}'; its folders: {', '.join(tops[:8]) or 'none'}")
-        files = sorted(parts for name in names if not is_hidden(parts := tuple(name.split("/"))))
-        return cls(path, f"{archive}!{start}", files, problem=opened.problem)
 
     @property
     def pictures(self) -> list[Parts]:
@@ -361,14 +318,14 @@ def _walk(folder: Path, inside: Parts, above: set[tuple[int, int]]) -> Iterator[
 
 
 def bundles(path: str) -> dict[str, str]:
-    """Split -> its idx file of pictures or archive, in a folder of such files; else empty."""
+    """Split -> its idx file of pictures, in a folder of such files; else empty."""
     if not os.path.isdir(path):
         return {}
     files = sorted(entry.path for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,)))
     found: dict[str, str] = {}
     for file in files:
         name = os.path.basename(file)
-        if is_archive(file) or ("label" not in name and "idx1" not in name and is_idx(Path(file))):
+        if "label" not in name and "idx1" not in name and is_idx(Path(file)):
             split = split_in(name) or ""
             if split in found:  # several files for the same split
                 return {}

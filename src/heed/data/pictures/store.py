@@ -199,8 +199,7 @@ class PictureBatch(Batch):
 
     indices: list[int]
     pixels: Tensor  # `(batch, channels, height, width)`, float32
-    # `(batch,)` label ids, or `(batch, num_labels)` shares of labels that sum to 1, if pictures were mixed
-    targets: Tensor
+    targets: Tensor  # `(batch,)` label ids
 
     @property
     def num_targets(self) -> int:
@@ -219,7 +218,6 @@ def collate_pictures(
     form: PictureForm,
     augment: Augment | None = None,
     *,
-    num_labels: int = 0,
     epoch: int = 0,
 ) -> PictureBatch:
     """A batch of some pictures of a split.
@@ -230,13 +228,10 @@ def collate_pictures(
         indices: The pictures of the batch.
         form: Normalisation.
         augment: Random changes, in training.
-        num_labels: Number of labels, needed if pictures are mixed.
         epoch: The pass for which changes are drawn.
     """
     change = None
     if augment is not None and augment.config.changes_pictures:
         change = partial(augment.pictures, epoch=epoch)
-    pixels, chosen = form.normalisation.tensor(store.take(np.array(indices), change)), targets[indices]
-    if augment is not None:
-        pixels, chosen = augment.batch(pixels, chosen, num_labels, indices, epoch)
-    return PictureBatch(indices, pixels, chosen)
+    pixels = form.normalisation.tensor(store.take(np.array(indices), change))
+    return PictureBatch(indices, pixels, targets[indices])

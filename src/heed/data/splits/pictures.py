@@ -14,7 +14,6 @@ from heed.data.embedded.pictures import DIGITS, SHAPES, draw_digits, draw_shapes
 from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pictures import picture_reader
-from heed.data.pictures.files import is_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, bundles
 from heed.data.splits.splits import Splits, drawn_splits, open_splits
 from heed.errors import DataError
@@ -53,7 +52,7 @@ def open_pictures(
     assert isinstance(data, OwnData) and not isinstance(data, EmbeddedPictures), f"no source of {data!r}"
     remarks: list[str] = []
     if given is None and not isinstance(data, InMemory | HubSection):
-        data, remarks = with_sets(data, pixels)
+        data, remarks = with_sets(data)
     reader = picture_reader(data, pixels, advice)
     # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
     splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given)
@@ -64,8 +63,8 @@ def open_pictures(
 D = TypeVar("D", bound=OwnData)
 
 
-def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
-    """The section with the folder of each split, if a folder or an archive contains several; remarks that say so.
+def with_sets(data: D) -> tuple[D, list[str]]:
+    """The section with the folder of each split, if a folder contains several; remarks that say so.
 
     Raises:
         DataError: A folder given for a split contains only other splits.
@@ -75,7 +74,7 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
     for field in ("train", "valid", "test"):
         given = getattr(data, field)
         for path in given if isinstance(given, list) else ():
-            sets = sets_in(path, pixels)
+            sets = sets_in(path)
             if sets and field not in sets:
                 raise DataError(
                     f"data.{field}: '{path}' contains {' and '.join(sets)} but not {field}; give a folder that does"
@@ -91,15 +90,14 @@ def with_sets(data: D, pixels: Pixels) -> tuple[D, list[str]]:
     return data.model_copy(update=update), remarks
 
 
-def sets_in(path: str, pixels: Pixels) -> dict[str, str]:
-    """Split -> its folder or file, if a folder or an archive contains a training set and others; else empty."""
-    folder = os.path.isdir(path)
-    if not folder and not (is_archive(path) and os.path.isfile(path)):
+def sets_in(path: str) -> dict[str, str]:
+    """Split -> its folder or file, if a folder contains a training set and others; else empty."""
+    if not os.path.isdir(path):
         return {}
-    held = bundles(path) if folder else {}
+    held = bundles(path)
     if len(held) > 1 and "train" in held:
         return {split: file for split, file in held.items() if split}
-    return Listing.of(path, pixels).splits()
+    return Listing.of(path).splits()
 
 
 def _sizes(data: EmbeddedPictures) -> dict[Split, int]:

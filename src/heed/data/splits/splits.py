@@ -11,36 +11,28 @@ is how often a pair is seen in one pass over the training files; the pairs of a 
 pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever tokenized into it,
 and inputs for prediction have no tag. Tokenizers are trained on all corpora, each pair once. Pairs whose source is in
 the validation or test set are left out and counted; shared targets are counted in a warning.
-
-A streamed corpus is read forward without end, a window of examples at a time; at most two windows are in memory. One
-window is one pass, in an order that depends on seed and pass only, so that the training loop, its checkpoints and its
-sharding need not know of streams. The first examples, held out for validation, are left out in every pass, and so are
-others with their sources; for sets of files `data.overlap` decides. Tokenizers are trained on the first window, or
-taken from another run. A resumed run reads forward to the window of its checkpoint, some 2 seconds for each million
-pairs. Every process reads all of the stream and encodes only the batches that it trains on; a pipe is for one process.
-Repeats and scripts are not detected, and what needs a corpus with an end is refused: further corpora, learned or given
-alignments, dropped duplicates.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import islice, product
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import CorpusData, ExtraData, HubSection, OwnData
+from heed.config import ExtraData, HubSection, OwnData
 from heed.config.data import InMemory
-from heed.data.examples import Example, Lazy, hashes_of, select, take
+from heed.data.examples import Example, Hashes, hashes_of, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
+from heed.data.splits.repeats import drop_overlap, drop_repeats
 from heed.data.splits.stored import (
     among,
     bytes_of,
@@ -50,158 +42,17 @@ from heed.data.splits.stored import (
     keep_examples,
     label_sets_in,
 )
-from heed.data.splits.survey import Survey, drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError
 from heed.memory import free_memory
 
 E = TypeVar("E", bound=Example)
 _GROWN, _SHARE = 8, 0.25
 """Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
-HELD_OUT = 1_000
-"""Default number of first examples held out for validation."""
-
-
-class ExampleStream(Generic[E]):
-    """Windows of `size` examples from files that are read forward, and again from the beginning when they end.
-
-    The first `held_out` examples are for validation; `counts` are of the lines read so far, after `passes` full reads.
-    """
-
-    def __init__(self, data: CorpusData, reader: Reader[E], held_out: int) -> None:
-        self.unit, self.size = reader.kind.unit, data.window
-        self.counts = Counts(unit=f"{self.unit}s")
-        self._data, self._reader, self._held_out = data, reader, held_out
-        self._known: dict[str, frozenset[str]] = {}
-        self._said: dict[str, Found] = {}
-        self._once = not all(
-            os.path.isfile(file) or os.path.isdir(file) for file in map(Path, data.train) if os.path.exists(file)
-        )
-        if self._once and (processes := int(os.environ.get("WORLD_SIZE", 1))) > 1:
-            raise DataError(f"{self.name} is a pipe, and {processes} processes cannot all read it; give files")
-        self._begin()
-
-    def _begin(self) -> None:
-        self.passes = self._next = self.counts.read = self.counts.kept = 0
-        self.counts.filtered.clear()
-        self._findings = Findings.of(self._data)
-        self._added: Counter[str] = Counter()
-        for said in self._said.values():
-            said.count = 0
-            said.places.clear()
-        self._file: Iterator[E] | None = None
-        self._first: list[E] = []
-        self._examples = self._endless()
-        self._windows: dict[int, list[E]] = {}
-
-    @property
-    def name(self) -> str:
-        """The files, for messages."""
-        return ", ".join(f"'{file}'" for file in self._data.train)
-
-    @property
-    def remarks(self) -> list[str]:
-        """The readers' remarks so far."""
-        return self._findings.remarks
-
-    @property
-    def first(self) -> list[E]:
-        """The held-out examples."""
-        if self._file is None:
-            self._open()
-        return self._first
-
-    @property
-    def newest(self) -> int:
-        """Index of the window read last; 0 if none has been read."""
-        return max(0, self._next - 1)
-
-    def compare(self, split: str, examples: Sequence[E], drop: bool) -> None:
-        """From now on leave out (with `drop`) or count examples whose first text is in a split."""
-        rule = f"{self._reader.kind.sides[0]} in the {split} set"
-        self._known[rule] = frozenset(example.texts[0] for example in examples)
-        if not drop:
-            self._said[rule] = Found("", f"{rule}, kept (data.overlap=drop leaves it out)", self.unit, warning=True)
-
-    def window(self, number: int) -> list[E]:
-        """The examples of a window, counted from 0; for an earlier window, the files are read again from the beginning.
-
-        Raises:
-            DataError: A file cannot be read or has nothing to train on, or a pipe has ended or is past the window.
-        """
-        if number not in self._windows:
-            if number < self._next:
-                if self._once:
-                    raise DataError(f"{self.name} is a pipe and cannot be read again from the beginning; give files")
-                self._begin()
-            for _ in islice(self._examples, (number - self._next) * self.size):
-                pass
-            examples = list(islice(self._examples, self.size))
-            self._next = number + 1
-            self._count_findings()
-            self._windows = {n: held for n, held in self._windows.items() if n == number - 1} | {number: examples}
-        return self._windows[number]
-
-    def _open(self) -> Iterator[E]:
-        self._file = self._reader.filled(self._data.train, self.counts, self._findings)
-        self._first = list(islice(self._file, self._held_out))
-        self.count_out("held out for validation", len(self._first))
-        return self._file
-
-    def _endless(self) -> Iterator[E]:
-        while True:
-            given = 0
-            for example in self._file or self._open():
-                text = example.texts[0]
-                rule = next((rule for rule, known in self._known.items() if text in known), "")
-                if rule and rule not in self._said:
-                    self.count_out(rule, 1)
-                    continue
-                if rule:
-                    self._said[rule].add(example.origin)
-                given += 1
-                yield example
-            if not given:
-                raise DataError(f"no training {self.unit}s left in {self.name}: {self.counts}")
-            if self._once:
-                ended = f"ended after {self.counts.read:,} {self.unit}s and, being a pipe, cannot be read again"
-                raise DataError(f"{self.name} {ended}; give a pipe without an end, or files")
-            self.passes += 1
-            self._file = None
-
-    def _count_findings(self) -> None:
-        """Count what the readers left out and found since the last call."""
-        left_out = self._findings.left_out - self._added
-        self._added += left_out
-        for rule, count in left_out.items():
-            self.counts.read += count
-            self.counts.leave_out(rule, count)
-        self.counts.found[:] = [*self._findings.found, *(said for said in self._said.values() if said.count)]
-
-    def count_out(self, rule: str, count: int) -> None:
-        """Count examples that a rule leaves out after they were counted as kept."""
-        if count:
-            self.counts.leave_out(rule, count)
-            self.counts.kept -= count
-
-
-class NewestWindow(Lazy[E]):
-    """The window of a stream that was read last, or the first one if none was; read on access."""
-
-    def __init__(self, stream: ExampleStream[E]) -> None:
-        self._stream = stream
-
-    def __len__(self) -> int:
-        return len(self._stream.window(self._stream.newest))
-
-    def take(self, indices: Sequence[int]) -> list[E]:
-        return take(self._stream.window(self._stream.newest), indices)
-
-
 _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap", "hold_out"}
 
 
 def read_corpus(
-    name: str, files: Sequence[str], reader: Reader[E], data: OwnData, survey: Survey | None = None
+    name: str, files: Sequence[str], reader: Reader[E], data: OwnData
 ) -> tuple[Sequence[E], Counts, list[str]]:
     """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
 
@@ -210,25 +61,18 @@ def read_corpus(
     """
     counts, findings = Counts(unit=f"{reader.kind.unit}s"), Findings.of(data)
 
-    def read() -> Iterator[E]:
-        examples = reader.filled(files, counts, findings)
-        return examples if survey is None else survey.watch(examples)
-
     def report() -> dict[str, Any]:
         counts.add(findings)
-        counts.found += [] if survey is None else survey.found
-        known = None if survey is None else survey.as_values()
-        return {"counts": asdict(counts), "survey": known, "remarks": findings.remarks, "columns": reader.columns}
+        return {"counts": asdict(counts), "remarks": findings.remarks, "columns": reader.columns}
 
     settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
-    settings |= {**reader.settings, "survey": None if survey is None else survey.basis}
+    settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
     in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
     if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
         in_memory = 0
+    read = partial(reader.filled, files, counts, findings)
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     reader.columns.update(reader.columns or said["columns"])
-    if survey is not None:
-        survey.recall(said["survey"])
     remarks = [*filter(None, [remark]), *remarks_of(name, said["remarks"])]
     return examples, Counts.of_values(said["counts"]), remarks
 
@@ -309,8 +153,8 @@ class Splits(Generic[T]):
     """Examples by split: "train", "valid", "test" if given, and others that the data has.
 
     `remarks` are for the user; `made` describes how examples were generated; `extra` are further training corpora by
-    name; `stream` is the stream of which "train" is the newest window, if it is one; `left_out` are the training
-    examples that `training.train_size` leaves out; `columns` are those of the training set, by field.
+    name; `left_out` are the training examples that `training.train_size` leaves out; `columns` are those of the
+    training set, by field.
     """
 
     examples: dict[str, Sequence[T]]
@@ -318,7 +162,6 @@ class Splits(Generic[T]):
     remarks: list[str] = field(default_factory=list)
     made: str = ""
     extra: dict[str, ExtraCorpus[T]] = field(default_factory=dict)
-    stream: ExampleStream[Any] | None = None
     left_out: Sequence[T] = ()
     columns: Mapping[str, int | str] = field(default_factory=dict)
 
@@ -326,8 +169,7 @@ class Splits(Generic[T]):
     def summary(self) -> str:
         """Counts and remarks, for people."""
         lines = [f"{name}: {count}" for name, count in (self.counts | self.extra).items()]
-        of_stream = [] if self.stream is None else remarks_of("train", self.stream.remarks)
-        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks, *of_stream])
+        return "\n".join([*([self.made] if self.made else []), *lines, *self.remarks])
 
     @property
     def found(self) -> dict[str, list[Found]]:
@@ -343,15 +185,13 @@ class Splits(Generic[T]):
 
 
 def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
-    """Read every split: from files, a data set of the Hub, a stream, or the `given` examples in memory.
+    """Read every split: from files, a data set of the Hub, or the `given` examples in memory.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
     if given is None and isinstance(data, InMemory):
         raise DataError(data.missing)
-    if given is None and isinstance(data, CorpusData) and data.stream:
-        return _open_stream(data, reader)
     splits: Splits[E] = Splits({}, columns=reader.columns)
     examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
     if given is not None:
@@ -363,33 +203,31 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         hub = HubSet(data)
         data, splits.remarks = hub.with_splits()
         reader = hub.reader(reader)
-    surveys: dict[str, Survey] = {}
+    hashes: dict[str, Hashes] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
-        survey = surveys[split] = Survey(reader.kind, surveys.get("train"))
-        examples[split], counts[split], remarks = read_corpus(split, files, reader, data, survey)
+        every, counts[split], remarks = read_corpus(split, files, reader, data)
         splits.remarks += remarks
-        survey.hashes = hashes_in(examples[split])
-        keep = split != "train" or data.duplicates == "keep"
-        examples[split] = drop_repeats(examples[split], survey, counts[split], drop=not keep)
+        drop = split == "train" and data.duplicates == "drop"
+        examples[split], hashes[split] = drop_repeats(every, reader.kind, hashes_in(every), counts[split], drop)
 
     read("train", data.train)
     if isinstance(data.valid, list):
         read("valid", data.valid)
     else:
-        every, hashes = examples["train"], surveys["train"].hashes
+        every, known = examples["train"], hashes["train"]
         by_label = getattr(data, "hold_out", "hash") == "labels"
         wanted = data.valid if data.valid is not None else default_held_out(len(every), by_label)
-        out = hold_out(every, hashes, wanted, by_label)
+        out = hold_out(every, known, wanted, by_label)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
-        surveys["train"].hashes = hashes[~out]
+        hashes["train"] = known[~out]
         count = len(examples["valid"])
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
         side = (*reader.kind.sides, unit)[0]
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        if among(hashes[out, 0], hashes[~out, 0]).any():
+        if among(known[out, 0], known[~out, 0]).any():
             splits.remarks.append(
                 f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
                 f"say nothing about other {unit}s; give more, or validation files"
@@ -399,44 +237,12 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
             splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
-    examples["train"] = drop_overlap(examples, surveys, counts, drop=data.overlap == "drop")
+    examples["train"] = drop_overlap(examples, reader.kind, hashes, counts, drop=data.overlap == "drop")
     if not examples["train"]:
         hint = "; give more data, or validation files" if "held out for validation" in counts["train"].filtered else ""
         raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}{hint}")
     if not examples["valid"]:
         raise DataError(f"no validation {unit}s left; give more data, or validation files")
-    return splits
-
-
-def _open_stream(data: CorpusData, reader: Reader[E]) -> Splits[E]:
-    """A stream, whose newest window is "train", and its validation and test sets.
-
-    Examples with the first text of a held-out one are left out as well; for the sets of files, `data.overlap` decides.
-    """
-    unit = reader.kind.unit
-    held_out = not isinstance(data.valid, list)
-    first = HELD_OUT if data.valid is None else data.valid if isinstance(data.valid, int) else 0
-    stream = ExampleStream(data, reader, first)
-    train = NewestWindow(stream)
-    splits: Splits[E] = Splits({"train": train}, {"train": stream.counts}, stream=stream, columns=reader.columns)
-    splits.remarks = [
-        f"train is a stream, read in windows of {data.window:,} {unit}s, each shuffled and trained on as one pass; at "
-        "its end it is read again from the beginning; counts cover what has been read so far"
-    ]
-    for split, files in (("valid", data.valid), ("test", data.test)):
-        if isinstance(files, list):
-            splits.examples[split], splits.counts[split], remarks = read_corpus(split, files, reader, data)
-            splits.remarks += remarks
-        elif split == "valid":
-            held = splits.examples[split] = stream.first
-            splits.counts[split] = Counts(len(held), {}, len(held), f"{unit}s")
-            splits.remarks.append(f"the first {len(held):,} {unit}s of the stream are held out for validation")
-    if not splits.examples["valid"]:
-        raise DataError(f"no validation {unit}s left; give more data, or validation files")
-    for split in ("valid", "test"):
-        if split in splits.examples:
-            drop = (split == "valid" and held_out) or data.overlap == "drop"
-            stream.compare(split, splits.examples[split], drop)
     return splits
 
 
@@ -541,14 +347,9 @@ def take_subset(splits: Splits[T], size: int, seed: int) -> Splits[T]:
     Validation and test sets, and further corpora, stay as they are.
 
     Raises:
-        ConfigError: There are fewer training examples, or the training set is a stream.
+        ConfigError: There are fewer training examples.
     """
     train = splits.examples["train"]
-    if splits.stream is not None:
-        raise ConfigError(
-            f"training.train_size is {size:,}, but data.stream is true: a stream is never in memory as a whole, "
-            "so no subset can be drawn; set only one of the two"
-        )
     unit = f"{getattr(train[0], 'unit', 'example')}s"
     if size > len(train):
         raise ConfigError(

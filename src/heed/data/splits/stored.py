@@ -14,7 +14,7 @@ For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and h
 takes 8 bytes a pair for lengths, 16 for the choice and order of training pairs, 8 a link of given alignments, and the
 pages of files that the system keeps while there is room. Tokenizers are trained on a fixed random sample of 20 MB of
 text; a character that does not occur in it is unknown. Tokens are counted in 20,000 evenly spread pairs (`counted`).
-Data sets of the Hub and pipes are kept as long as the process lives.
+Data sets of the Hub are kept as long as the process lives.
 
 Of large corpora, trained tokenizers and encoded texts are cached too: from half a million characters on, in memory as
 well, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
@@ -127,7 +127,7 @@ def keep_examples(
         first = list(examples if in_memory is None else islice(examples, in_memory + 1))
         if in_memory is None or len(first) <= in_memory:
             return first, report(), ""
-        if key is None:  # a pipe, say
+        if key is None:  # a data set of the Hub, say
             return StoredExamples.write(chain(first, examples), kind), report(), ""
 
         def make(folder: Path) -> dict[str, Any]:

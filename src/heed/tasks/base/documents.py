@@ -217,7 +217,7 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     @abstractmethod
     def encoded(self, split: str) -> EncodedDocuments:
-        """The tokens of all documents of a split; for a stream, those of its newest window."""
+        """The tokens of all documents of a split."""
 
     def num_tokens(self, split: str) -> int:
         """Number of tokens of a split, without end tokens."""
@@ -252,8 +252,6 @@ class DocumentTask(Task[C, Document], Generic[C]):
 
     @property
     def auto_size(self) -> str:
-        if self.splits.stream is not None:
-            return "base"
         count = len(self.encoded("train"))
         return next((name for name, most in self.tokens_of_size.items() if count <= most), "base")
 
@@ -267,9 +265,7 @@ class DocumentTask(Task[C, Document], Generic[C]):
             documents, counts = self.encoded(name), self.splits.counts.get(name)
             entry: dict[str, Any] = {"examples": documents.num_documents}
             if counts is not None:
-                endless = name == "train" and self.splits.stream is not None
                 entry |= counts.as_values()
-                entry["examples"] = counts.kept if endless else documents.num_documents
             unknown = int((np.asarray(documents.ids) == self.tokenizer.special.unknown).sum())
             result[name] = entry | {"tokens": self.num_tokens(name), "unknown": unknown}
         return result

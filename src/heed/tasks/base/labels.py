@@ -63,8 +63,7 @@ def label_loss(
 
     Args:
         logits: `(batch, num_outputs)`.
-        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels, or, for one label,
-            the share of each label in a mixed example.
+        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels.
         sigmoid: Each output is a separate decision; two classes need one output.
         smoothing: Probability spread over all labels.
         weights: `(num_labels,)`, how much an example of each class counts.
@@ -72,15 +71,11 @@ def label_loss(
     logits = logits.float()
     if not sigmoid:
         return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
-    if labels.dim() > 1 and logits.shape[1] > 1:
+    if labels.dim() > 1:
         target = labels * (1 - smoothing) + smoothing / 2
         return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
-    if labels.dim() > 1:  # the mean of both classes' losses, each by its share
-        target = labels[:, 1] * (1 - smoothing) + smoothing / 2
-        each = None if weights is None else labels @ weights
-    else:
-        target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
-        each = None if weights is None else weights[labels]
+    target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+    each = None if weights is None else weights[labels]
     return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
 
 

@@ -31,7 +31,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
     """The advice, given the settings and the words after `heed train`; "" with many examples or a model chosen."""
     spec, data = spec_of(given.task), given.data
     chosen = given.model.model_fields_set | given.tokenizer.model_fields_set
-    if not spec.pretrained or chosen or not isinstance(data, OwnData) or task.splits.stream is not None:
+    if not spec.pretrained or chosen or not isinstance(data, OwnData):
         return ""
     examples = task.splits.examples["train"]
     if len(examples) >= spec.few or not (name := _checkpoint(spec.pretrained, data, examples)):

@@ -135,7 +135,7 @@ class Run(ABC, Generic[T, M]):
         return example.source
 
     def known(self) -> Sequence[Any] | None:
-        """The training examples; None for a stream, or if they can no longer be read."""
+        """The training examples; None if they can no longer be read."""
         try:
             return self.learned_from()
         except DataError:
@@ -145,12 +145,9 @@ class Run(ABC, Generic[T, M]):
         """The training examples.
 
         Raises:
-            DataError: They can no longer be read, or are a stream.
+            DataError: They can no longer be read.
         """
-        splits = self.task.splits
-        if splits.stream is not None:
-            raise DataError("a stream of training data is not read again")
-        return splits.examples["train"]
+        return self.task.splits.examples["train"]
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:

@@ -28,13 +28,13 @@ _SHORT = 0.1
 def fit_to_budget(task: Any) -> Any:
     """The configuration of a new task with a size and a batch that fit into its time budget.
 
-    A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget,
-    for a run that starts from another one, or for a stream, whose examples may be read only once.
+    A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget
+    or for a run that starts from another one.
     """
     config, training = task.config, task.config.training
     is_timed = training.steps is None and training.epochs is None
     has_data = hasattr(config.data, "train") and getattr(config.data, "imported", None) is None
-    if not is_timed or config.model.from_ is not None or not has_data or task.splits.stream:
+    if not is_timed or config.model.from_ is not None or not has_data:
         return config
     largest = task.auto_size if config.model.size == "auto" else config.model.size
     known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]

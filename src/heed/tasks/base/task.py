@@ -110,6 +110,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
             ConfigError: There are fewer training examples than `training.train_size`.
             DataError: The data cannot be read.
         """
+        _refuse_pipes(config)
         refuse_pictures(config)
         splits = cls.open_splits(config) if given is None else cls.open_splits(config, given)
         size = config.training.train_size
@@ -182,11 +183,9 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The examples; read on first use, with a warning of files that have changed since the run began.
 
         Raises:
-            DataError: A file cannot be read, was not packed with the run, or is now a pipe or a device, reading which
-            could wait forever.
+            DataError: A file cannot be read, is not a regular file, or was not packed with the run.
         """
         if self._splits is None:
-            _refuse_pipes(self.config)
             if self.folder is not None and self.given is None:
                 _refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
@@ -451,7 +450,7 @@ def settings_text(task: Any, whole: bool = False) -> str:
 
 
 def _refuse_pipes(config: RunConfig) -> None:
-    """Refuse to read the data of a run again from anything but files and folders."""
+    """Refuse to read the data of a run from anything but files and folders: a pipe can be read only once."""
     for path, field in data_files(config).items():
         try:
             kind = kind_of(os.stat(path))

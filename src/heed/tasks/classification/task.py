@@ -450,8 +450,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
-        if self.splits.stream is not None:  # then there is no baseline
-            return super().scoring_memory(model, activations)
         train = self.splits.examples["train"]
         if isinstance(train, StoredExamples):
             characters = train.num_bytes

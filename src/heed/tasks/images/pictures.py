@@ -22,7 +22,7 @@ from PIL import Image
 from heed.data.examples import Picture, label_order
 from heed.data.findings import found_table
 from heed.data.kinds.pictures import class_names
-from heed.data.pictures.files import is_archive, is_hidden, is_idx, is_picture, open_archive, read_idx
+from heed.data.pictures.files import is_hidden, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import Sizing, settled_size
 from heed.data.pictures.source import Pixels, Source
 from heed.data.pictures.store import PictureForm, PictureStore
@@ -39,8 +39,8 @@ def places_of(names: Iterable[str]) -> list[str]:
     """The place of each named picture, in order; files need not exist.
 
     Raises:
-        ConfigError: A folder or an archive contains no picture, or no file matches a pattern.
-        DataError: An archive cannot be read.
+        ConfigError: A folder contains no picture, or no file matches a pattern.
+        DataError: A file is an archive.
     """
     return [place for name in names for place in _places(name)]
 
@@ -50,11 +50,7 @@ def _places(name: str) -> Sequence[str]:
     if os.path.isdir(path):
         return _inside(path)
     if os.path.isfile(path):
-        if is_archive(path):
-            found = [one for one in open_archive(path).names if is_picture(one) and not is_hidden(one.split("/"))]
-            if not found:
-                raise ConfigError(f"'{name}' contains no pictures")
-            return [f"{name}!{one}" for one in sorted(found)]
+        refuse_archive(path)
         if not is_picture(name) and is_idx(path):
             return [f"{name}#{i}" for i in range(len(read_idx(path)))]
         return [name]

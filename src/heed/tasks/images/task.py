@@ -362,7 +362,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
 
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
         given = self.sized("train"), self._train_targets, indices, self.form, self.augment
-        return collate_pictures(*given, num_labels=len(self.labels), epoch=epoch)
+        return collate_pictures(*given, epoch=epoch)
 
     @cached_property
     def augment(self) -> Augment:

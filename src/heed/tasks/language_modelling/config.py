@@ -38,8 +38,6 @@ class DocumentsData(RowOptions, DocumentFiles):
     held_out: float = Field(0.1, gt=0, lt=1)
     """Share of a single training document that is held out for validation: its end, from character int(n * (1 -
     held_out)), as in nanoGPT."""
-    window: int = Field(10_000, gt=0)
-    """Documents of a stream that are joined and batched together; one window is one pass."""
 
 
 class HubDocuments(DocumentHub, DocumentsData):

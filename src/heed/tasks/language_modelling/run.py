@@ -451,7 +451,7 @@ class LanguageModelRun(
         return found
 
     def baselines(self, examples: Sequence[Document]) -> Mapping[str, Outcomes]:
-        """A trigram model of the run's tokens, counted on its training set, unless that is unknown or a stream."""
+        """A trigram model of the run's tokens, counted on its training set, unless that is unknown."""
         task = self.task
         if self.known() is None:
             return {}

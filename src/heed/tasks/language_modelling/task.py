@@ -20,6 +20,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -318,7 +319,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
         self._streams: dict[str, TokenStream] = {}
-        self._passes: dict[int, Blocks | Streams] = {}
         self._bytes: dict[str, int] = {}
         self._carried = CarriedRows()
 
@@ -383,9 +383,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         return [self.first_token, *ids]
 
     def stream(self, split: str) -> TokenStream:
-        """The tokens of all documents of a split; for a stream, those of its newest window."""
-        if split == "train" and self.splits.stream is not None:
-            return self._pass(self.splits.stream.newest).stream
+        """The tokens of all documents of a split."""
         if split not in self._streams:
             self._streams[split] = TokenStream.of(self.splits.examples[split], self.tokenizer, self.end_token)
         return self._streams[split]
@@ -400,20 +398,11 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
             lines.append(sample_lines(documents[0].origin, "", sides))
         return lines
 
-    def _pass(self, epoch: int) -> Blocks | Streams:
-        """The rows of one pass; each window of a stream is one pass."""
-        window = self.splits.stream
-        number = epoch if window is not None else 0
-        if number not in self._passes:
-            if window is None:
-                stream = self.stream("train")
-            else:
-                stream = TokenStream.of(window.window(number), self.tokenizer, self.end_token)
-            given = stream, self.context, self.first_token
-            rows = Streams(*given) if self.carries else Blocks(*given, self.config.data.documents)
-            before = {n: held for n, held in self._passes.items() if n == number - 1}
-            self._passes = before | {number: rows}
-        return self._passes[number]
+    @cached_property
+    def _rows(self) -> Blocks | Streams:
+        """The rows of the training documents."""
+        given = self.stream("train"), self.context, self.first_token
+        return Streams(*given) if self.carries else Blocks(*given, self.config.data.documents)
 
     # Model ----------------------------------------------------------------------------------------------------
 
@@ -453,13 +442,13 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training
-        return self._pass(epoch).plan(training.batch_tokens, training.seed, epoch)
+        return self._rows.plan(training.batch_tokens, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> TokenBatch:
-        return self._pass(epoch).collate(indices)
+        return self._rows.collate(indices)
 
     def work(self, indices: list[int]) -> int:
-        return len(indices) * min(self.context, len(self._pass(max(self._passes, default=0)).stream))
+        return len(indices) * min(self.context, len(self._rows.stream))
 
     def describe(self, indices: list[int], epoch: int) -> str:
         batch = self.collate(indices[:1], epoch)

@@ -24,12 +24,12 @@ import math
 import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
 from heed.data.batch import pad_rows, plan_batches
-from heed.data.splits.survey import script_of
 from heed.data.tokens.tokenizer import END, Encoded
 from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
@@ -545,6 +545,16 @@ def join(prompt: str, choice: str) -> str:
     if not prompt or prompt[-1].isspace() or choice[0].isspace():
         return prompt + choice
     return prompt + ("" if _unspaced(prompt[-1]) and _unspaced(choice[0]) else " ") + choice
+
+
+@cache
+def script_of(character: str) -> str:
+    """The script of a letter, such as "Latin", "Cyrillic", "CJK"; "" for other characters."""
+    if unicodedata.category(character) not in ("Lu", "Ll", "Lt", "Lo"):
+        return ""
+    plain = unicodedata.normalize("NFKC", character)[0]
+    name = unicodedata.name(plain, "").partition(" ")[0]
+    return name if name == "CJK" else name.capitalize()
 
 
 def _unspaced(character: str) -> bool:

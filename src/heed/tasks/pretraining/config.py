@@ -41,8 +41,6 @@ class PassagesData(RowOptions, DocumentFiles):
 
     held_out: float = Field(0.1, gt=0, lt=1)
     """Share of a single training document that is held out for validation: its end."""
-    window: int = Field(10_000, gt=0)
-    """Documents of a stream that are cut and batched together; one window is one pass."""
 
 
 class HubPassages(DocumentHub, PassagesData):

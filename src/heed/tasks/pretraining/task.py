@@ -102,14 +102,11 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         else:
             tokenizer = tokenizer_parent.tokenizer("tokens", cls)
         task = cls(config, tokenizer, splits).settle(parent)
-        if splits.stream is None:
-            task.pass_of(0)  # refuses documents without pairs before a run folder exists
+        task.pass_of(0)  # refuses documents without pairs before a run folder exists
         return task
 
     def passages(self, split: str) -> Passages:
-        """The tokens of all documents of a split; for a stream, those of its newest window."""
-        if split == "train" and self.splits.stream is not None:
-            return self.pass_of(self.splits.stream.newest).passages
+        """The tokens of all documents of a split."""
         if split not in self._passages:
             self._passages[split] = Passages.of(self.splits.examples[split], self.tokenizer)
         return self._passages[split]
@@ -180,18 +177,16 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return Masking.of(self.options, self.tokenizer)
 
     def pass_of(self, epoch: int) -> Pass:
-        """The rows of one pass over the training documents; each window of a stream is one pass.
+        """The rows of one pass over the training documents.
 
         Raises:
             DataError: No document has two texts, or there is only one document.
         """
         if epoch not in self._passes:
-            stream = self.splits.stream
-            window = None if stream is None else Passages.of(stream.window(epoch), self.tokenizer)
-            passages = self.passages("train") if window is None else window
             words = self.head.masked_words
             before = {n: held for n, held in self._passes.items() if n == epoch - 1}
-            self._passes = before | {epoch: Pass.of(passages, self.cut, self.config.training.seed, epoch, words)}
+            rows = Pass.of(self.passages("train"), self.cut, self.config.training.seed, epoch, words)
+            self._passes = before | {epoch: rows}
         return self._passes[epoch]
 
     # Model ----------------------------------------------------------------------------------------------------

@@ -135,7 +135,7 @@ class Summarisation(Translation):
         super()._leave_out_long()
         self._cut.clear()
         for split in self.splits.examples:
-            if self.splits.stream is None and (cut := self.cut_of(split)):
+            if cut := self.cut_of(split):
                 pairs, _ = self._pairs_of(split)
                 what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
                 places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
@@ -144,7 +144,6 @@ class Summarisation(Translation):
 
     def report_counts(self) -> dict[str, Any]:
         counts = super().report_counts()
-        if self.splits.stream is None:
-            for split in self.splits.examples:
-                counts[split]["cut"] = len(self.cut_of(split))
+        for split in self.splits.examples:
+            counts[split]["cut"] = len(self.cut_of(split))
         return counts

@@ -140,9 +140,6 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     if not isinstance(data, FilesData):
         knows = "because embedded data comes with its own alignment; use training.alignment.data=true"
         return f"{with_} data.name={data.name}, {knows}" if section.files else ""
-    if data.stream:
-        why = "words are aligned over the whole corpus" if section.automatic else "all links are read before training"
-        return f"{with_} data.stream=true, because {why}, and a stream has no end; {only_one}"
     if len(section.files) > 1 + len(data.extra):
         corpora = "data.train" + (f" and {len(data.extra)} of data.extra" if data.extra else "")
         return f"has {len(section.files)} files, but training is only on {corpora}; give one file for each corpus"

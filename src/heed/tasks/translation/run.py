@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -15,15 +14,14 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.config import Columns, FilesData, HubSection
+from heed.config import Columns, FilesData
 from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
 from heed.data.kinds.pairs import pair_reader
-from heed.data.splits.survey import TrainingSides
 from heed.data.text_files import Numbered
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes, rate, share
 from heed.generation import Ensemble, Writer
 from heed.models.base import PairDecoder
@@ -349,28 +347,13 @@ class PairRun(
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         findings = Findings.of(self.task.config.data, strict=True)
         pairs = list(self.read_pairs(files, findings))
-        name = ", ".join(Path(file).name for file in files)
-        self.reading = [*findings.lines(), *self._remarks_on_sides(pairs, name)]
+        self.reading = findings.lines()
         return pairs
 
-    def read_pairs(self, files: Sequence[str | Path], findings: Findings, again: bool = True) -> Iterable[Pair]:
-        """Read the pairs in files; `again` if these are not those of training."""
+    def read_pairs(self, files: Sequence[str | Path], findings: Findings) -> Iterable[Pair]:
+        """Read the pairs in files by the columns of training."""
         columns = Columns(source=self.columns[0], target=self.columns[1])
-        return pair_reader(columns, suggest_task, self.task.names, again).read([*map(str, files)], findings)
-
-    def _remarks_on_sides(self, pairs: Sequence[Pair], name: str) -> list[str]:
-        """Warnings if sides of files are in another language than in the training files, if these still exist."""
-        data = self.task.config.data
-        if not isinstance(data, FilesData) or isinstance(data, HubSection):
-            return []
-        if not all(os.path.isfile(file) for file in data.train):
-            return []
-        try:
-            findings = Findings("skip", data.encoding, data.max_line)
-            train = self.read_pairs(data.train, findings, again=False)
-            return TrainingSides(pair.texts for pair in train).remarks_on((pair.texts for pair in pairs), name)
-        except DataError:  # the files have changed since the run was trained
-            return []
+        return pair_reader(columns, suggest_task, self.task.names, again=True).read([*map(str, files)], findings)
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         sources, references = ([getattr(pair, side) for pair in examples] for side in ("source", "target"))

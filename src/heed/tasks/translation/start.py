@@ -126,7 +126,7 @@ def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
     if num_pairs < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS:,} pairs"
     training = config.training
-    if training.steps is not None or training.minutes is None or getattr(config.data, "stream", False):
+    if training.steps is not None or training.minutes is None:
         return None
     if num_pairs < PAIRS_A_MINUTE * training.minutes or choose_device(training.device).type != "cpu":
         return None

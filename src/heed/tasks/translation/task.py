@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths, encode_cached, lengths_of
-from heed.data.splits.survey import TrainingSides
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
@@ -33,7 +31,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.task import check_positions
-from heed.tasks.base.training_set import Coding, Corpus, Encoding, StreamSet, TrainingSet, some_of
+from heed.tasks.base.training_set import Coding, Corpus, Encoding, TrainingSet, some_of
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
 from heed.tasks.translation.config import DatesData, DigitsData, GrammarData, TranslationConfig
@@ -55,8 +53,6 @@ from heed.training.checkpoint import draw_seed
 from heed.training.contracts import Loss
 from heed.training.loss import loss_at
 
-_WITHOUT_END = sys.maxsize
-"""Number of pairs of a stream, for settings that are chosen by the number of pairs."""
 VALIDATE_AT_MOST = 500
 """Most validation examples that are decoded; the loss uses all examples."""
 
@@ -87,10 +83,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         config, parent, tokenizer_parent = with_parents(with_body(config), cls)
         known = cls._of_parent(config, parent)
         splits = cls.read_splits(config, given)
-        if given is None and isinstance(config.data, FilesData):
-            splits.remarks += _remarks_on_sides(splits.examples, config.data)
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
-        count = _WITHOUT_END if splits.stream else sum(map(len, seen))
+        count = sum(map(len, seen))
         asked, config = config, for_few_pairs(config, count, body_class(config.model.name, cls.interfaces))
         if config is not asked:
             why = few_because(asked, count)
@@ -156,7 +150,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @property
     def auto_size(self) -> str:
-        return auto_size(self.config, _WITHOUT_END if self.splits.stream else len(self.training))
+        return auto_size(self.config, len(self.training))
 
     def build_model(self) -> PairDecoder:
         model: PairDecoder = super().build_model()
@@ -251,8 +245,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @cached_property
     def _growth(self) -> list[Growth]:
         """The growth of each side's texts by subword sampling."""
-        # For a stream, the validation pairs: its first window cannot be read again after a resume.
-        examples = self.splits.examples["valid" if self.splits.stream else "train"]
+        examples = self.splits.examples["train"]
         pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
         sides = zip(self._samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
         return [Growth.measured(sampler, texts) for sampler, texts in sides]
@@ -340,12 +333,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @cached_property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
-        """All training data: the training set, then the further corpora; or a stream."""
-        stream, cut = self.splits.stream, self._cut_anew if self._samplers else None
+        """All training data: the training set, then the further corpora."""
+        cut = self._cut_anew if self._samplers else None
         planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
         coding = Coding(self.encode_pairs, self._word_lengths, planned, self.unit_batch, cut)
-        if stream is not None:
-            return StreamSet(stream, coding, self._most, self._rule)
         weights = {"train": 1.0, **{name: corpus.weight for name, corpus in self.splits.extra.items()}}
         corpora = []
         for name, weight in weights.items():
@@ -361,9 +352,9 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         return f"longer than the {self._most} tokens that model.max_length has positions for"
 
     def _leave_out_long(self) -> None:
-        """Drop training pairs that are too long, and count them; a stream does so window by window."""
+        """Drop training pairs that are too long, and count them."""
         data, splits = self.config.data, self.splits
-        if not isinstance(data, FilesData) or splits.stream:
+        if not isinstance(data, FilesData):
             return
 
         def keep(name: str) -> NDArray[np.int64]:
@@ -551,8 +542,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
         for name in (*self.splits.examples, *extra):
             encoded = self.encoded(name)
-            endless = name == "train" and self.splits.stream is not None
-            entry: dict[str, Any] = {"examples": every_count["train"].kept if endless else len(encoded)}
+            entry: dict[str, Any] = {"examples": len(encoded)}
             counted = some_of(encoded)
             if len(counted) < len(encoded):
                 entry["counted"] = len(counted)
@@ -567,12 +557,3 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
                 entry[f"{side}_unknown"] = sum(ids.count(unknown) for ids in tokens)
             result[name] = entry
         return result
-
-
-def _remarks_on_sides(examples: Mapping[str, Sequence[Pair]], data: FilesData) -> list[str]:
-    """Warnings about the languages of validation and test files, compared with those of the training pairs."""
-    names = [split for split in ("valid", "test") if isinstance(getattr(data, split), list) and split in examples]
-    if not names:
-        return []
-    sides = TrainingSides(pair.texts for pair in examples["train"])
-    return [line for name in names for line in sides.remarks_on((pair.texts for pair in examples[name]), name)]
