@@ -88,8 +88,7 @@ class Pooling(nn.Module):
 class Classifier(nn.Module):
     """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
-    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1. After training V
-    and b are multiplied by the share of the body that the validation set confirms (`ngrams.confirm`).
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
 
     With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
     framed for a body that reads framed texts.
@@ -486,9 +485,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         encoded = self.validated_part(self.encoded("valid"))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         return self.label_scores(logits, self.label_tensor(encoded))
-
-    def confirm(self, model: Classifier) -> ngrams.Confirmed | None:
-        return None if model.ngrams is None else ngrams.confirm(self, model)
 
     # Using a model --------------------------------------------------------------------------------------------
 
