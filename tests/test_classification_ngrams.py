@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 
 import heed
 from heed.data.tokens.special import UNKNOWN
-from heed.layers.ngrams import HashedNgrams, hash_ngrams
+from heed.layers.ngrams import HashedNgrams
 from heed.tasks import check_config
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.ngrams import ALONE, NAME, Reading, TfidfClassifier
@@ -92,13 +92,13 @@ def test_n_grams_are_of_words_in_lower_case_and_of_characters_within_them():
     reading = Reading(2, 4, 10**6)
     words = ngrams.words_of("Not GOOD, I")
     assert words == ["not", "good", ",", "i"]
-    names = reading.names(words, [])
+    names = reading.names(words)
     assert names[:7] == ["not", "good", ",", "i", "not good", "good ,", ", i"]
     assert names[7:12] == ["no-", "-not-", "-ot", "not-", "-not"] and {"goo-", "-ood"} < {*names[12:]}
-    rows = reading.rows(words, [])
+    rows = reading.rows(words)
     assert len(rows) == len(names) and (rows[:7] < 10**6).all() and (rows[7:] >= 10**6).all()
     # An n-gram is in the same row wherever it occurs.
-    again = dict(zip(reading.names(["good", "i"], []), reading.rows(["good", "i"], []).tolist(), strict=True))
+    again = dict(zip(reading.names(["good", "i"]), reading.rows(["good", "i"]).tolist(), strict=True))
     first = dict(zip(names, rows.tolist(), strict=True))
     assert all(first[name] == row for name, row in again.items() if name in first and name != "i")
 
@@ -120,17 +120,6 @@ def test_words_that_the_tokenizer_does_not_know_count(tmp_path):
     alone = task.ngram_logits(model, test)
     assert (task.decide(task.probabilities(alone)) == task.indicators(test)).all()
     assert started["ngrams"].characters == 4 and started["ngrams"].held_out > 0.95
-
-
-def test_a_run_of_an_earlier_version_reads_n_grams_of_its_tokens(folder):
-    task, _, _ = prepared(settings(folder))
-    section = task.config.model.model_copy(update={"ngram_characters": None})
-    task.config = task.config.model_copy(update={"model": section})
-    (text,) = task.encode_texts(["the film was not quiteunknown"])
-    ids = task.tokens_of(text)
-    expected = {int(row) for found in hash_ngrams(np.array(ids), 2, 2**18) for row in found}
-    assert UNKNOWN in ids and {*text.ngrams.tolist()} == expected
-    assert task.build_model().ngrams.weight.shape == (2**18, 2)
 
 
 @pytest.mark.parametrize("stem", ["", "3"])

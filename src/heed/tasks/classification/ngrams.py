@@ -84,27 +84,24 @@ class Reading:
     """The n-grams of a text: their lengths and their rows in the table."""
 
     longest: int  # in words
-    characters: int | None  # in characters within a word, 0 for none; None: n-grams are of tokens, not of words
+    characters: int  # in characters within a word, 0 for none
     num_buckets: int
 
-    def rows(self, words: Sequence[str], sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        """The rows of the n-grams of words (of the tokens of sentences), then of those of characters."""
-        given, hashed = self.longest, [_hashed(word, self.characters or 0) for word in words]
-        units = [np.array([one[0] for one in hashed], dtype=np.int64)]
-        if self.characters is None:
-            units = [np.array(one, dtype=np.int64) for one in sentences]
-        found = [rows for unit in units for rows in hash_ngrams(unit, given, self.num_buckets)]
+    def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The rows of the n-grams of words, then of those of characters."""
+        hashed = [_hashed(word, self.characters) for word in words]
+        numbers = np.array([one[0] for one in hashed], dtype=np.int64)
+        found = hash_ngrams(numbers, self.longest, self.num_buckets)
         if self.characters and words:
             within = hash_ngrams(np.concatenate([one[1:] for one in hashed]), 1, self.num_buckets)
             found.append(within[0] + self.num_buckets)
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
-    def names(self, words: Sequence[str], sentences: Sequence[Sequence[str]]) -> list[str]:
+    def names(self, words: Sequence[str]) -> list[str]:
         """The n-grams of `rows`, for people: "not good", and characters as "un-", "-ful-", "-ing"."""
-        units = [words] if self.characters is not None else sentences
         lengths = range(1, self.longest + 1)
-        found = [" ".join(one[i : i + n]) for one in units for n in lengths for i in range(len(one) - n + 1)]
-        within = [part for word in words for part in _within(word, self.characters or 0)]
+        found = [" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)]
+        within = [part for word in words for part in _within(word, self.characters)]
         return found + ["-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ") for part in within]
 
 
