@@ -248,7 +248,7 @@ def digest(tokenizer: TextTokenizer) -> str:
 
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _FILES = ("*.json", "*.txt", "*.model", "*.spm")
-"""Configuration and tokenizers."""
+"""Configuration and tokenizers; of a *.model `transformers` makes tokenizer.json."""
 _TENSORS = ("model*.safetensors", "pytorch_model*.bin")
 """Files of tensors, in order of preference."""
 
