@@ -230,13 +230,6 @@ def test_a_chat_keeps_its_history(runs):
     assert chat.history == Conversation(
         ("think of green", "i do", "what is it", "the grass"), ("ask", "bot", "ask", "bot")
     )
-    assert chat.undo() == ("what is it", "the grass")
-    chat.say("wait")
-    assert chat.say("what is it").text == "the grass"
-    chat.reset()
-    assert chat.turns == []
-    with pytest.raises(ConfigError, match="the conversation has no turns yet"):
-        chat.undo()
     with pytest.raises(ConfigError, match="a turn is blank"):
         chat.say("  ")
 
@@ -266,27 +259,23 @@ def test_a_chat_needs_no_names_of_speakers(folder, tmp_path):
     given = values(folder, "bahdanau")
     given["data"] = {"train": str(tmp_path / "train.txt"), "valid": 2}
     (tmp_path / "run.yaml").write_text(json.dumps(given))
-    chat = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True).chat(max_length=3)
-    assert chat.speaker == chat.partner == ""
-    first = chat.say("think of red").text
-    chat.reset()
-    assert "".join(chat.write("think of red")) == first and len(chat.turns) == 2
+    run = heed.train(tmp_path / "run.yaml", out=tmp_path / "run", quiet=True)
+    first, second = (run.chat(max_length=3) for _ in range(2))
+    assert first.speaker == first.partner == ""
+    said = first.say("think of red").text
+    assert "".join(second.write("think of red")) == said and len(second.turns) == 2
 
 
 # --- commands
 
 
 def test_a_conversation_at_a_terminal(runs, monkeypatch, capsys):
-    typed = iter(["think of red", "/undo", "think of white", "/more", "what is it", "/undo now", "/reset", "/undo", ""])
+    typed = iter(["think of white", "what is it", ""])
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
     outputs = outputs_of(runs["bahdanau"], {})
     ask(outputs)
     out = capsys.readouterr().out.splitlines()
-    assert "/undo removes the last exchange" in out[0]
-    assert out[1:4] == ["i do", "removed: 'think of red' and the response to it", "i do"]
-    assert out[4].startswith("unknown command '/more'; /undo removes") and out[5] == "the snow"
-    assert out[6].startswith("unknown command '/undo now'")
-    assert out[7:] == ["started a new conversation", "the conversation has no turns yet"]
+    assert out == ["Type your turn; an empty line ends.", "i do", "the snow"]
 
 
 class Terminal(io.StringIO):

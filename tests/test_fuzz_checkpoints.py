@@ -3,6 +3,7 @@
 `make fuzz` makes 500 changes to each folder (`HEED_FUZZ`); here each gets a few, by a fixed seed.
 """
 
+import json
 import os
 import shutil
 
@@ -19,7 +20,7 @@ from fuzzing import answer, damages
 from test_checkpoints_bert import bert, distilbert, roberta, xlm_roberta
 from test_checkpoints_gpt2 import gpt2
 from test_checkpoints_vit import vit
-from tokenizer_folders import spm
+from tokenizer_folders import spm_saved
 
 MUTATIONS = int(os.environ.get("HEED_FUZZ", "4"))
 SEED = int(os.environ.get("HEED_FUZZ_SEED", "1"))
@@ -36,10 +37,12 @@ def pairs(folder):
 
 def pieces(folder):
     xlm_roberta(folder, 1, "ForTokenClassification")
-    for name in ("vocab.json", "merges.txt", "tokenizer_config.json"):
+    for name in ("vocab.json", "merges.txt"):
         (folder / name).unlink()
-    spm(folder.with_name("spm"))
-    shutil.copy(folder.with_name("spm") / "sentencepiece.bpe.model", folder)
+    size = json.loads((folder / "config.json").read_text())["vocab_size"]
+    spm_saved(folder.with_name("saved"), size - 2)
+    for path in folder.with_name("saved").iterdir():
+        shutil.copy(path, folder)
 
 
 def as_pickle(folder):

@@ -23,9 +23,8 @@ from tokenizer_folders import (
     ROBERTA,
     UNCASED,
     larger_merges,
-    larger_pieces,
     merges_txt,
-    spm,
+    spm_saved,
     vocab_txt,
 )
 
@@ -117,7 +116,7 @@ TEXT = {
     ),
     "xlm-roberta-base": (
         _ROBERTA | {"architectures": ["XLMRobertaForMaskedLM"], "model_type": "xlm-roberta", "output_past": True},
-        spm, with_positions("roberta"), "bin shards",
+        spm_saved, with_positions("roberta"), "bin shards",
     ),
     "gpt2": (_GPT2, lambda f: merges_txt(f, *GPT2, model_max_length=1024), with_masks, "safetensors"),
     "gpt2-medium": (
@@ -189,12 +188,12 @@ def assert_same(run, model):
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("roberta-base", 50_265), ("xlm-roberta-base", 250_002)])
 def test_vocabularies_of_their_real_size(tmp_path, monkeypatch, name, size):
-    def of_pieces(folder):
-        spm(folder)
-        path = folder / "sentencepiece.bpe.model"
-        path.write_bytes(larger_pieces(path.read_bytes(), size - 2))
+    def write(folder):
+        if name == "xlm-roberta-base":
+            spm_saved(folder, size - 2)
+        else:
+            merges_txt(folder, *larger_merges(*ROBERTA, size))
 
-    write = of_pieces if name[0] == "x" else lambda folder: merges_txt(folder, *larger_merges(*ROBERTA, size))
     fields, _, renamed, form = TEXT[name]
     monkeypatch.setitem(TEXT, name, (fields, write, renamed, form))
     model, tokenizer = made(tmp_path / "theirs", name)

@@ -101,14 +101,6 @@ def test_predict_writes_one_line_for_each_prompt(run, folder, capsys, tmp_path):
         assert sum(line["log_probs"]) == pytest.approx(one.log_prob, abs=1e-4)
 
 
-def test_a_prompt_with_line_breaks_is_a_json_line(run, folder, capsys, tmp_path):
-    (tmp_path / "p.jsonl").write_text('{"prompt": "I love\\npizza"}\n{"prompt": ""}\n')
-    lines = call(capsys, "predict", folder, "-i", tmp_path / "p.jsonl", "--length", 5, "--json")[1].splitlines()
-    prompts = ["I love\npizza", ""]
-    assert [json.loads(line)["prompt"] for line in lines] == prompts
-    assert [json.loads(line)["text"] for line in lines] == [one.text for one in run.predict(prompts, length=5)]
-
-
 def test_options_of_writing_do_what_they_say(run, folder, capsys):
     def written(*words):
         code, out, err = call(capsys, "predict", folder, "They eat", *words)
@@ -220,16 +212,16 @@ def test_choices_are_ranked_and_what_counts_is_said(run, folder, capsys, tmp_pat
         assert tuple(line["tokens"]) == one.tokens and line["tokens"][-1] == "</s>"
 
 
-def test_prompts_with_choices_are_json_lines(run, folder, capsys, tmp_path):
-    questions = [("I love", ["pizza", "the café"]), ("They\nsee", ["a garden", "water", "I"])]
-    lines = [json.dumps({"prompt": prompt, "choices": choices}) for prompt, choices in questions]
-    (tmp_path / "q.jsonl").write_text("\n".join(lines) + "\n")
-    _, out, _ = call(capsys, "predict", folder, "-i", tmp_path / "q.jsonl", "--json")
-    for line, (prompt, choices) in zip(map(json.loads, out.splitlines()), questions, strict=True):
+def test_a_file_has_a_prompt_on_each_line_and_each_gets_the_choices(run, folder, capsys, tmp_path):
+    prompts, choices = ["I love", '{"prompt": "They"}'], ["pizza", "the café"]
+    (tmp_path / "prompts").write_text("\n".join(prompts) + "\n")
+    words = ["-i", tmp_path / "prompts", "--choice", choices[0], "--choice", choices[1]]
+    _, out, _ = call(capsys, "predict", folder, *words, "--json")
+    for line, prompt in zip(map(json.loads, out.splitlines()), prompts, strict=True):
         assert line["prompt"] == prompt
         assert [one["choice"] for one in line["choices"]] == [one.choice for one in run.rank(prompt, choices)]
-    _, out, _ = call(capsys, "predict", folder, "-i", tmp_path / "q.jsonl")
-    assert [n for n, line in enumerate(out.splitlines()) if line in ("I love", "They see")] == [0, 4]
+    _, out, _ = call(capsys, "predict", folder, *words)
+    assert [n for n, line in enumerate(out.splitlines()) if line in prompts] == [0, 4]
 
 
 def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
@@ -256,27 +248,6 @@ def test_choices_that_make_no_sense_are_refused(folder, capsys, tmp_path):
     assert said("-i", tmp_path / "empty", "--choice", "a") == (
         f"there is no prompt in {where}; give one, or a file with --input"
     )
-
-    def lines(*values):
-        (tmp_path / "q.jsonl").write_text("\n".join(v if isinstance(v, str) else json.dumps(v) for v in values) + "\n")
-        code, _, err = call(capsys, "predict", folder, "-i", tmp_path / "q.jsonl")
-        assert code == 2
-        return err.splitlines()[-1].removeprefix(f"heed: '{tmp_path / 'q.jsonl'}' ").partition("; --bad-lines")[0]
-
-    good = {"prompt": "I", "choices": ["a", "b"]}
-    assert lines(good, {"prompts": "I"}).startswith("line 2: the file has JSON lines, so each line must be an object")
-    assert lines(good, "I love").endswith("this line is 'I love'")
-    assert lines(good, {"prompt": "I"}).startswith("line 2 has no choices, but line 1 has some")
-    assert lines({"prompt": "I"}, good).startswith("line 2 has choices, but line 1 has none")
-    assert lines({"prompt": "I", "choices": "a"}) == "line 1: choices is 'a', expected a list of texts"
-    assert lines({"prompt": "I", "choices": ["a", ""]}) == "line 1: choice 2 is blank: ''"
-    (tmp_path / "q.jsonl").write_text(json.dumps(good) + "\n")
-    assert (
-        said("-i", tmp_path / "q.jsonl", "--choice", "x")
-        .partition("; --bad-lines")[0]
-        .endswith("line 1 has its own choices; omit --choice and --choices")
-    )
-    assert said("-i", tmp_path / "q.jsonl", "--stop", "x").endswith("has choices to rank, so --stop does not apply")
 
 
 # --- scores and what else is refused
@@ -334,7 +305,6 @@ def test_the_commands_of_the_page_run(folder, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("prompts.txt", "choices.txt", "lines.txt"):
         (tmp_path / name).write_text("I love\nthe garden\n")
-    (tmp_path / "questions.jsonl").write_text('{"prompt": "I", "choices": ["love", "see"]}\n')
     part = PAGE[PAGE.index("### Continue a text") : PAGE.index("## Embedded data")]
     commands = [line for block in re.findall(r"```sh\n(.*?)```", part, flags=re.DOTALL) for line in block.splitlines()]
     commands = [shlex.split(line, comments=True) for line in commands if line.startswith(("heed predict", "heed look"))]

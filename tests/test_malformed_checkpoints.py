@@ -16,7 +16,7 @@ from heed.exchange.huggingface.tokenizers import read_tokenizer
 from heed.runs.checkpoints import import_checkpoint
 from test_checkpoints_bert import bert, roberta
 from test_checkpoints_vit import vit
-from tokenizer_folders import GPT2, ROBERTA, merges_txt, spm
+from tokenizer_folders import GPT2, ROBERTA, merges_txt, spm_saved
 
 
 @pytest.fixture
@@ -214,22 +214,12 @@ def test_a_terabyte_of_byte_pairs_is_not_read(tmp_path, file):
 
 
 def test_scores_that_are_not_finite_are_refused(tmp_path):
-    from sentencepiece import sentencepiece_model_pb2
-
-    spm(tmp_path / "theirs")
-    path = tmp_path / "theirs" / "sentencepiece.bpe.model"
-    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
-    model.pieces[9].score = float("nan")
-    path.write_bytes(model.SerializeToString())
-    with pytest.raises(RunError, match=r"bpe\.model is damaged: the score of '.*' is not a finite number"):
-        read_tokenizer(tmp_path / "theirs", {"model_type": "xlm-roberta"})
-
-
-def test_pieces_that_are_not_utf_8_are_refused(tmp_path):
-    spm(tmp_path / "theirs")
-    path = tmp_path / "theirs" / "sentencepiece.bpe.model"
-    path.write_bytes(path.read_bytes().replace("\u2581t".encode(), b"\xff\x96\x81t", 1))
-    with pytest.raises(RunError, match=r"is not a SentencePiece model, or is damaged: a piece is not UTF-8"):
+    spm_saved(tmp_path / "theirs")
+    path = tmp_path / "theirs" / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values["model"]["vocab"][9][1] = float("nan")
+    path.write_text(json.dumps(values))
+    with pytest.raises(RunError, match=r"tokenizer\.json is damaged: the score of '.*' is not a finite number"):
         read_tokenizer(tmp_path / "theirs", {"model_type": "xlm-roberta"})
 
 

@@ -232,6 +232,7 @@ def test_offsets_lie_in_the_text(tmp_path):
     [
         (lambda data: data[: len(data) // 2], "damaged"),
         (lambda data: b"", "no pieces"),
+        (lambda data: data.replace("\u2581".encode(), b"\xff\x96\x81", 1), "a piece is not UTF-8"),
         (lambda data: b"\x80\x04\x95 not a model", "damaged"),
         (lambda data: b"version https://git-lfs.github.com/spec/v1\n", "damaged"),
     ],

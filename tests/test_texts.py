@@ -152,13 +152,10 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 def test_few_texts_hold_out_few(tmp_path, number, held):
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))])
     assert len(open_splits(data, text_reader(TextFormat())).examples["valid"]) == held
-    of_an_earlier_version = {**data.model_dump(), "hold_out": "hash"}
-    former = open_splits(TextsData(**of_an_earlier_version), text_reader(TextFormat())).examples["valid"]
-    assert len(former) == min(max(200, min(1000, number // 20)), number // 5)
 
 
-def held(texts, wanted, **options):
-    return [*compress(texts, hold_out(texts, field_hashes(texts), wanted, **options))]
+def held(texts, wanted):
+    return [*compress(texts, hold_out(texts, field_hashes(texts), wanted))]
 
 
 some_texts = st.lists(
@@ -188,7 +185,6 @@ def test_labels_are_held_out_in_their_shares():
     texts = [Text(f"text {n}", ("rare" if n % 50 == 0 else "pos" if n % 5 else "neg",)) for n in range(1_000)]
     shares = Counter(label for text in held(texts, 200) for label in text.labels)
     assert shares == {"pos": 160, "neg": 36, "rare": 4}
-    assert {text.labels[0] for text in held(texts, 200, by_label=False)} <= {"pos", "neg", "rare"}
 
 
 @pytest.mark.parametrize("count", [50, 2])
@@ -211,18 +207,6 @@ def test_sets_that_cannot_be_divided_are_refused_with_the_reason(tmp_path, lines
     file = write(tmp_path / "a.tsv", f"text\tlabel\n{lines}")
     with pytest.raises(DataError, match=message):
         open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
-
-
-def test_a_run_of_an_earlier_version_keeps_what_it_had_held_out(tmp_path):
-    file = write(tmp_path / "a.tsv", "text\tlabel\n" + "".join(f"t{n}\t{n % 3}\n" for n in range(60)))
-    written = TextsData(train=[str(file)]).model_dump()
-    assert TextsData(**written).hold_out == "labels"
-    before = TextsData(**{name: value for name, value in written.items() if name != "hold_out"})
-    assert before.hold_out == "hash"
-    texts = [text for part in open_splits(before, text_reader(TextFormat())).examples.values() for text in part]
-    valid = open_splits(before, text_reader(TextFormat())).examples["valid"]
-    smallest = sorted(texts, key=lambda text: field_hashes([text])[0, 0])[:12]
-    assert {text.text for text in valid} == {text.text for text in smallest}
 
 
 def test_texts_of_the_test_set_that_were_trained_on_are_counted(tmp_path):

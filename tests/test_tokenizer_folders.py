@@ -23,6 +23,7 @@ from tokenizer_folders import (
     bert,
     merges_txt,
     saved,
+    spm,
     vocab_txt,
     whole_bpe,
     with_added,
@@ -260,6 +261,17 @@ def test_what_cannot_be_read_is_refused(tmp_path, make, error, said):
     make(folder)
     with pytest.raises(error, match=said):
         read_tokenizer(folder, {"model_type": "bert", "vocab_size": 2000})
+
+
+def test_xlm_roberta_needs_the_file_that_transformers_makes_of_its_pieces(tmp_path):
+    folder = tmp_path / "their"
+    spm(folder)
+    with pytest.raises(RunError, match=r"lacks tokenizer\.json, from which heed reads XLM") as caught:
+        read_tokenizer(folder, {"model_type": "xlm-roberta"})
+    exec(f"from transformers import AutoTokenizer; {str(caught.value).partition('makes it: ')[2]}")
+    ours, _ = read_tokenizer(folder, {"model_type": "xlm-roberta"})
+    theirs = AutoTokenizer.from_pretrained(folder)
+    assert ours.encode(LINES[0]).ids == theirs.encode(LINES[0], add_special_tokens=False)
 
 
 def test_a_vocabulary_larger_than_the_embedding_is_refused(tmp_path):

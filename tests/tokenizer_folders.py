@@ -100,11 +100,6 @@ def sentence_pieces():
     return written.getvalue()
 
 
-def spm(folder):
-    folder.mkdir()
-    (folder / "sentencepiece.bpe.model").write_bytes(sentence_pieces())
-
-
 def larger_pieces(content, size):
     """A SentencePiece model with drawn pieces after its own, to a size."""
     from sentencepiece import sentencepiece_model_pb2
@@ -133,17 +128,17 @@ def larger_merges(vocabulary, merges, size):
     return {name: i for i, name in enumerate([*names, last])}, merges
 
 
-def spm_saved(folder):
-    spm(folder.with_name("spm"))
-    (folder.with_name("spm") / "config.json").write_text('{"model_type": "xlm-roberta"}')
+def spm(folder, size=0):
+    folder.mkdir()
+    (folder / "sentencepiece.bpe.model").write_bytes(larger_pieces(sentence_pieces(), size))
+    (folder / "config.json").write_text('{"model_type": "xlm-roberta"}')
+
+
+def spm_saved(folder, size=0):
+    """XLM-R's `tokenizer.json`, as transformers makes it of a SentencePiece model."""
+    spm(folder.with_name("spm"), size)
     AutoTokenizer.from_pretrained(folder.with_name("spm")).save_pretrained(folder)
     assert not (folder / "sentencepiece.bpe.model").exists()
-
-
-def spm_with_settings(folder):
-    spm(folder)
-    settings = {"tokenizer_class": "XLMRobertaTokenizerFast", "additional_special_tokens": ["<tag>", "<y z>"]}
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
 
 
 def twice(folder):
@@ -241,8 +236,6 @@ FOLDERS = {
     "roberta, blank in front": ("roberta", lambda f: saved(RobertaTokenizer(*ROBERTA, add_prefix_space=True), f)),
     "roberta, vocab.json and merges.txt": ("roberta", lambda folder: merges_txt(folder, *ROBERTA)),
     "xlm-roberta": ("xlm-roberta", spm_saved),
-    "xlm-roberta, sentencepiece.bpe.model": ("xlm-roberta", spm),
-    "xlm-roberta, sentencepiece.bpe.model and settings": ("xlm-roberta", spm_with_settings),
     "bpe as it is": ("bert", whole_bpe),
     "words as they are": ("bert", whole_words),
     "unigram as it is": ("roberta", whole_unigram),

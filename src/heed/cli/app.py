@@ -173,13 +173,13 @@ def predict(
     run_predict([run, *(others or [])], Given(text or [], input, out, bad_lines, window, force, device), flags)
 
 
-@app.command("import", cls=called("FOLDER|FILE|NAME [SECTION.KEY=VALUE]..."))
+@app.command("import", cls=called("FOLDER|NAME [SECTION.KEY=VALUE]..."))
 def import_(
     source: Annotated[
         str,
         Argument(
-            metavar="FOLDER|FILE|NAME",
-            help="Folder of a checkpoint; file of a ResNet; or name on the Hugging Face Hub (first in your cache).",
+            metavar="FOLDER|NAME",
+            help="Folder of a checkpoint, or name on the Hugging Face Hub (first in your cache).",
         ),
     ],
     settings: Annotated[
@@ -192,7 +192,7 @@ def import_(
 ) -> None:
     """Import a Hugging Face checkpoint as a run.
 
-    BERT, RoBERTa, DistilBERT, GPT-2, Marian, ViT, ResNet and more, with their heads (docs/huggingface.md).
+    BERT, RoBERTa, DistilBERT, GPT-2, Marian, ViT and more, with their heads (docs/huggingface.md).
     """
     from heed.cli.terminal import show
     from heed.config import apply_overrides

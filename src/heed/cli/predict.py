@@ -322,9 +322,6 @@ def ask(outputs: TextOutputs) -> None:
             return
         if not text.strip():
             return
-        if (reply := outputs.command(text)) is not None:
-            print(reply)
-            continue
         _show(outputs, text)
         if unknown := outputs.unknown_in(text):
             print(f"never seen in training: {' '.join(some_pieces(unknown))}")

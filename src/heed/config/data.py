@@ -280,17 +280,6 @@ class LabelledData(OwnData):
     configuration."""
     max_line: int = Field(1_000_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line; a line may be a whole document."""
-    hold_out: Literal["labels", "hash"] = "labels"
-    """Choice of the examples to hold out if data.valid names no files: labels takes a share of each label, never all of
-    its examples; hash, as in runs of heed 0.1, goes by the hash of the text alone."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _of_an_earlier_version(cls, values: Any) -> Any:
-        """The `config.yaml` of a run has every field; if only this one is missing, heed 0.1 wrote it."""
-        if isinstance(values, dict) and OwnData.model_fields.keys() <= values.keys() and "hold_out" not in values:
-            return {**values, "hold_out": "hash"}
-        return values
 
 
 class KeptData(LabelledData):

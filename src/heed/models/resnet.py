@@ -36,7 +36,7 @@ from heed.layers import Dropout
 from heed.layers.grid import ReceptiveField
 from heed.models.base import ImageConfig, ImageEncoder, named_sizes
 
-IMAGENET = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
+_IMAGENET = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
 """Number of blocks in each stage, by depth: table 1 of the paper."""
 _FIRST_BOTTLENECK = 50
 _EXPANSION = 4
@@ -71,8 +71,8 @@ class ResNetConfig(ImageConfig):
 
     @model_validator(mode="after")
     def _is_a_depth(self) -> ResNetConfig:
-        if self.form == "imagenet" and self.depth not in IMAGENET:
-            depths = ", ".join(map(str, IMAGENET))
+        if self.form == "imagenet" and self.depth not in _IMAGENET:
+            depths = ", ".join(map(str, _IMAGENET))
             raise ValueError(f"model.depth is {self.depth}, but must be one of {depths} for model.form=imagenet")
         if self.form == "cifar" and (self.depth < 8 or (self.depth - 2) % 6):
             raise ValueError(
@@ -83,7 +83,7 @@ class ResNetConfig(ImageConfig):
     @property
     def blocks(self) -> tuple[int, ...]:
         """Number of blocks in each stage."""
-        return IMAGENET[self.depth] if self.form == "imagenet" else ((self.depth - 2) // 6,) * 3
+        return _IMAGENET[self.depth] if self.form == "imagenet" else ((self.depth - 2) // 6,) * 3
 
     @property
     def bottleneck(self) -> bool:

@@ -90,8 +90,7 @@ def import_checkpoint(
     """
     folder, found = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
-    where = folder.resolve()
-    name = str(source) if not os.path.exists(source) else where.stem if where.is_file() else where.name
+    name = folder.resolve().name if os.path.exists(source) else str(source)
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
     needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())

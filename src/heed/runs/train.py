@@ -379,9 +379,6 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     say(f"{result.reason}; keeping the weights of {result.kept}; scoring")
-    if (confirmed := task.confirm(run.model)) is not None:
-        result.validation = confirmed.scores
-        say(str(confirmed))
     scores: dict[str, Any] = {"valid": {**result.validation, "note": "the set that the weights were selected on"}}
     if result.validated < 1.0:
         scores["valid"]["note"] += f"; {result.validated:.0%} of it, evenly chosen, for lack of time"
@@ -398,7 +395,6 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
         **folders.read_report(path),
         **about(task, run.model),  # computed again: the file may have been altered since
         "data": task.report_counts(),
-        **({} if confirmed is None else {"parts": confirmed.as_report()}),
         "scores": scores,
         "training": {
             "updates": progress.step,

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.config import ExtraData, HubSection, OwnData
-from heed.config.data import InMemory
+from heed.config.data import InMemory, LabelledData
 from heed.data.examples import Example, Hashes, hashes_of, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
@@ -48,7 +48,7 @@ from heed.memory import free_memory
 E = TypeVar("E", bound=Example)
 _GROWN, _SHARE = 8, 0.25
 """Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
-_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap", "hold_out"}
+_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
 
 
 def read_corpus(
@@ -216,9 +216,9 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         read("valid", data.valid)
     else:
         every, known = examples["train"], hashes["train"]
-        by_label = getattr(data, "hold_out", "hash") == "labels"
-        wanted = data.valid if data.valid is not None else default_held_out(len(every), by_label)
-        out = hold_out(every, known, wanted, by_label)
+        labelled = isinstance(data, LabelledData)
+        wanted = data.valid if data.valid is not None else default_held_out(len(every), labelled)
+        out = hold_out(every, known, wanted)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
         hashes["train"] = known[~out]
         count = len(examples["valid"])
@@ -233,7 +233,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
                 f"say nothing about other {unit}s; give more, or validation files"
             )
         else:
-            alike = _ALIKE if by_label and count and is_stratified(every) else ""
+            alike = _ALIKE if count and is_stratified(every) else ""
             splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
@@ -252,24 +252,22 @@ def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> S
     return Splits(dict(examples), counts, [f"embedded data: {name}"])
 
 
-def default_held_out(count: int, by_label: bool) -> int:
+def default_held_out(count: int, labelled: bool) -> int:
     """Default size of the validation set: a twentieth, at least 200, at most 1,000 and at most a fifth.
 
-    Of few examples held out by label, a tenth, or 50 if that is more: training needs the others.
+    Of few labelled examples, a tenth, or 50 if that is more: training needs the others.
     """
-    few = max(count // 10, min(50, count // 5)) if by_label else count // 5
+    few = max(count // 10, min(50, count // 5)) if labelled else count // 5
     return min(max(200, min(1000, count // 20)), max(1, few))
 
 
-def hold_out(
-    examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int, by_label: bool = True
-) -> NDArray[np.bool_]:
+def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> NDArray[np.bool_]:
     """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
     Examples with equal first fields stay together, and the choice does not depend on the order of the file. Without
-    `by_label`, or labels, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has
-    its share, as far as whole groups of equal examples fit into `wanted`, and no label loses its last group. If all
-    labels have one group only, copies of training examples are held out.
+    labels, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
+    whole groups of equal examples fit into `wanted`, and no label loses its last group. If all labels have one group
+    only, copies of training examples are held out.
 
     Raises:
         DataError: All first fields are equal, or no label has two examples.
@@ -279,7 +277,7 @@ def hold_out(
         side = (*examples[0].sides, unit)[0]
         what = f"have the same {side}" if side != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
-    if not by_label or wanted <= 0 or len(keys) < 2 or not is_stratified(examples):
+    if wanted <= 0 or len(keys) < 2 or not is_stratified(examples):
         return held_out(keys, wanted)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)

@@ -25,7 +25,6 @@ from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, read_json
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
-from heed.exchange.huggingface.resnet import PLAIN, ResNetFamily, plain_settings
 from heed.exchange.huggingface.vit import DeitFamily, VitFamily
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
@@ -40,7 +39,6 @@ FAMILIES: tuple[Family, ...] = (
     MarianFamily(),
     VitFamily(),
     DeitFamily(),
-    ResNetFamily(),
 )
 """One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
 
@@ -78,7 +76,7 @@ class Checkpoint:
             RunError: A file is missing or damaged.
             ConfigError: heed does not support its family or one of its fields.
         """
-        settings = plain_settings(folder) or Settings.read(folder / CONFIG)
+        settings = Settings.read(folder / CONFIG)
         family = family_of(settings)
         settings.accept({"quantization_config": (None,), **family.accepts})
         files = TensorFiles(folder, family.ignored)
@@ -250,7 +248,7 @@ def digest(tokenizer: TextTokenizer) -> str:
 
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
 _FILES = ("*.json", "*.txt", "*.model", "*.spm")
-"""Configuration and tokenizers."""
+"""Configuration and tokenizers; of a *.model `transformers` makes tokenizer.json."""
 _TENSORS = ("model*.safetensors", "pytorch_model*.bin")
 """Files of tensors, in order of preference."""
 
@@ -259,7 +257,7 @@ def find_checkpoint(source: str | Path) -> tuple[Path, str]:
     """The folder of a checkpoint, and a description of where it was found.
 
     Args:
-        source: A folder, the file of a ResNet, or a name on the Hub, such as "google-bert/bert-base-uncased".
+        source: A folder, or a name on the Hub, such as "google-bert/bert-base-uncased".
 
     Raises:
         RunError: The checkpoint was not found, or the download failed.
@@ -268,11 +266,8 @@ def find_checkpoint(source: str | Path) -> tuple[Path, str]:
     path = Path(source)
     if os.path.isdir(path):
         return path, f"folder {path}"
-    if os.path.isfile(path) and path.suffix in PLAIN:
-        return path, f"file {path}"
     if os.path.exists(path):
-        plain = f"a file of a ResNet ({', '.join(PLAIN)})"
-        raise RunError(f"{path} is a file; a checkpoint is a folder with {CONFIG}, tensors and a tokenizer, or {plain}")
+        raise RunError(f"{path} is a file; a checkpoint is a folder with {CONFIG}, tensors and a tokenizer")
     name = str(source)
     if not _NAME.fullmatch(name) or name.startswith("."):
         raise RunError(f"no folder '{source}'")

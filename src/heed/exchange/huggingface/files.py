@@ -216,7 +216,6 @@ def zeros(shape: tuple[int, ...]) -> Transform:
 
 
 SAFETENSORS, INDEX = "model.safetensors", "model.safetensors.index.json"
-_PICKLES = (".bin", ".pth", ".pt")
 _BIN, _BIN_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 _OTHERS = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax", "model.ckpt.index": "TensorFlow"}
 _POINTER = b"version https://git-lfs.github.com/"
@@ -310,7 +309,7 @@ class TensorFiles:
     def _names(self, path: Path) -> list[str]:
         """Open a file and return the names in it."""
         _check_whole(path)
-        if path.suffix not in _PICKLES:
+        if path.suffix != ".bin":
             try:
                 self._open[path] = held = safe_open(str(path), "pt")
                 return list(held.keys())
@@ -330,8 +329,6 @@ def today(name: str) -> str:
 
 def _files(folder: Path) -> dict[Path, list[str]]:
     """The files of tensors of a folder, each with the names that an index lists for it."""
-    if folder.is_file():
-        return {folder: []}
     if not folder.is_dir():
         raise RunError(f"no folder '{folder}'")
     for single, index in ((SAFETENSORS, INDEX), (_BIN, _BIN_INDEX)):

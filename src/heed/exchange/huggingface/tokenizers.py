@@ -6,7 +6,7 @@ If several files of a folder state the same fact, the first in this table counts
 |---|---|
 | class | `tokenizer_class` of tokenizer_config.json, of config.json, the usual one of the `model_type` |
 | cut | tokenizer_config.json with the defaults of the class; for a class without a cut of its own tokenizer.json |
-| tokens | tokenizer.json, vocab.txt, vocab.json and merges.txt, sentencepiece.bpe.model |
+| tokens | tokenizer.json, vocab.txt, vocab.json and merges.txt |
 | added tokens | `added_tokens_decoder` of tokenizer_config.json, added_tokens.json and tokenizer.json |
 | special tokens | special_tokens_map.json (without `added_tokens_decoder`), tokenizer_config.json, the class |
 
@@ -171,11 +171,7 @@ class TokenizerFolder:
 
 def _by_files(folder: Path) -> str:
     """The class of a folder that names none and has no tokenizer.json."""
-    for names, form in (
-        (("vocab.txt",), BERT),
-        (("vocab.json", "merges.txt"), GPT2),
-        (("sentencepiece.bpe.model",), XLM_ROBERTA),
-    ):
+    for names, form in ((("vocab.txt",), BERT), (("vocab.json", "merges.txt"), GPT2)):
         if all(os.path.lexists(folder / name) for name in names):
             return form
     raise missing(folder)
@@ -183,10 +179,7 @@ def _by_files(folder: Path) -> str:
 
 def missing(folder: Path) -> RunError:
     """The error for a folder without the files of a tokenizer."""
-    return RunError(
-        f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt, nor "
-        "sentencepiece.bpe.model"
-    )
+    return RunError(f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt")
 
 
 def _content(token: Any, path: Path, field: str) -> str:
@@ -217,7 +210,6 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
-_PIECES = "sentencepiece.bpe.model"
 _MOST_LOST = 0.1
 """Largest share of tokens that no merge makes: a few are added or spare."""
 _KINDS = {BERT: "WordPiece", ROBERTA: "BPE", GPT2: "BPE", XLM_ROBERTA: "Unigram"}
@@ -315,26 +307,17 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
 
 
 def _unigram(files: TokenizerFolder) -> Tokenizer:
-    path = files.folder / (WHOLE if files.whole is not None else _PIECES)
-    if files.whole is not None:
-        model = files.whole["model"]
-        pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
-        compiled = _compiled(files.whole.get("normalizer"))
-        unknown = model.get("unk_id")
-    else:
-        if not os.path.lexists(path):
-            raise missing(files.folder)
-        read = read_pieces(path)
-        if (kind := kind_of(read)) != "unigram":
-            raise ConfigError(f"{path} is a model of kind {kind}; {XLM_ROBERTA} needs one of kind unigram")
-        roles = files.roles()
-        first = [(roles[f"{name}_token"], 0.0) for name in ("bos", "pad", "eos", "unk")]
-        # Its first three are the unknown token, start and end; fairseq put padding among them and the mask at the end.
-        pieces = [*first, *((piece.piece, piece.score) for piece in read.pieces[3:]), (roles["mask_token"], 0.0)]
-        compiled, unknown = read.normalizer_spec.precompiled_charsmap, 3
-    _check_scores(pieces, path)
-    library = Tokenizer(models.Unigram(pieces, unk_id=unknown, byte_fallback=False))
-    if compiled:
+    if files.whole is None:
+        folder = repr(str(files.folder))
+        raise RunError(
+            f"{files.folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; the library transformers makes it: "
+            f"AutoTokenizer.from_pretrained({folder}).save_pretrained({folder})"
+        )
+    model = files.whole["model"]
+    pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
+    _check_scores(pieces, files.folder / WHOLE)
+    library = Tokenizer(models.Unigram(pieces, unk_id=model.get("unk_id"), byte_fallback=False))
+    if compiled := _compiled(files.whole.get("normalizer")):
         library.normalizer = normalizers.Precompiled(compiled)
     scheme = "always" if flag(files, "add_prefix_space", True) is not False else "never"
     cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
@@ -509,9 +492,9 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     """Read the tokenizer of a checkpoint, with its ids.
 
     Args:
-        folder: The checkpoint's folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`, or
-            `sentencepiece.bpe.model`; `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` are
-            optional, and the first of these has precedence.
+        folder: The checkpoint's folder: `tokenizer.json`, or `vocab.txt`, or `vocab.json` and `merges.txt`;
+            `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json` are optional, and the first of
+            these has precedence.
         config: Its `config.json`: `model_type` and `vocab_size`.
 
     Returns:

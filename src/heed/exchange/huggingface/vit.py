@@ -246,7 +246,7 @@ def read_form(folder: Path, config: Settings) -> PictureForm:
         RunError: The file is damaged.
         ConfigError: heed lacks what a field asks for, or it contradicts `config.json`; the message names it.
     """
-    values = read_json(folder / PREPROCESSOR) if has_preprocessor(folder) else config.get("image_processor", {})
+    values = read_json(folder / PREPROCESSOR) if has_preprocessor(folder) else {}
     settings = Settings(folder / PREPROCESSOR, values)
     settings.accept(_ACCEPTED)
     channels = config.count("num_channels", 3)

@@ -118,8 +118,8 @@ _LONGEST = 60
 """Most characters of a piece in a notice."""
 
 
-def check_choices(choices: Sequence[str], what: str, place: str = "") -> None:
-    """Refuse texts that cannot be ranked; `what` names them, `place` where they come from ("line 2: ").
+def check_choices(choices: Sequence[str], what: str) -> None:
+    """Refuse texts that cannot be ranked; `what` names them.
 
     Raises:
         ConfigError: None is given, one is blank, or one is given twice.
@@ -127,12 +127,12 @@ def check_choices(choices: Sequence[str], what: str, place: str = "") -> None:
     if isinstance(choices, str):
         raise ConfigError(f"rank takes several {what}; for one, write [{choices!r}]")
     if not choices:
-        raise ConfigError(f"{place}there are no {what} to rank; give at least one")
+        raise ConfigError(f"there are no {what} to rank; give at least one")
     for number, choice in enumerate(choices, start=1):
         if not choice.strip():
-            raise ConfigError(f"{place}choice {number} is blank: {choice!r}")
+            raise ConfigError(f"choice {number} is blank: {choice!r}")
         if choice in choices[: number - 1]:
-            raise ConfigError(f"{place}choice {choice!r} occurs twice; give each choice once")
+            raise ConfigError(f"choice {choice!r} occurs twice; give each choice once")
 
 
 _BREAKS = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
@@ -238,10 +238,6 @@ class TextOutputs(Outputs):
 
         Bad lines that the findings tolerate are yielded as a `BadLine`. The remark may be empty.
         """
-        return None
-
-    def command(self, text: str) -> str | None:
-        """The reply to a typed command, such as /undo; None if the text is an ordinary input."""
         return None
 
     def unknown_in(self, text: str) -> Sequence[str]:

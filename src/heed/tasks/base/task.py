@@ -235,10 +235,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def trained_validation(self) -> float:
         return 1.0
 
-    def confirm(self, model: Any) -> Any:
-        """Change a trained model as its validation set asks; a `Started` with the new `scores`, or None."""
-        return None
-
     @abstractmethod
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""

@@ -118,8 +118,7 @@ class ClassificationHead(Section):
     are added to the model's; 0 for none. Default 2 if no model is named and the budget is a time."""
     ngram_characters: Literal[0, 3, 4, 5] | None = None
     """Length of the longest n-grams of characters within words, beside those of words; 0 for none. By default 4, or 0
-    for much text. They are left out if words alone are right more often in cross-validation on the training set. Not
-    set in runs of earlier versions, whose n-grams are of tokens."""
+    for much text. They are left out if words alone are right more often in cross-validation on the training set."""
     ngram_buckets: int = Field(2**18, gt=1)
     """Rows of the table for n-grams of words, and as many for those of characters; n-grams whose hashes collide share a
     row."""

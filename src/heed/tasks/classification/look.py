@@ -62,7 +62,7 @@ def without_each_word(
         return None
     tokens = [words.tokens[n] for n in own]
     left = [_without(encoded, range(word.start - first, word.stop - first)) for word in tokens]
-    found = task.ngrams_of([_text_without(typed, word) for word in tokens], [text.sentences for text in left])
+    found = task.ngrams_of([_text_without(typed, word) for word in tokens])
     left = [replace(text, ngrams=rows) for text, rows in zip(left, found, strict=True)]
     number = task.labels.index(label)
     whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
@@ -160,8 +160,8 @@ def ngrams_fitted(task: Classification, model: Classifier, encoded: TokenText, t
     table, reading = model.ngrams, task.reading
     if table is None or reading is None:
         return None
-    words, pieces = task.words_of(text), [list(map(task.tokenizer.label, one)) for one in encoded.sentences]
-    named = zip(reading.rows(words, encoded.sentences).tolist(), reading.names(words, pieces), strict=True)
+    words = task.words_of(text)
+    named = zip(reading.rows(words).tolist(), reading.names(words), strict=True)
     names = dict(reversed([*named]))  # the first of several
     rows = torch.from_numpy(encoded.ngrams).long().to(table.idf.device)
     weight = toward(task, (table.weight * model.ngram_scale).T, label)

@@ -2,8 +2,7 @@
 
 The body is trained to add what the n-grams miss. N-grams fitted to a training text overfit it, so while the body
 learns, each text has the logits of n-grams fitted without its part of the texts (stacked generalisation: Wolpert
-1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts. In the end the body's share of
-the logits is the one that is right most often on the validation set; without evidence for the body it is 0 (`confirm`).
+1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts.
 
 N-grams are those of the words of a text in lower case, whether or not the tokenizer knows them, and of the characters
 within a word with a blank on either side.
@@ -11,7 +10,6 @@ within a word with a blank on either side.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +26,7 @@ from heed.data.batch import TokenText
 from heed.data.examples import without_breaks
 from heed.data.tokens.special import split_words
 from heed.layers.ngrams import HashedNgrams, hash_ngrams
-from heed.tasks.base.labels import LabelPrediction, label_loss
+from heed.tasks.base.labels import LabelPrediction
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -48,10 +46,6 @@ _STRENGTHS = (10.0, 3.0, 1.0, 0.3)
 _FEW, _MANY = 100_000, 4_000_000
 """Largest numbers of n-grams of words of all texts times outputs for choosing on all folds, and for choosing C at all;
 between them two folds decide, above them C is the first."""
-_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""Shares of the body to choose from."""
-_ERRORS = 0.5
-"""Standard errors by which the loss may exceed the lowest for a smaller share of the body."""
 NAME, ALONE = "TF-IDF and a linear SVM", "the n-grams of this run alone"
 _WORDS = r"\w+|[^\w\s]"
 MOST_FITTED = 40_000_000
@@ -90,27 +84,24 @@ class Reading:
     """The n-grams of a text: their lengths and their rows in the table."""
 
     longest: int  # in words
-    characters: int | None  # in characters within a word, 0 for none; None: n-grams are of tokens, not of words
+    characters: int  # in characters within a word, 0 for none
     num_buckets: int
 
-    def rows(self, words: Sequence[str], sentences: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-        """The rows of the n-grams of words (of the tokens of sentences), then of those of characters."""
-        given, hashed = self.longest, [_hashed(word, self.characters or 0) for word in words]
-        units = [np.array([one[0] for one in hashed], dtype=np.int64)]
-        if self.characters is None:
-            units = [np.array(one, dtype=np.int64) for one in sentences]
-        found = [rows for unit in units for rows in hash_ngrams(unit, given, self.num_buckets)]
+    def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
+        """The rows of the n-grams of words, then of those of characters."""
+        hashed = [_hashed(word, self.characters) for word in words]
+        numbers = np.array([one[0] for one in hashed], dtype=np.int64)
+        found = hash_ngrams(numbers, self.longest, self.num_buckets)
         if self.characters and words:
             within = hash_ngrams(np.concatenate([one[1:] for one in hashed]), 1, self.num_buckets)
             found.append(within[0] + self.num_buckets)
         return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
-    def names(self, words: Sequence[str], sentences: Sequence[Sequence[str]]) -> list[str]:
+    def names(self, words: Sequence[str]) -> list[str]:
         """The n-grams of `rows`, for people: "not good", and characters as "un-", "-ful-", "-ing"."""
-        units = [words] if self.characters is not None else sentences
         lengths = range(1, self.longest + 1)
-        found = [" ".join(one[i : i + n]) for one in units for n in lengths for i in range(len(one) - n + 1)]
-        within = [part for word in words for part in _within(word, self.characters or 0)]
+        found = [" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)]
+        within = [part for word in words for part in _within(word, self.characters)]
         return found + ["-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ") for part in within]
 
 
@@ -203,54 +194,6 @@ def _right(task: Any, logits: Tensor, texts: Sequence[TokenText]) -> float:
     """Share of the texts whose labels these logits predict correctly."""
     right = task.decide(task.probabilities(logits)) == task.indicators(texts)
     return float(right.all(1).mean())
-
-
-@dataclass(frozen=True)
-class Confirmed:
-    """How much of the body the validation set confirms, and the scores there of both parts and of their sum."""
-
-    share: float  # of the body's own logits; 0 for n-grams alone
-    alone: dict[str, float]  # scores of the n-grams alone
-    whole: dict[str, float]  # scores of n-grams and the whole body
-    scores: dict[str, float]  # scores of n-grams and this share of the body
-
-    def __str__(self) -> str:
-        alone, whole = (f"{one['accuracy']:.1%}" for one in (self.alone, self.whole))
-        kept = f"{self.share:.0%} of the network's logits are added" if self.share else "the n-grams decide alone"
-        return f"validation accuracy: n-grams alone {alone}, with the network {whole}; {kept}"
-
-    def as_report(self) -> dict[str, Any]:
-        """The same for `report.json`."""
-        return dict(vars(self))
-
-
-@torch.no_grad()
-def confirm(task: Any, model: Any) -> Confirmed:
-    """Multiply the body's part of the logits by the share that the validation set confirms.
-
-    That is the smallest share whose loss is within half a standard error of the lowest (as the rule of one standard
-    error of Breiman et al. 1984, section 3.4.3), if with it more texts are right than with the n-grams alone.
-    """
-    encoded = task.validated_part(task.encoded("valid"))
-    labels, whole = task.label_tensor(encoded), task.logits(model, encoded)
-    alone = task.ngram_logits(model, encoded)
-    mixed = {share: alone + share * (whole - alone) for share in _SHARES}
-    scores = {share: task.label_scores(logits, labels) for share, logits in mixed.items()}
-    each = [
-        [label_loss(*one, task.sigmoid) for one in zip(logits.split(1), labels.split(1), strict=True)]
-        for logits in mixed.values()
-    ]
-    more = torch.tensor(each)
-    more = more - more[more.mean(1).argmin()]  # (shares, texts)
-    close = more.mean(1) <= _ERRORS * more.std(1, correction=0) / math.sqrt(len(labels))
-    share = _SHARES[int(close.int().argmax())]  # the smallest
-    if scores[share]["accuracy"] <= scores[0.0]["accuracy"]:
-        share = 0.0
-    model.output.weight *= share
-    if model.output.bias is not None:
-        model.output.bias *= share
-    model.ngram_scale.copy_(1 + share * (model.ngram_scale - 1))
-    return Confirmed(share, scores[0.0], scores[1.0], scores[share])
 
 
 def targets(task: Any, texts: Sequence[TokenText]) -> NDArray[np.bool_]:

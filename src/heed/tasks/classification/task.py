@@ -88,8 +88,7 @@ class Pooling(nn.Module):
 class Classifier(nn.Module):
     """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
-    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1. After training V
-    and b are multiplied by the share of the body that the validation set confirms (`ngrams.confirm`).
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
 
     With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
     framed for a body that reads framed texts.
@@ -244,15 +243,14 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], kept: bool = False) -> list[TokenText]:
         cut = self.cut_texts(texts, kept)
-        given = zip(cut, labels, self.ngrams_of(texts, [sentences for sentences, _ in cut]), strict=False)
+        given = zip(cut, labels, self.ngrams_of(texts), strict=False)
         return [TokenText(sentences, numbers, gone, rows) for (sentences, gone), numbers, rows in given]
 
-    def ngrams_of(self, texts: Sequence[str], sentences: Sequence[list[list[int]]]) -> list[NDArray[np.int32]]:
-        """The distinct n-grams of texts as rows of the table; `sentences` are the tokens of each."""
+    def ngrams_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+        """The distinct n-grams of texts as rows of the table."""
         if (reading := self.reading) is None:
             return [np.zeros(0, dtype=np.int32)] * len(texts)
-        each = zip(texts, sentences, strict=True)
-        return [np.unique(reading.rows(self.words_of(text), own)).astype(np.int32) for text, own in each]
+        return [np.unique(reading.rows(self.words_of(text))).astype(np.int32) for text in texts]
 
     @property
     def reading(self) -> ngrams.Reading | None:
@@ -261,7 +259,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             return None
         given = {n: v for n, v in (self.config.model.model_extra or {}).items() if n in ClassificationHead.model_fields}
         head = ClassificationHead(**given)
-        return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets) if head.ngrams else None
+        if not head.ngrams or head.ngram_characters is None:
+            return None
+        return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets)
 
     def words_of(self, text: str) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
@@ -484,9 +484,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         encoded = self.validated_part(self.encoded("valid"))
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         return self.label_scores(logits, self.label_tensor(encoded))
-
-    def confirm(self, model: Classifier) -> ngrams.Confirmed | None:
-        return None if model.ngrams is None else ngrams.confirm(self, model)
 
     # Using a model --------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +26,6 @@ from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, sh
 from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody
-from heed.observe.shown import ShownLook
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.looking import LooksAtText
@@ -135,7 +133,6 @@ class Chat:
         self._run, self._options = run, options
         self.speaker, self.partner = run.parts(speaker)  # names of model and user; "" if the data names no speakers
         self.turns: list[str] = []  # the turns so far
-        self.responses: list[WrittenText] = []  # those written by the model
         self.num_cut = 0  # number of first turns that the model did not read for its last response
 
     def __repr__(self) -> str:
@@ -183,49 +180,13 @@ class Chat:
     def _kept(self, history: Conversation, response: WrittenText) -> WrittenText:
         self.num_cut = self._run.num_cut(history)
         self.turns.append(response.text or "...")
-        self.responses.append(response)
         return response
-
-    def look(self, **options: Any) -> ShownLook:
-        """Look at the last response; options as of `DialogueRun.look`.
-
-        Raises:
-            ConfigError: The conversation has no turns.
-        """
-        if not self.turns:
-            raise ConfigError("the conversation has no turns yet")
-        history = self.history
-        before = Conversation(history.turns[:-1], history.speakers[:-1])
-        shown: ShownLook = self._run.look(before, target=self.responses[-1], speaker=self.speaker or None, **options)
-        return shown
-
-    def undo(self) -> tuple[str, str]:
-        """Undo the last exchange; returns the user's turn and the response.
-
-        Raises:
-            ConfigError: The conversation has no turns.
-        """
-        if not self.turns:
-            raise ConfigError("the conversation has no turns yet")
-        said = self.turns[-2], self.turns[-1]
-        del self.turns[-2:]
-        self.responses.pop()
-        return said
-
-    def reset(self) -> None:
-        """Start a new conversation."""
-        self.turns.clear()
-        self.responses.clear()
-        self.num_cut = 0
-
-
-_COMMANDS = "/undo removes the last exchange, /reset starts a new one, /look shows the attention of the last response"
 
 
 class DialogueOutputs(WritingOutputs):
     """Responses as lines of a file, and at a terminal."""
 
-    asks = f"your turn ({_COMMANDS})"
+    asks = "your turn"
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
@@ -321,22 +282,6 @@ class DialogueOutputs(WritingOutputs):
         response = yield from self.run.write(conversation, self.options["speaker"], **self.search)
         self.num_cut_off += not response.finished
         self._shortened += self.run.num_cut(conversation) > 0
-
-    def command(self, text: str) -> str | None:
-        word, *rest = text.split()
-        if not word.startswith("/"):
-            return None
-        if rest or word not in ("/undo", "/reset", "/look"):
-            return f"unknown command '{text.strip()}'; {_COMMANDS}"
-        try:
-            if word == "/look":
-                return self.chat.look().text(shutil.get_terminal_size((100, 24)).columns)
-            if word == "/undo":
-                return f"removed: {self.chat.undo()[0]!r} and the response to it"
-        except ConfigError as error:
-            return str(error)
-        self.chat.reset()
-        return "started a new conversation"
 
     def notes(self) -> list[str]:
         notes = []
@@ -514,7 +459,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
         return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
 
     def chat(self, speaker: str | None = None, **options: Any) -> Chat:
-        """Start a conversation with the model as a speaker; `say` returns its response, `undo` removes an exchange."""
+        """Start a conversation with the model as a speaker; `say` returns its response."""
         return Chat(self, speaker, **options)
 
     def readable(self, text: Said) -> Conversation:

@@ -56,8 +56,7 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
         form = read_form(checkpoint.folder, checkpoint.settings)
         sizing = form.sizing
-        is_said = has_preprocessor(checkpoint.folder) or "image_processor" in checkpoint.settings.values
-        said = "" if is_said else f", since {PREPROCESSOR} is missing: the default of ViT"
+        said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
         numbers = (
             " ".join(f"{one:.4g}" for one in ones) for ones in (form.normalisation.mean, form.normalisation.deviation)
         )

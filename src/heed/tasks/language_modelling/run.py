@@ -1,7 +1,4 @@
-"""Runs of language modelling: continue, rank, score and look at texts; the output of `heed predict`; comparisons.
-
-Input of `heed predict` is plain lines or JSON lines: prompts, prompts with choices, or texts.
-"""
+"""Runs of language modelling: continue, rank, score and look at texts; the output of `heed predict`; comparisons."""
 
 from __future__ import annotations
 
@@ -17,7 +14,6 @@ from markupsafe import Markup
 
 from heed.data.examples import Example
 from heed.data.kinds.documents import Document
-from heed.data.tables import RepeatedKeyError, load_json
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.generation import SamplingOptions
@@ -30,7 +26,7 @@ from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
+from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.writing_run import SAMPLING, sampling_of
@@ -92,50 +88,6 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def question_of(line: str, place: str, field: str, ranked: bool, chooses: bool) -> tuple[str, tuple[str, ...]]:
-    """The text of a JSON line, and its choices to rank.
-
-    Args:
-        line: The line.
-        place: Name of the line in messages.
-        field: The name of the text: "prompt", or "text" where texts are scored.
-        ranked: True if choices were given for all prompts.
-        chooses: True if the first line of the file has choices.
-
-    Raises:
-        ConfigError: The line is not an object with the field, its choices are invalid, or it has choices and the first
-            line none, or the reverse.
-    """
-    value = _parsed(line)
-    if not isinstance(value, dict) or not isinstance(value.get(field), str):
-        raise ConfigError(
-            f"{place}: the file has JSON lines, so each line must be an object with the text '{field}', such as "
-            f'{{"{field}": "I love"}}; this line is {line[:60]!r}'
-        )
-    choices = value.get("choices")
-    if choices is not None:
-        if not isinstance(choices, list) or not choices or not all(isinstance(choice, str) for choice in choices):
-            raise ConfigError(f"{place}: choices is {choices!r}, expected a list of texts")
-        check_choices(choices, "choices", f"{place}: ")
-        if ranked:
-            raise ConfigError(f"{place} has its own choices; omit --choice and --choices")
-        if field == "text":
-            raise ConfigError(f"{place} has choices, but --score reads whole texts")
-    if (choices is None) == chooses:
-        has, first = ("no choices", "some") if choices is None else ("choices", "none")
-        raise ConfigError(f"{place} has {has}, but line 1 has {first}; give every line choices, or none")
-    return value[field], tuple(choices or ())
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return load_json(line)
-    except RepeatedKeyError as error:
-        raise ConfigError(f"{error}: {line[:60]!r}") from None
-    except (ValueError, RecursionError):
-        return None
-
-
 _OTHERS = {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
 _WRITING = {"beam": None, "sample": False, **SAMPLING, **_OTHERS}
 """Options of writing, and their values where they are not given."""
@@ -151,8 +103,6 @@ class LanguageModelOutputs(TextOutputs):
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._choices = choices_of(options["choice"], options["choices"])
-        self._in_json = False  # whether the inputs are lines of JSON
-        self._chooses = False  # whether the JSON lines have choices
         self._single = False
         self._num_unread = 0
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
@@ -181,6 +131,8 @@ class LanguageModelOutputs(TextOutputs):
                 raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
         if self._choices and given:
             raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
+        if options["end"] and not self._choices:
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
 
     def _given(self, flags: Mapping[str, Any]) -> str | None:
         """The first of some flags that was given."""
@@ -188,64 +140,39 @@ class LanguageModelOutputs(TextOutputs):
         return next(found, None)
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        """Decide by the first line whether all are JSON lines, and whether they have choices."""
+        """Refuse an input without lines."""
         if not lines:
             what = "text to score" if self.options["score"] else "prompt"
             raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
         self._single = where is None and len(lines) == 1
-        first: Any = None if where is None else _parsed(lines[0])
-        self._in_json = isinstance(first, dict)
-        self._chooses = self._in_json and first.get("choices") is not None
-        if self._ranks and self._writing and (given := self._given(_WRITING)):
-            raise ConfigError(f"{where} has choices to rank, so --{given} does not apply")
-        if self.options["end"] and not self._ranks:
-            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
-
-    def check(self, text: str, place: str) -> None:
-        """Refuse a JSON line of another kind than the first line, or one that is not valid."""
-        self._question(text, place)
-
-    @property
-    def _ranks(self) -> bool:
-        return bool(self._choices) or self._chooses
-
-    def _question(self, line: str, place: str = "the line") -> tuple[str, tuple[str, ...]]:
-        """The prompt (or the text to score) of an input, and the choices to rank after it."""
-        if not self._in_json:
-            return line, self._choices
-        field = "text" if self.options["score"] else "prompt"
-        prompt, choices = question_of(line, place, field, bool(self._choices), self._chooses)
-        return prompt, choices or self._choices
 
     def unknown_in(self, text: str) -> Sequence[str]:
-        prompt, choices = self._question(text)
         tokenizer = self.run.tokenizer
-        found: list[str] = tokenizer.unknown_in(prompt)
-        for choice in choices:
-            whole = join(prompt, choice)  # a word may be another token without the space before it
+        found: list[str] = tokenizer.unknown_in(text)
+        for choice in self._choices:
+            whole = join(text, choice)  # a word may be another token without the space before it
             encoded = tokenizer.encode(whole)
             places = [
                 span
                 for token, span in zip(encoded.ids, encoded.spans, strict=True)
                 if token == tokenizer.special.unknown
             ]
-            found += [whole[start:stop].strip() for start, stop in places if stop > len(prompt)]
+            found += [whole[start:stop].strip() for start, stop in places if stop > len(text)]
         return found
 
     def write(self, texts: list[str]) -> Iterator[Written]:
-        pairs = [self._question(text) for text in texts]
-        prompts = [prompt for prompt, _ in pairs]
         task, model = self.run.task, self.run.model
         if self.options["score"]:
-            self._see(prompts)
-            for scored in score_each(task, model, prompts):
+            self._see(texts)
+            for scored in score_each(task, model, texts):
                 yield Written((to_json(scored.as_json()),) if self.options["json"] else scored.lines())
-        elif self._ranks:
-            self._see([join(prompt, choice) for prompt, choices in pairs for choice in choices])
-            for prompt, ranked in zip(prompts, rank(task, model, pairs, self.options["end"]), strict=True):
-                yield Written(self._ranked(prompt, ranked))
+        elif self._choices:
+            self._see([join(text, choice) for text in texts for choice in self._choices])
+            pairs = [(text, self._choices) for text in texts]
+            for text, ranked in zip(texts, rank(task, model, pairs, self.options["end"]), strict=True):
+                yield Written(self._ranked(text, ranked))
         else:
-            for candidates in self.run.candidates(prompts, **self._writing):
+            for candidates in self.run.candidates(texts, **self._writing):
                 yield Written(tuple(self._line(candidate) for candidate in candidates))
                 self._count(candidates[0])
 
@@ -273,7 +200,7 @@ class LanguageModelOutputs(TextOutputs):
 
     def notes(self) -> list[str]:
         context, lines = context_of(self.run.task, self.run.model), []
-        if self._ranks:
+        if self._choices:
             end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
             lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
@@ -303,7 +230,7 @@ class LanguageModelOutputs(TextOutputs):
 
     @property
     def streams(self) -> bool:
-        plain = self._writing and not self._ranks and not self.options["json"]
+        plain = self._writing and not self.options["json"]
         return bool(plain) and self.run.writing(**self._writing).streams
 
     def pieces(self, text: str) -> Iterator[str]:
@@ -314,7 +241,7 @@ class LanguageModelOutputs(TextOutputs):
         yield from self.grow(text)
 
     def grow(self, text: str) -> Iterator[str]:
-        continuation = yield from self.run.write(self._question(text)[0], **self._writing)
+        continuation = yield from self.run.write(text, **self._writing)
         self._count(continuation)
 
     def answer(self, text: str) -> str:

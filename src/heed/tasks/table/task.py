@@ -130,9 +130,8 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         if isinstance(data.valid, list):
             splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
-            by_label = data.hold_out == "labels"
-            wanted = data.valid if data.valid is not None else default_held_out(len(train), by_label)
-            out = hold_out(train, hashes_in(train), wanted, by_label)
+            wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
+            out = hold_out(train, hashes_in(train), wanted)
             if not out.any() or out.all():
                 raise DataError(
                     f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
