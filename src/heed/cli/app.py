@@ -106,10 +106,6 @@ def train(
     ] = None,
     resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Print only settings, counts and predicted cost.")] = False,
-    devices: Annotated[
-        int | None,
-        option("--devices", metavar="N", help="With --dry-run: memory of each of N GPUs, which need not exist.", min=1),
-    ] = None,
     verbose: Annotated[bool, option("--verbose", help="Print all settings, including defaults.")] = False,
 ) -> None:
     """Train a model on your files."""
@@ -127,7 +123,7 @@ def train(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    run_train(words, fields(given), out, resume, dry_run, verbose, devices)
+    run_train(words, fields(given), out, resume, dry_run, verbose)
 
 
 @app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))

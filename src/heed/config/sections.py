@@ -146,9 +146,6 @@ class TrainingConfig(Section):
     """Number of parts of a batch that are computed one after the other: the gradient is that of the batch, but only the
     activations of one part are in memory for the backward pass. By default as many as keep these under 100 MiB if the
     model is made of blocks and trained on a CPU, else 1 (fewer rows slow recurrent networks down)."""
-    sharding: Literal["none", "full"] = "none"
-    """Several processes: full divides parameters, gradients and the optimiser's moments among them, for models that fit
-    on one device but cannot be trained there; with none each process holds all of them."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
     learning_rate: float = Field(0.003, gt=0)

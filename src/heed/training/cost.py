@@ -8,8 +8,7 @@ memory = the largest of
              + memory for scoring (`scoring_memory` of the task)
            peak memory of this process so far, including a step on the largest batch
 time   = one batch forward and backward * batches an update + the optimiser's step + bytes over the network / bandwidth
-bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce); with
-         training.sharding=full 3 (n - 1) / n * 4, and gradients and moments are those of a process's own rows
+bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
 Activations are the tensors that autograd keeps for the backward pass of a real batch. Where blocks are recomputed in
 the backward pass (`training.activation_checkpointing`), these are the tensors outside the blocks, the inputs of the
@@ -34,7 +33,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.memory import check_memory
 from heed.threads import Company, Learned, choices, cores, given_by_user, learned_of
-from heed.training.contracts import Scores, Trainable
+from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import (
     autocast,
     divided,
@@ -46,9 +45,8 @@ from heed.training.device import (
     peak_memory,
     recomputed_blocks,
 )
-from heed.training.optimizer import Optimizer, clip_gradient, local
+from heed.training.optimizer import Optimizer, clip_gradient
 from heed.training.processes import Processes
-from heed.training.sharding import Replicated
 
 _SECONDS = 0.5
 """Most time for a measurement."""
@@ -153,7 +151,7 @@ class TrialStep:
     `timed` lists for each step: threads, positions, seconds forward and backward, seconds of the optimiser.
     """
 
-    held: Replicated  # the model, on its device
+    model: nn.Module  # on its device
     optimizer: Optimizer  # its moments are still zero
     task: Trainable
     config: TrainingConfig
@@ -165,41 +163,34 @@ class TrialStep:
     spent: list[float] = field(default_factory=lambda: [0.0, 0.0])  # seconds of all steps, and of the processor in them
 
     def run(self, indices: list[int]) -> None:
-        """Run and time a step on a batch; where it does not fit on a GPU, in twice as many micro-batches.
-
-        Not where processes compute a step together, in which one alone cannot begin again.
-        """
+        """Run and time a step on a batch; where it does not fit on a GPU, in twice as many micro-batches."""
         while True:
             try:
                 return self._run(indices)
             except torch.OutOfMemoryError:
-                given = self.config.micro_batches is not None or normalises_batches(self.held.trained)
-                apart = self.device.type == "cuda" and not self.held.divided
-                if given or not apart or self.micro_batches >= len(indices):
+                given = self.config.micro_batches is not None or normalises_batches(self.model)
+                if given or self.device.type != "cuda" or self.micro_batches >= len(indices):
                     raise
             self.optimizer.zero_grad()  # outside the handler, which holds the step's tensors
             torch.cuda.empty_cache()
             self.micro_batches *= 2
 
     def _run(self, indices: list[int]) -> None:
-        self.held.trained.train()
+        self.model.train()
         began, used = time.perf_counter(), time.process_time()
         start = began
-        count = self.micro_batches
-        if self.held.divided:  # as many parts in every process
-            indices = indices * -(-count // len(indices))
-        for part in divided(indices, count):
+        for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
-                loss, _ = self.held.losses(batch)
+                loss, _ = parts_of(self.task.loss(self.model, batch, self.config.label_smoothing))
             loss.backward()
             loss.item()  # a GPU has finished only when a result is asked for
         passes = time.perf_counter() - start
-        for p in self.held.trained.parameters():
+        for p in self.model.parameters():
             if p.grad is not None:
-                local(p.grad).zero_()
+                p.grad.zero_()
         start = time.perf_counter()
-        clip_gradient(self.held.trained, self.config.clip).item()
+        clip_gradient(self.model, self.config.clip).item()
         self.optimizer.try_step()
         self.optimizer.zero_grad()
         end = time.perf_counter()
@@ -215,20 +206,18 @@ class TrialStep:
         while True:
             timed = [one for one in self.timed if one[0] == threads]
             spent = sum(passes for _, _, passes, _ in timed)
-            enough = spent > 2 * _ENOUGH or (spent > _ENOUGH and len(timed) >= _FEWEST)
-            if self.held.processes.broadcast(enough):
+            if spent > 2 * _ENOUGH or (spent > _ENOUGH and len(timed) >= _FEWEST):
                 positions = sum(count for _, count, _, _ in timed)
                 return spent / max(1, positions), sum(update for *_, update in timed) / len(timed)
             self.run(batches[made % len(batches)])
             made += 1
 
 
-def predict_cost(step: TrialStep, chooses_threads: bool) -> Cost:
+def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
     """Predict the cost of an update from some batches of the run; sets the step's micro-batches and torch's threads."""
-    model, config, device, work, processes = step.held.trained, step.config, step.device, step.work, step.held.processes
+    model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    own = sum(local(p).numel() for p in model.parameters() if p.requires_grad)  # by this process
     before = _memory_now(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _same_buffers(model):
         middle = plan[len(plan) // 2]
@@ -236,11 +225,11 @@ def predict_cost(step: TrialStep, chooses_threads: bool) -> Cost:
         activations = _activations(step, few) / max(1, work(few))
         positions = [work(indices) for indices in plan]
         widest = max(range(len(plan)), key=positions.__getitem__)
-        kept = max(processes.gather(activations * positions[widest]))
+        kept = activations * positions[widest]
         step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
         if device.type == "cpu":
             moments = 8 if config.optimizer != "sgd" else 0
-            needed = round(kept / step.micro_batches) + (4 + moments) * own
+            needed = round(kept / step.micro_batches) + (4 + moments) * parameters
             when = f"before the first update, for a batch of {positions[widest]:,} positions"
             check_memory(needed, when, lower_step(step.micro_batches))
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
@@ -253,16 +242,14 @@ def predict_cost(step: TrialStep, chooses_threads: bool) -> Cost:
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
-    memory = [before + 4 * own + round(kept / step.micro_batches)]
+    memory = [before + 4 * parameters + round(kept / step.micro_batches)]
     if device.type == "cpu":
-        memory += [before + (8 if config.optimizer != "sgd" else 0) * own, peak_memory()]
+        memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
     if isinstance(step.task, Scores):
         # The allocator keeps the memory of a batch in pieces too small for scoring.
         left = round(kept / step.micro_batches) if device.type == "cpu" else 0
-        with step.held.whole() as scored:
-            memory.append(_memory_now(device) + left + step.task.scoring_memory(scored, activations))
-    passes = 3 if step.held.divided else 2  # gathered forward and backward, summed once
-    network = round(passes * (processes.count - 1) / processes.count * 4 * parameters)
+        memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
+    network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     alone = device.type == "cpu" and threads == 1 and step.spent[1] > 0
     delay = step.spent[0] / step.spent[1] if alone else 1.0
     return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
@@ -280,10 +267,10 @@ def _same_buffers(model: nn.Module) -> Iterator[None]:
 
 def _activations(step: TrialStep, indices: list[int]) -> float:
     """Bytes that autograd keeps of an undivided batch."""
-    activations: float = kept_bytes(step.held.trained, lambda: step.run(indices))
-    if blocks := recomputed_blocks(step.held.trained):
+    activations: float = kept_bytes(step.model, lambda: step.run(indices))
+    if blocks := recomputed_blocks(step.model):
         with kept_inside(blocks):
-            whole = kept_bytes(step.held.trained, lambda: step.run(indices))
+            whole = kept_bytes(step.model, lambda: step.run(indices))
         activations += max(0.0, whole - activations) / len(blocks)
     return activations
 
