@@ -15,7 +15,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training import processes
 from heed.training.loop import Trainer
-from heed.training.processes import Processes
+from heed.training.processes import Processes, Sums
 from heed.training.progress import Quiet
 
 HERE = Path(__file__).parent
@@ -253,6 +253,17 @@ def test_shares_are_put_together_in_order():
     third = Third()
     assert third.share(range(8)) == [2, 5]
     assert third.map(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
+
+
+def test_what_is_read_together_are_the_sums_of_what_was_read_one_by_one():
+    sums, draw = Sums(), torch.Generator().manual_seed(1)
+    losses, terms = torch.rand(3, generator=draw).mul(1e4), torch.rand(3, generator=draw)
+    for loss, term in zip(losses, terms, strict=True):
+        sums.add(loss, {"text": term, "links": term.double() / 3})
+    sums.close(torch.tensor(0.7))
+    total, parts, norm = sums.read(Processes())
+    assert total == sum(loss.item() for loss in losses) and norm == torch.tensor(0.7).item()
+    assert parts == {"text": sum(t.item() for t in terms), "links": sum((t.double() / 3).item() for t in terms)}
 
 
 def test_one_device_for_several_processes_is_an_error(monkeypatch):
