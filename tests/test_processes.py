@@ -320,10 +320,10 @@ def decoding(tmp_path, length, **model):
     return task.scoring_memory(task.build_model(), 0.0)
 
 
-def test_the_fastest_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
+def test_the_chosen_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)  # who sets them has chosen
-    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run, *_: (run(), torch.set_num_threads(2), 2)[-1])
+    monkeypatch.setattr("heed.training.cost.threads_of", lambda *_: 2)
     before = torch.get_num_threads()
     try:
         config = {**CONFIG, "training": {**CONFIG["training"], "steps": 2, "threads": None}}

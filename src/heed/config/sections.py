@@ -126,7 +126,8 @@ class TrainingConfig(Section):
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0, le=1_024)
-    """Processor threads; by default OMP_NUM_THREADS, or the fastest in a half-second probe, fewer on busy cores."""
+    """Processor threads; by default OMP_NUM_THREADS, or all cores for updates of at least 1e9 floating-point operations
+    (two for each weight and position of a batch) and one for smaller ones, fewer on busy cores."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False

@@ -331,7 +331,7 @@ def write_steps(
         scores = NextTokenScores(model, options)
     for written in range(max(limits, default=0)):
         # Not around the whole loop: between two steps the caller's code runs.
-        with without_gradient(), threads_for(model, step.numel(), "step"):
+        with without_gradient(), threads_for(model, step.numel()):
             hidden, state = model.step(step, state, lengths)
             token, chosen = choose(scores, hidden, lengths, written, active)
             step, lengths = token.unsqueeze(1), None
@@ -510,7 +510,7 @@ def beam_search(
     scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
     for written in range(max(limits, default=0)):
-        with threads_for(model, tokens.numel(), "step"):
+        with threads_for(model, tokens.numel()):
             hidden, state = model.step(tokens, state, lengths)
             # At most `beams` of the candidates end, so 2 * width contain `width` open ones (or all there are).
             best = scores.best(hidden, lengths, written, totals, 2 * width)

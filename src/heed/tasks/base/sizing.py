@@ -124,7 +124,7 @@ class _Trial:
             few = middle[: math.ceil(len(middle) / 8)]
             step.run(few)  # fills caches and pools
             step.run(few)
-            if step.timed[-1][2] < _SHORT:
+            if step.timed[-1][1] < _SHORT:
                 step.run(middle)
-        _, positions, passes, update = step.timed[-1]
+        positions, passes, update = step.timed[-1]
         return update, passes * self.positions / positions * min(training.accumulate, len(plan))
