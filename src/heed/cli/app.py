@@ -259,9 +259,6 @@ def serve(
         list[str] | None,
         option("Other machines", "--name", metavar="HOST[:PORT]", help="A further name of this server; repeatable."),
     ] = None,
-    batch_ms: Annotated[
-        float, option("--batch-ms", metavar="N", help="Predictions wait this long for others.", min=0, max=1_000)
-    ] = 10.0,
     device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
@@ -272,7 +269,7 @@ def serve(
     """
     from heed.cli.serve import Place, run_serve
 
-    place = Place(host, port, tuple(names or ()), token_file, open_it, minutes, batch_ms)
+    place = Place(host, port, tuple(names or ()), token_file, open_it, minutes)
     run_serve(runs or [], place, force, device)
 
 
