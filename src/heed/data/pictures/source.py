@@ -44,6 +44,8 @@ _KEPT = 256 * 2**20
 """Most bytes of pixels that are kept between reading, when every picture is decoded, and training."""
 _TOGETHER = 32
 """Pictures that one thread reads at a time."""
+_OPENING = Lock()
+"""Held while files are opened; of the module, so that a run can be copied by pickle."""
 
 
 class Source(Protocol):
@@ -83,7 +85,6 @@ class Pixels:
         self._facts_of: dict[str, PictureFacts] = {}
         self._kept: dict[str, Array] = {}
         self._room = _KEPT
-        self._opening = Lock()
 
     @classmethod
     def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
@@ -133,7 +134,7 @@ class Pixels:
         return opened
 
     def _opened(self, name: str, make: Callable[[], Source]) -> Source:
-        with self._opening:
+        with _OPENING:
             if name not in self._sources:
                 self._sources[name] = make()
             return self._sources[name]
