@@ -11,11 +11,11 @@ demo: $(VENV)/.heed
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal -rs -m "not slow and not gpu and not network"
 
-gpu: $(VENV)/.dev  # on a machine with a GPU: all that is asked of it, with a table, in under ten minutes
-	$(BIN)/python -m pytest -n 0 -rs tests/test_gpu.py tests/gpu
+gpu: $(VENV)/.dev  # on a machine with a GPU
+	$(BIN)/python -m pytest -n 0 -rs tests/gpu
 
 gpu-stand-in: $(VENV)/.dev  # torch's device "cuda" in memory of the CPU (tests/gpu/stand_in.py), built by g++
-	PYTHONPATH=tests/gpu $(BIN)/python -m pytest -n auto --dist worksteal -rs -p stand_in tests/gpu tests/test_gpu.py
+	PYTHONPATH=tests/gpu $(BIN)/python -m pytest -n auto --dist worksteal -rs -p stand_in tests/gpu
 
 slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -m slow

@@ -4,19 +4,15 @@
 
 The model of `decoding.py`, and updates of the smaller model of `training.py`. The three settings run in turn in one
 process; medians of wall-clock and processor time per call. `--busy` starts processes that each keep one core busy, to
-simulate other work. The default starts from the measurements in `HEED_CACHE`, an empty folder unless the variable is
-set. It should take at most 1.1 times as long as the better of one and two threads, 1.3 times with other work. A setting
-that has used up its seconds is left out of further rounds.
+simulate other work. A setting that has used up its seconds is left out of further rounds.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,7 +23,7 @@ import torch
 import training
 from machine import print_machine
 
-from heed.threads import COMPANY, Learned, fixed, given_by_user, sparing
+from heed.threads import COMPANY, fixed, given_by_user, sparing
 from heed.training.cost import choose_threads, give_way
 
 _REST = 0.05
@@ -55,19 +51,18 @@ def rows() -> dict[str, Ways]:
         work = partial(search, *decoding.sources_of(batch), beam, 25)
         name = f"{'one source' if batch == 1 else f'{batch} sources'}, {f'beam {beam}' if beam > 1 else 'greedy'}"
         found[name] = ways(within(sparing, work), work)
-    data, step = training.batches(2_000, 4), training.heed_step(training.SHAPES["4+4 x 128"])
-    learned, chosen = Learned("the benchmark of training", 0), []
+    shape = training.SHAPES["4+4 x 128"]
+    data, step = training.batches(2_000, 4), training.heed_step(shape)
+    threads = choose_threads(training.heed_model(shape), data[0].source.numel() + data[0].target.numel())
 
     def updates() -> None:
         for batch in data:
             step(batch)
 
     def default_updates() -> None:
-        """As in a run: the number of threads is measured once and limited to the free cores before each update."""
-        if not chosen:
-            chosen.append(choose_threads(lambda: step(data[0]), learned, data[0].num_targets))
+        """As in a run: the number of threads is limited to the free cores before each update."""
         for batch in data:
-            give_way(chosen[0])
+            give_way(threads)
             step(batch)
 
     return {**found, "training, four updates": ways(within(fixed, default_updates), updates)}
@@ -103,15 +98,13 @@ def main() -> None:
     print_machine()
     if given_by_user():
         parser.error("OMP_NUM_THREADS or MKL_NUM_THREADS is set, so heed chooses no number of threads; unset it")
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ.setdefault("HEED_CACHE", cache)
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
-        try:
-            report(given)
-        finally:
-            for other in others:
-                other.kill()
-                other.wait()
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(given.busy)]
+    try:
+        report(given)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def report(given: argparse.Namespace) -> None:

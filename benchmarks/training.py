@@ -123,7 +123,7 @@ def part_of(batch: PairBatch, rows: list[int]) -> PairBatch:
     )
 
 
-def heed_step(shape: dict[str, float]) -> Step:
+def heed_model(shape: dict[str, float]) -> Transformer:
     config = TransformerConfig(
         source_vocab_size=VOCABULARY,
         target_vocab_size=VOCABULARY,
@@ -131,7 +131,11 @@ def heed_step(shape: dict[str, float]) -> Step:
         attention_dropout=0.0,
         **shape,
     )
-    model = Transformer(config).train()
+    return Transformer(config).train()
+
+
+def heed_step(shape: dict[str, float]) -> Step:
+    model = heed_model(shape)
 
     def loss(batch: PairBatch) -> Tensor:
         hidden = model(batch.source, batch.source_mask, batch.target)

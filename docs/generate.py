@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-import torch
 from pydantic import BaseModel, Tag
 
 from heed import config
-from heed.registry import body_class, list_models
+from heed.registry import list_models
 from heed.tasks import config_class, task_names
-from heed.training.footprint import Footprint
 
 HERE = Path(__file__).parent
 SHARED: list[tuple[str, type[BaseModel]]] = [
@@ -120,54 +117,5 @@ def default(field: Any) -> str:
     return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"
 
 
-_DATA: dict[str, dict[str, int]] = {
-    "gpt": {"vocab_size": 50_257},
-    "bert": {"vocab_size": 30_522},
-    "vit": {"num_channels": 3, "height": 224, "width": 224},
-    "transformer": {"source_vocab_size": 37_000, "target_vocab_size": 37_000, "shared_embeddings": True},
-}
-"""Vocabularies and pictures of the papers."""
-_LARGER = {
-    "gpt": {
-        "num_layers 48, d_model 1600, num_heads 25 (GPT-2 XL)": {"num_layers": 48, "d_model": 1600, "num_heads": 25},
-        "num_layers 32, d_model 4096, num_heads 32": {"num_layers": 32, "d_model": 4096, "num_heads": 32},
-    }
-}
-"""Fields of models above the named sizes."""
-_DEVICES, _MEMORY, _STATE = 8, (24, 80, 141), 0.75
-"""Devices of the table, their memory in GB, and the share of it that what does not depend on the batch may take."""
-
-
-def sizes_table() -> str:
-    """Parameters and memory of the sizes that are trained on several devices, and the devices that they fit."""
-    lines = [
-        f"| model | size | parameters | `none`, GB | `full` on {_DEVICES}, GB | `none` fits | `full` fits |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for name, given in _DATA.items():
-        body = body_class(name, ("language_model", "pair_decoder", "image_encoder", "encoder"))
-        rows = []
-        for size, fields in [*body.config_class.sizes.items(), *_LARGER.get(name, {}).items()]:
-            if size in ("tiny", "small"):
-                continue
-            with torch.device("meta"):
-                model = Footprint.of(body(body.config_class(**{**fields, **given})))
-            memory = [model.on_each(_DEVICES, sharding) / 1e9 for sharding in ("none", "full")]
-            fits = [", ".join(str(one) for one in _MEMORY if used <= _STATE * one) or "no" for used in memory]
-            shown = f"{model.parameters / 1e6:,.0f} M | {memory[0]:.1f} | {memory[1]:.1f} | {fits[0]} | {fits[1]}"
-            rows.append((model.parameters, f"| {name} | {size} | {shown} |"))
-        lines += [line for _, line in sorted(rows)]
-    return "\n".join(lines)
-
-
-_BETWEEN = re.compile(r"(?<=<!-- sizes -->\n).*?(?=\n<!-- end of sizes -->)", re.DOTALL)
-
-
-def scaling_page() -> str:
-    """The page on scaling, with the present table."""
-    return _BETWEEN.sub(lambda _: sizes_table(), (HERE / "scaling.md").read_text(encoding="utf-8"))
-
-
 if __name__ == "__main__":
     (HERE / "configuration.md").write_text(page(), encoding="utf-8")
-    (HERE / "scaling.md").write_text(scaling_page(), encoding="utf-8")

@@ -16,7 +16,7 @@ from test_models import VOCAB_SIZE, every_variant, make_model
 def readable(monkeypatch):
     """Every attention by `attend`, every recurrent cell by its equations, a step at a time."""
 
-    def slow(projected, prepared, value, mask, *, causal, scale, own=False, dropout=0.0):
+    def slow(projected, prepared, value, mask, *, causal, scale, dropout=0.0):
         assert dropout == 0.0
         allowed = fused.full_mask(mask, causal, projected.shape[2], prepared.shape[2], projected.device)
         score = Score()

@@ -521,7 +521,6 @@ CASES = {
 ELSEWHERE = {
     "TrainingConfig.float32": "changes products on a GPU alone: tests/test_compiled.py",
     "TrainingConfig.compile": "needs a C++ compiler and a minute: tests/test_compiled.py",
-    "TrainingConfig.sharding": "of several processes: tests/test_processes.py",
     "TrainingConfig.log": "needs an optional package: tests/test_callback.py",
 }
 """Fields without a case, and why."""

@@ -1,18 +1,15 @@
 """The fused kernel is the specification: values, gradients, and what dropout does to the weights."""
 
-import itertools
 import math
 
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
 from equations import randn
-from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, fused, modules, padding_mask
-from heed.attention.fused import by_segment, fused_attend, segments_of
+from heed.attention import Additive, Attention, ScaledDot, Score, attend, causal_mask, padding_mask
+from heed.attention.fused import fused_attend
 from heed.errors import ShapeError
-from heed.layers.embeddings import places_within
 
 B, H, D, D_VALUE = 3, 2, 4, 6
 SCALE = 0.7
@@ -118,57 +115,3 @@ def test_dropout_drops_each_weight_by_itself_and_rescales_the_rest(path):
     attention.eval()
     whole = attention(query.expand(num_masks, -1, -1), keys)
     assert_close(whole, torch.cat([weights, weights], dim=-1).expand_as(whole))
-
-
-def flash(query, key, value, ends, ends_of_keys, longest, longest_key, *, scale, window_size):
-    """torch's `varlen_attn`, text by text."""
-    assert torch.equal(ends, ends_of_keys) and ends.dtype == torch.int32 and longest == longest_key
-    parts = []
-    for first, last in itertools.pairwise(ends.tolist()):
-        assert last - first <= longest
-        of = [x[first:last].transpose(0, 1) for x in (query, key, value)]
-        parts.append(scaled_dot_product_attention(*of, scale=scale, is_causal=window_size == (-1, 0)).transpose(0, 1))
-    return torch.cat(parts)
-
-
-def test_texts_laid_end_to_end_attend_as_under_a_mask_of_padding():
-    given = [torch.randn(3, 2, 5, 4, generator=torch.Generator().manual_seed(n)) for n in range(3)]
-    mask = padding_mask(torch.tensor([5, 2, 4]))
-    moved = mask.clone()  # as `sent` to a GPU
-    moved.__dict__["here"] = mask
-    assert segments_of(mask) is None
-    for causal in (False, True):
-        found = by_segment(flash, *given, segments_of(moved), causal=causal, scale=0.3)
-        expected = fused_attend(*given, mask, causal=causal, scale=0.3)
-        assert_close(found.transpose(1, 2)[mask], expected.transpose(1, 2)[mask])
-        assert (found.transpose(1, 2)[~mask] == 0).all()
-
-
-def test_packed_documents_attend_as_under_a_mask_of_pairs():
-    given = [torch.randn(2, 2, 6, 4, generator=torch.Generator().manual_seed(n)) for n in range(3)]
-    documents = torch.tensor([[4, 4, 4, 5, 5, 6], [1, 1, 1, 1, 1, 1]])
-    moved = documents.clone()
-    moved.__dict__["here"] = documents
-    _, mask = places_within(documents, moved)
-    segments = segments_of(mask)
-    assert segments.ends.tolist() == [0, 3, 5, 6, 12] and segments.longest == 6
-    found = by_segment(flash, *given, segments, causal=True, scale=0.3)
-    assert_close(found, fused_attend(*given, mask, causal=True, scale=0.3))
-    assert segments_of(places_within(documents, documents)[1]) is None
-
-
-def test_only_queries_of_the_same_positions_are_taken_apart_by_text(monkeypatch):
-    monkeypatch.setattr(fused, "flash_by_segment", lambda: flash)
-    attention, x = modules.MultiHeadAttention(8, 2).bfloat16(), torch.randn(2, 4, 8).bfloat16()
-    mask = torch.tensor([[True, True, True, True], [True, False, False, False]])
-    moved = mask.clone()
-    moved.__dict__["here"] = mask
-    with monkeypatch.context() as patch:
-        called = []
-        patch.setattr(fused, "by_segment", lambda *given, **named: called.append(1) or by_segment(*given, **named))
-        own = attention(x, mask=moved)
-        assert called == [1]
-        cross = attention(x, attention.prepare(x, mask=moved))
-        assert called == [1]
-    assert_close(own[mask], attention(x, mask=mask)[mask], rtol=0.02, atol=0.02)
-    assert_close(cross, attention(x, mask=mask))

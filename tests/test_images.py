@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import joblib
 import numpy as np
 import pytest
 import torch
@@ -243,7 +244,7 @@ def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
     assert task.labels == ["across", "down"] and len(task.splits.left_out) == 51
 
 
-def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos):
+def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos, tmp_path):
     pictures = np.stack([stripes(i % 2 == 0, i) for i in range(60)])
     labels = np.array([10 if i % 2 == 0 else 20 for i in range(60)])
     estimator = ImageClassifier("cnn", steps=20, valid=15, settings={**QUICK, "training.batch_size": 16})
@@ -252,6 +253,8 @@ def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos):
     assert shares.shape == (3, 2) and shares.sum(1) == pytest.approx(1)
     files = [str(photos / "across" / "1.png"), str(photos / "down" / "1.png")]
     assert estimator.predict(files).tolist() == [10, 20]
+    joblib.dump(estimator, tmp_path / "fitted.joblib")
+    assert joblib.load(tmp_path / "fitted.joblib").predict(files).tolist() == [10, 20]
     with pytest.raises(ValueError, match=r"expected pictures, as an array \(n, height, width\)"):
         estimator.predict(pictures[0])
 

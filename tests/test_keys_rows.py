@@ -245,3 +245,14 @@ def test_a_mask_of_another_shape_is_refused(shape):
 def test_a_mask_of_another_type_is_refused():
     with pytest.raises(ShapeError, match=r"mask has type torch\.int64, expected torch\.bool"):
         full_mask(torch.ones(2, 4, dtype=torch.long), False, 3, 4, torch.device("cpu"))
+
+
+@pytest.mark.parametrize(("sources", "times"), [(0, 1), (1, 1), (4, 1), (3, 5), (1, 2)])
+def test_rows_that_repeat_their_sources_are_those_that_are_laid_out_by_looking(sources, times):
+    known = Rows.repeat(sources, times)
+    looked_at = Rows(known.source_of, sources)
+    assert (known.width, known.in_order, known.is_identity) == (
+        looked_at.width,
+        looked_at.in_order,
+        looked_at.is_identity,
+    )

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from heed.kernels.private import find_onednn_linear
-from heed.training.loss import piece_positions, vocabulary_loss
+from heed.training.loss import loss_at, piece_positions, vocabulary_loss
 
 LINEAR = sys.modules["heed.kernels.linear"]  # the package has a function of this name
 
@@ -133,3 +133,15 @@ def test_a_token_that_is_all_but_impossible_costs_what_it_should(kind):
     assert expected > 1_000
     assert_close(loss, expected)
     assert_close(torch.autograd.grad(loss, wanted), torch.autograd.grad(expected, wanted), rtol=1e-4, atol=1e-2)
+
+
+def test_the_loss_at_real_positions_is_that_of_the_positions_picked_by_the_mask():
+    draw = torch.Generator().manual_seed(1)
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    labels, output = torch.randint(7, (2, 3), generator=draw), torch.nn.Linear(4, 7)
+    hidden, other = (torch.rand(2, 3, 4, generator=torch.Generator().manual_seed(2)).requires_grad_() for _ in range(2))
+    found = loss_at((mask, 3), hidden, labels, output, 0.1)
+    expected = vocabulary_loss(other[mask], output, labels[mask], 0.1)
+    found.backward()
+    expected.backward()
+    assert torch.equal(found, expected) and torch.equal(hidden.grad, other.grad)

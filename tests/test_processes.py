@@ -10,16 +10,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-import heed
-from heed.config import TrainingConfig
-from heed.errors import ConfigError, HeedWarning
+from heed.errors import ConfigError
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training import processes
 from heed.training.loop import Trainer
-from heed.training.processes import Processes
+from heed.training.processes import Processes, Sums
 from heed.training.progress import Quiet
-from heed.training.sharding import check_divisible
 
 HERE = Path(__file__).parent
 CONFIG = {
@@ -112,9 +109,8 @@ def test_three_go_on_with_what_two_began(tmp_path, ranks):
     assert_alike(tmp_path / "run", expected)
 
 
-@pytest.mark.parametrize("sharding", ["none", pytest.param("full", marks=pytest.mark.slow)])
-def test_a_killed_worker_costs_the_steps_since_the_last_checkpoint(tmp_path, one, sharding):
-    (tmp_path / "config.yaml").write_text(json.dumps(divided(CONFIG, sharding=sharding)))
+def test_a_killed_worker_costs_the_steps_since_the_last_checkpoint(tmp_path, one):
+    (tmp_path / "config.yaml").write_text(json.dumps(CONFIG))
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
     done = subprocess.run(
         [sys.executable, *torchrun, HERE / "killed_worker.py", *TRAIN[1:], "run"],
@@ -157,14 +153,12 @@ FROM_PYTHON = """
 import gc, json, os, sys, heed
 from pathlib import Path
 from torch import distributed
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 
-end, holders = distributed.destroy_process_group, DistributedDataParallel | FSDPModule
+end = distributed.destroy_process_group
 
 def end_without_holders():  # what still held the group would end its threads later, and could wait for ever
-    assert not [held for held in gc.get_objects() if type(held) is DeviceMesh or isinstance(held, holders)]
+    assert not [held for held in gc.get_objects() if type(held) is DistributedDataParallel]
     end()
 
 distributed.destroy_process_group = end_without_holders
@@ -204,10 +198,9 @@ def test_an_update_exchanges_one_tensor_besides_the_gradients(tmp_path, ranks):
     assert codes == [0, 0], said
 
 
-@pytest.mark.parametrize("sharding", ["none", pytest.param("full", marks=pytest.mark.slow)])
-def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path, ranks, sharding):
+def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path, ranks):
     (tmp_path / "program.py").write_text(FROM_PYTHON)
-    codes, said = ranks(tmp_path, 2, "program.py", config=divided(CONFIG, sharding=sharding))
+    codes, said = ranks(tmp_path, 2, "program.py")
     assert codes == [0, 0], said
     for out in ("first", "second"):
         found = [json.loads((tmp_path / f"{out}-{rank}.json").read_text()) for rank in (0, 1)]
@@ -247,186 +240,6 @@ def test_the_first_command_of_the_page_runs(tmp_path, ranks):
     assert (tmp_path / "runs" / "two" / "report.json").is_file()
 
 
-# --- parameters divided among them
-
-BLOCKS = {"d_model": 16, "num_heads": 2, "num_layers": 2, "dropout": 0.0, "attention_dropout": 0.0}
-DIVIDED = {
-    **CONFIG,
-    "model": {"name": "transformer", "d_ff": 32, "norm": "pre", **BLOCKS},
-    "training": {**CONFIG["training"], "steps": 6, "validate_every": 3, "schedule": "constant", "sharding": "full"},
-}
-
-
-def divided(config=DIVIDED, **training):
-    return {**config, "training": {**config["training"], **training}}
-
-
-def assert_losses_alike(out, one, within=1e-5):
-    for event in ("update", "validation"):
-        lines, expected = ([line["loss"] for line in metrics(folder, event)] for folder in (out, one))
-        assert lines == pytest.approx(expected, rel=within)
-
-
-def assert_opened_alike(one, other):
-    """The two runs write and show the same, and have the same scores."""
-    assert one.predict("3 4 5").text == other.predict("3 4 5").text
-    shown = [run.look("3 4 5").text().partition("\n")[2] for run in (one, other)]
-    assert shown[0] == shown[1]
-    scores = [run.score(run.examples("test")) for run in (one, other)]
-    assert scores[0]["perplexity"] == pytest.approx(scores[1]["perplexity"], rel=1e-5)
-    assert scores[0]["exact_match"]["value"] == scores[1]["exact_match"]["value"]
-
-
-@pytest.mark.parametrize(
-    ("count", "own"),
-    [
-        (2, {"activation_checkpointing": True, "micro_batches": 2, "average": 2, "snapshots": [0.5]}),
-        pytest.param(2, {"micro_batches": 3, "clip": None}, marks=pytest.mark.slow),
-        # Batches of fewer examples than processes, and of very unequal numbers of tokens.
-        pytest.param(4, {"batch_tokens": 24, "accumulate": 3}, marks=pytest.mark.slow),
-        pytest.param(2, {"optimizer": "sgd", "clip": 0.01}, marks=pytest.mark.slow),
-    ],
-)
-def test_divided_parameters_are_trained_as_whole_ones(tmp_path, ranks, count, own):
-    config = divided(**own)
-    codes, said = ranks(tmp_path, count, *TRAIN, "many", config=config)
-    assert codes == [0] * count, said
-    run = alone(tmp_path / "one", config)
-    assert_losses_alike(tmp_path / "many", run.folder)
-    assert heed.check_run(tmp_path / "many").whole
-    assert_opened_alike(heed.load(tmp_path / "many"), run)
-    held = [
-        load_file(tmp_path / f"many/checkpoints/step-6/optimizer-{n}-of-{count}.safetensors")
-        for n in range(1, count + 1)
-    ]
-    whole = load_file(run.folder / "checkpoints/step-6/optimizer.safetensors")
-    for name, tensor in whole.items():
-        if tensor.dim():
-            assert sum(part[name].shape[0] for part in held) == tensor.shape[0]
-            assert max(part[name].shape[0] for part in held) <= -(-tensor.shape[0] // count)
-
-
-IN_FLOAT64 = """
-import torch, heed
-from torch.nn.functional import cross_entropy, linear
-from heed.training import loss
-
-def in_float64(hidden, weight, bias, targets, *_):  # heed's own is in float32 whatever the model
-    return cross_entropy(linear(hidden, weight, bias), targets, reduction="sum")
-
-loss.linear_cross_entropy = in_float64
-torch.set_default_dtype(torch.float64)
-heed.train("config.yaml", out=OUT, quiet=True)
-"""
-
-
-@pytest.mark.slow
-def test_divided_weights_are_those_of_one_process_in_float64(tmp_path, ranks):
-    for out, count in (("one", 1), ("two", 2)):
-        (tmp_path / "program.py").write_text(IN_FLOAT64.replace("OUT", repr(out)))
-        codes, said = ranks(tmp_path, count, "program.py", config=DIVIDED)
-        assert codes == [0] * count, said
-    own, other = (load_file(tmp_path / out / "model.safetensors") for out in ("two", "one"))
-    for name, tensor in own.items():
-        assert tensor.dtype == torch.float64
-        torch.testing.assert_close(tensor, other[name], rtol=0, atol=1e-9)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("counts", [(2, 1, 4), (4, 2, 2)])
-def test_a_checkpoint_is_read_by_another_number_of_processes_divided_or_not(tmp_path, ranks, counts):
-    expected = alone(tmp_path / "expected", divided(steps=9))
-    for steps, count in zip((3, 6, 9), counts, strict=True):
-        kind = "none" if counts[0] == 4 and steps == 6 else "full"  # switched off, and on again
-        config = divided(steps=steps, sharding=kind)
-        codes, said = ranks(tmp_path, count, *TRAIN, "run", *(["--resume"] * (steps > 3)), config=config)
-        assert codes == [0] * count, said
-        assert count > 1 or "training.sharding=full has no effect: there is one process" in said
-        assert (kind == "none") == ("training.sharding: full -> none" in said)
-    assert_losses_alike(tmp_path / "run", expected.folder)
-
-
-KILLED = """
-import os, signal, sys
-from heed.cli import main
-from heed.training.loop import Trainer
-
-real = Trainer._update
-
-def update(trainer, *given):
-    if os.environ["RANK"] == "1" and trainer.progress.step == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(trainer, *given)
-
-Trainer._update = update
-main(sys.argv[1:])
-"""
-
-
-@pytest.mark.slow
-def test_a_run_whose_process_is_killed_predicts_and_goes_on_with_another_number_of_them(tmp_path, ranks):
-    (tmp_path / "killed.py").write_text(KILLED)
-    codes, said = ranks(tmp_path, 2, "killed.py", *TRAIN[1:], "run", config=divided(steps=9))
-    assert codes[1] == -9 and codes[0] != 0, said
-    third = alone(tmp_path / "third", divided(steps=3))
-    with pytest.warns(HeedWarning, match="training has not finished .saved up to update 3 of 9"):
-        left = heed.load(tmp_path / "run")
-    assert_opened_alike(left, third)
-    codes, said = ranks(tmp_path, 4, *TRAIN, "run", "--resume", config=divided(steps=9))
-    assert codes == [0] * 4 and "resumed at update 3" in said, said
-    assert_losses_alike(tmp_path / "run", alone(tmp_path / "one", divided(steps=9)).folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "own"),
-    [
-        ("gpt", {}),
-        ("bert", {"freeze": ["embeddings"]}),
-        ("encoder", {"precision": "bf16"}),
-        ("rnn", {}),
-        ("pretraining", {}),
-    ],
-)
-def test_other_models_are_divided_too(tmp_path, ranks, name, own):
-    lines = [f"{'good' if n % 2 else 'bad'}\tthe {n % 5} number {n % 7}" for n in range(61)]
-    (tmp_path / "train.txt").write_text("\n".join(lines) + "\n")
-    config = {
-        **divided(**own),
-        "task": "classification",
-        "data": {"train": str(tmp_path / "train.txt"), "valid": 9, "columns": {"text": 1, "label": 0}},
-        "model": {"name": "rnn", "size": "tiny", "dropout": 0.0} if name == "rnn" else {"name": name, **BLOCKS},
-    }
-    if name == "pretraining":  # only the first process draws its first embeddings
-        story = "one two three\nfour three two\n\ntwo four one\none three four\n\n"
-        (tmp_path / "train.txt").write_text(12 * story)
-        data = {"train": str(tmp_path / "train.txt"), "valid": 6, "max_length": 16, "separator": ""}
-        config |= {"task": name, "data": data, "model": {"name": "bert", **BLOCKS}, "tokenizer": {"kind": "word"}}
-    codes, said = ranks(tmp_path, 2, *TRAIN, "two", config=config)
-    assert codes == [0, 0], said
-    within = 1e-3 if own.get("precision") == "bf16" else 1e-5
-    assert_losses_alike(tmp_path / "two", alone(tmp_path / "one", config).folder, within)
-
-
-@pytest.mark.parametrize(
-    ("layer", "own", "words"),
-    [
-        (torch.nn.BatchNorm1d(2), {}, "a model with batch normalisation"),
-        (torch.nn.Linear(2, 2), {"unfreeze_every": 5}, "training.unfreeze_every"),
-        (torch.nn.Linear(2, 2), {"compile": True}, "training.compile"),
-    ],
-)
-def test_what_cannot_be_divided_is_refused(layer, own, words):
-    with pytest.raises(ConfigError, match=f"training.sharding=full does not work with {words}.*sharding=none"):
-        check_divisible(layer, TrainingConfig(steps=1, sharding="full", **own))
-
-
-def test_what_cannot_be_divided_is_refused_before_a_folder_is_made(tmp_path, ranks):
-    codes, said = ranks(tmp_path, 2, *TRAIN, "run", config=divided(unfreeze_every=2))
-    assert all(codes) and "heed: training.sharding=full does not work with training.unfreeze_every" in said
-    assert not (tmp_path / "run").exists()
-
-
 # --- one alone
 
 
@@ -440,6 +253,17 @@ def test_shares_are_put_together_in_order():
     third = Third()
     assert third.share(range(8)) == [2, 5]
     assert third.map(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
+
+
+def test_what_is_read_together_are_the_sums_of_what_was_read_one_by_one():
+    sums, draw = Sums(), torch.Generator().manual_seed(1)
+    losses, terms = torch.rand(3, generator=draw).mul(1e4), torch.rand(3, generator=draw)
+    for loss, term in zip(losses, terms, strict=True):
+        sums.add(loss, {"text": term, "links": term.double() / 3})
+    sums.close(torch.tensor(0.7))
+    total, parts, norm = sums.read(Processes())
+    assert total == sum(loss.item() for loss in losses) and norm == torch.tensor(0.7).item()
+    assert parts == {"text": sum(t.item() for t in terms), "links": sum((t.double() / 3).item() for t in terms)}
 
 
 def test_one_device_for_several_processes_is_an_error(monkeypatch):
@@ -496,10 +320,10 @@ def decoding(tmp_path, length, **model):
     return task.scoring_memory(task.build_model(), 0.0)
 
 
-def test_the_fastest_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
+def test_the_chosen_number_of_threads_is_that_of_the_run(tmp_path, monkeypatch):
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)  # who sets them has chosen
-    monkeypatch.setattr("heed.training.cost.choose_threads", lambda run, *_: (run(), torch.set_num_threads(2), 2)[-1])
+    monkeypatch.setattr("heed.training.cost.threads_of", lambda *_: 2)
     before = torch.get_num_threads()
     try:
         config = {**CONFIG, "training": {**CONFIG["training"], "steps": 2, "threads": None}}

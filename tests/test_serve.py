@@ -25,11 +25,11 @@ from torch import nn
 
 import heed
 from commands import call
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.serve import app
 from heed.serve.app import Server
 from heed.serve.served import flags_of, open_runs
-from heed.serve.worker import LOOKS, BusyError, Worker
+from heed.serve.worker import WAITING, BusyError, Worker
 from heed.tasks import task_names
 from small_runs import SMALL
 
@@ -397,76 +397,27 @@ def test_runs_are_named_by_their_folders_unless_two_are_called_alike(folders):
 
 def together(*awaited):
     async def run():
-        worker = Worker(0.02)
+        worker = Worker()
         worker.start()
         return await asyncio.gather(*(one(worker) for one in awaited), return_exceptions=True)
 
     return asyncio.run(run())
 
 
-def test_requests_that_arrive_together_are_predicted_together():
-    calls = []
-
-    def predict(inputs):
-        calls.append(list(inputs))
-        return [one * 10 for one in inputs]
-
-    found = together(*(lambda worker, n=n: worker.predict("key", predict, [n, n + 1]) for n in range(0, 6, 2)))
-    assert found == [[0, 10], [20, 30], [40, 50]] and calls == [[0, 1, 2, 3, 4, 5]]
-
-
-def test_a_batch_closes_at_about_two_seconds_by_the_pace_of_the_last_one():
-    sizes = []
-
-    def predict(inputs):
-        sizes.append(len(inputs))
-        time.sleep(0.1)
-        return inputs
-
-    async def ask(worker):
-        await worker.predict("key", predict, [0])  # a tenth of a second for one input: 20 in two seconds
-        return await asyncio.gather(*(worker.predict("key", predict, [n] * 10) for n in range(5)))
-
-    (found,) = together(ask)
-    assert found == [[n] * 10 for n in range(5)] and sizes == [1, 20, 20, 10]
-
-
-def test_an_input_that_cannot_be_used_spoils_no_other_request():
-    def predict(inputs):
-        if -1 in inputs:
-            raise DataError("minus one")
-        return inputs
-
-    good, bad, other = together(*(lambda worker, n=n: worker.predict("key", predict, [n]) for n in (1, -1, 2)))
-    assert good == [1] and other == [2] and isinstance(bad, DataError)
-
-
-def test_more_looks_than_the_line_holds_are_refused():
+def test_more_requests_than_the_line_holds_are_refused():
     release = threading.Event()
     found = together(
-        *(lambda worker: worker.call(lambda: release.wait(5)) for _ in range(LOOKS + 3)),
+        *(lambda worker: worker.call(lambda: release.wait(5)) for _ in range(WAITING + 3)),
         lambda worker: asyncio.sleep(0.2, release.set()),
     )
     assert sum(isinstance(one, BusyError) for one in found) in (2, 3)
     assert all(one is True or one is None or isinstance(one, BusyError) for one in found)
 
 
-def test_a_large_batch_takes_no_further_requests():
-    calls = []
-
-    def predict(inputs):
-        calls.append(len(inputs))
-        return inputs
-
-    together(*(lambda worker: worker.predict("key", predict, [1] * 100) for _ in range(4)))
-    assert calls == [300, 100]
-
-
-@pytest.mark.parametrize("predicts", [False, True])
-def test_what_nobody_waits_for_is_stopped_at_the_next_module(predicts):
+def test_what_nobody_waits_for_is_stopped_at_the_next_module():
     seen, layer = [], nn.Identity()
 
-    def long(*_):
+    def long():
         for _ in range(5_000):
             layer(torch.ones(1))
             seen.append(1)
@@ -474,7 +425,7 @@ def test_what_nobody_waits_for_is_stopped_at_the_next_module(predicts):
 
     async def give_up(worker):
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(worker.predict("key", long, [1]) if predicts else worker.call(long), 0.1)
+            await asyncio.wait_for(worker.call(long), 0.1)
         return await worker.call(lambda: "next")
 
     assert together(give_up) == ["next"] and 0 < len(seen) < 5_000

@@ -1,14 +1,14 @@
-"""The estimators follow scikit-learn's protocol: its own checks, clones, searches, pipelines, pickles."""
+"""The estimators follow scikit-learn's protocol: its own checks, clones, searches, pipelines, copies."""
 
-import pickle
 import random
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import Pipeline
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -179,19 +179,33 @@ def test_cross_validation_searches_and_pipelines_work():
         copy["classify"].predict(given)
 
 
-def test_a_pickle_holds_the_run(tmp_path):
+def test_each_fit_has_a_folder_of_its_own(tmp_path):
     given, labels = texts()
     fitted = classifier(folder=tmp_path / "runs").fit(given, labels)
     assert fitted.run_.folder == tmp_path / "runs" / "fit-1"
     assert fitted.fit(given, labels).run_.folder == tmp_path / "runs" / "fit-2"
-    content = pickle.dumps(fitted)
-    (tmp_path / "runs").rename(tmp_path / "moved")
-    again = pickle.loads(content)
-    assert (again.predict_proba(given) == fitted.predict_proba(given)).all()
-    assert again.run_.folder != fitted.run_.folder and again.get_params() == fitted.get_params()
-    folder = again.run_.folder
-    del again
+    folder = classifier().fit(given, labels).run_.folder
     assert not folder.exists()  # it lives as long as the estimator
+
+
+def test_a_copy_by_joblib_predicts_without_the_folder(tmp_path):
+    given, labels = texts()
+    fitted = classifier().fit(given, labels)
+    expected, folder = fitted.predict_proba(given), fitted.run_.folder
+    joblib.dump(fitted, tmp_path / "fitted.joblib")
+    del fitted
+    assert not folder.exists()
+    copy = joblib.load(tmp_path / "fitted.joblib")
+    assert (copy.predict_proba(given) == expected).all() and copy.get_params() == classifier().get_params()
+    joblib.dump(copy, tmp_path / "again.joblib")
+    assert (joblib.load(tmp_path / "again.joblib").predict_proba(given) == expected).all()
+
+
+@pytest.mark.slow
+def test_estimators_that_other_processes_fit_predict_here():
+    given, labels = texts()
+    found = cross_validate(classifier(20), given, labels, cv=2, n_jobs=2, return_estimator=True, error_score="raise")
+    assert [one.score(given, labels) > 0.7 for one in found["estimator"]] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +226,7 @@ def test_input_that_is_no_list_of_texts_is_refused(given, labels, message):
         classifier().fit(given, labels)
 
 
-def test_a_tagger_tags_words_and_is_searched_and_pickled():
+def test_a_tagger_tags_words_and_is_searched_and_copied(tmp_path):
     sentences = [["Ada", "met", "Turing"], ["nobody", "saw", "Paris"], ["Paris", "is", "nice"], ["he", "likes", "Ada"]]
     tags = [["B-PER", "O", "B-PER"], ["O", "O", "B-LOC"], ["B-LOC", "O", "O"], ["O", "O", "B-PER"]]
     sentences, tags = sentences * 12, tags * 12
@@ -223,7 +237,8 @@ def test_a_tagger_tags_words_and_is_searched_and_pickled():
     (probabilities,) = fitted.predict_proba([["saw", "Ada"]])
     assert probabilities.shape == (2, len(fitted.classes_)) and np.allclose(probabilities.sum(1), 1, atol=1e-5)
     assert fitted.classes_[probabilities[1].argmax()] == "B-PER"
-    assert pickle.loads(pickle.dumps(fitted)).predict(sentences[:3]) == fitted.predict(sentences[:3])
+    joblib.dump(fitted, tmp_path / "fitted.joblib")
+    assert joblib.load(tmp_path / "fitted.joblib").predict(sentences[:3]) == fitted.predict(sentences[:3])
     with pytest.raises(ValueError, match=r"X\[0\] is the text 'Ada met', expected a list of words"):
         fitted.predict(["Ada met"])
     with pytest.raises(NotFittedError):

@@ -8,7 +8,7 @@ They follow scikit-learn's protocol (fit, predict, predict_proba, score, get_par
 
 All have the parameters `model`, `size`, `minutes`, `steps`, `valid`, `random_state`, `settings`, `folder` and
 `verbose`. A run is trained in a temporary folder, which is removed with the estimator, or in `folder/fit-1`, `fit-2`,
-... A pickle contains the run's files, so it works without the folder.
+... A copy made by joblib or pickle predicts without the folder.
 """
 
 from __future__ import annotations
@@ -33,12 +33,9 @@ from heed.errors import DataError
 from heed.runs.loading import load
 from heed.runs.train import train
 
-_NOT_KEPT = "checkpoints"
-"""Folder of a run that is left out of a pickle: it is needed only for resuming."""
-
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Common base of the estimators: parameters, run folder, pickling."""
+    """Common base of the estimators: parameters, run folder, copies."""
 
     _task: ClassVar[str]
 
@@ -96,26 +93,11 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no ty
         return tags
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state with the files of the run instead of the run, so that a pickle works without the folder."""
+        """The state with the run as it is opened from its folder: without data and threads of training."""
         state = dict(super().__getstate__())
-        if (run := state.pop("run_", None)) is not None:
-            paths = (path for path in sorted(run.folder.rglob("*")) if path.is_file())
-            names = {str(path.relative_to(run.folder)): path for path in paths}
-            state["_files"] = {name: path.read_bytes() for name, path in names.items()
-                               if not name.startswith(_NOT_KEPT)}  # fmt: skip
+        if "run_" in state and self.run_.folder.is_dir():  # else a copy's, which is as it was opened
+            state["run_"] = load(self.run_.folder)
         return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Write the files of the run into a temporary folder, and open it."""
-        files = state.pop("_files", None)
-        super().__setstate__(state)
-        if files is not None:
-            folder = self._temporary_folder()
-            for name, content in files.items():
-                path = folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            self.run_ = load(folder)
 
     def _temporary_folder(self) -> Path:
         """A new folder for a run, removed with this estimator."""

@@ -1,30 +1,26 @@
-"""A stand-in for a GPU: torch's device "cuda" in memory of the CPU, to find what fails or waits on a GPU.
+"""A stand-in for a GPU: torch's device "cuda" in memory of the CPU, to find what fails on a GPU.
 
     PYTHONPATH=tests/gpu python -m pytest -p stand_in tests/gpu    # make gpu-stand-in
-    python tests/gpu/stand_in.py -m heed train ...                 # then prints waits and kernels (stderr)
 
 A tensor on it is a wrapper (`OnGPU`) around a CPU tensor; every operation runs on the CPU. It refuses what CUDA
-refuses: operands on the CPU (except single numbers in pointwise operations and indices), CPU generators, `numpy()`. It
-counts kernels, types of results, and places where the processor waits for the GPU. Autograd (in a thread of its own, as
-with CUDA), autocast, pinned memory and `device.type == "cuda"` are torch's own. Recurrent kernels are cast to float16
-under autocast, as cuDNN's are. Not simulated: cuDNN's LSTM, fused attention, several devices, speed, memory.
+refuses: operands on the CPU (except single numbers in pointwise operations and indices), CPU generators, `numpy()`.
+Autograd (in a thread of its own, as with CUDA), autocast, pinned memory and `device.type == "cuda"` are torch's own.
+Recurrent kernels are cast to float16 under autocast, as cuDNN's are. Not simulated: cuDNN's LSTM, fused attention,
+several devices, speed, memory, and where the processor waits.
 
 Must be imported before torch, which asks for CUDA's hooks (cuda_on_cpu.cpp, built once with g++) when it is imported.
 """
 
 from __future__ import annotations
 
-import collections
-import contextlib
 import ctypes
 import importlib.metadata
 import importlib.util
 import os
-import runpy
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 
 def _load() -> None:
@@ -51,57 +47,10 @@ from torch import Tensor  # noqa: E402
 from torch.utils._pytree import tree_flatten, tree_unflatten  # noqa: E402
 
 GPU, CPU = torch.device("cuda:0"), torch.device("cpu")
-waits: collections.Counter[tuple[str, str]] = collections.Counter()
-"""Number of waits by kind and place."""
-kernels: collections.Counter[str] = collections.Counter()
-"""Number of calls of each operation that is not a view."""
-types: collections.Counter[torch.dtype] = collections.Counter()
-"""Number of results of each type."""
-
 _libraries: list[torch.library.Library] = []  # freed, they would undo what they registered
-_WAITS = {  # operations that read a result on the processor, and how often
-    "_local_scalar_dense": 1,
-    "item": 1,
-    "nonzero": 1,
-    "masked_select": 1,
-    "_unique2": 1,
-    "unique_dim": 1,
-    "unique_consecutive": 1,
-    "equal": 1,
-    "repeat_interleave": 1,
-    "bincount": 1,
-    "multinomial": 2,
-    "is_nonzero": 1,
-}
 _BY_CPU_INDEX = {"index", "index_put_", "index_put", "_index_put_impl_", "_unsafe_index"}
 _CPU_LENGTHS = {"_pack_padded_sequence", "_pad_packed_sequence", "_pack_padded_sequence_backward"}
 _SCALARS = {"fill_", "masked_fill", "masked_fill_", "where", "index_put_", "index_put", "_index_put_impl_", "clamp"}
-_FREE = {"detach", "alias", "_unsafe_view", "lift_fresh", "empty", "empty_strided", "empty_like", "new_empty"}
-
-
-@contextlib.contextmanager
-def counted() -> Iterator[dict[str, int]]:
-    """Context manager that counts the waits and kernels inside it."""
-    found: dict[str, int] = {}
-    before = waits.total(), kernels.total()
-    yield found
-    found.update(waits=waits.total() - before[0], kernels=kernels.total() - before[1])
-
-
-def place() -> str:
-    """File and line of heed that the present operation comes from."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if "/heed/" in name and "site-packages" not in name:
-            return f"{name.rsplit('/heed/', 1)[1]}:{frame.f_lineno} {frame.f_code.co_name}"
-        frame = frame.f_back
-    return "(outside heed)"
-
-
-def wait(kind: str, times: int = 1) -> None:
-    """Count a wait for the GPU."""
-    waits[kind, place()] += times
 
 
 class OnGPU(Tensor):
@@ -124,7 +73,6 @@ class OnGPU(Tensor):
         return _run(op, *args, **(kwargs or {}))
 
     def tolist(self):
-        wait("tolist")
         return self.held.tolist()
 
     def numpy(self, *args, **kwargs):
@@ -154,17 +102,12 @@ class OnGPU(Tensor):
         Tensor.data.__set__(self, value)
         self.held = value.held
 
-    def __repr__(self, **_):
-        wait("repr")
-        return f"OnGPU({self.held})"
-
     def __deepcopy__(self, memo):
         if id(self) not in memo:
             memo[id(self)] = _restored(self.held.clone(), self.requires_grad, isinstance(self, torch.nn.Parameter))
         return memo[id(self)]
 
     def __reduce_ex__(self, protocol):
-        wait("pickle")
         return _restored, (self.held, self.requires_grad, isinstance(self, torch.nn.Parameter))
 
 
@@ -174,17 +117,12 @@ def _restored(real: Tensor, requires_grad: bool, is_parameter: bool) -> Tensor:
 
 
 def _run(op, *args, **kwargs):
-    """Run an operation on the CPU tensors behind its arguments; refuse and count."""
+    """Run an operation on the CPU tensors behind its arguments, or refuse it."""
     name, mine = op.overloadpacket.__name__, {}
     into = kwargs.get("device")
     on_cpu = into is not None and torch.device(into).type == "cpu"
     if name == "copy_":
         return _copy(op, *args, **kwargs)
-    if on_cpu and name in ("_to_copy", "to"):  # the latter in inference mode
-        wait("copy to the CPU")
-    known = kwargs.get("output_size") is not None or op._overloadname == "self_int"
-    if name in _WAITS and not (name == "repeat_interleave" and known):
-        wait(name, _WAITS[name])
 
     def real(x):
         if isinstance(x, OnGPU):
@@ -196,24 +134,13 @@ def _run(op, *args, **kwargs):
             raise RuntimeError("Expected a 'cuda' device type for generator but found 'cpu'")
         return CPU if isinstance(x, torch.device) else x
 
-    fills = "put" in name and args[2].numel() == 1  # torch makes a masked_fill of it
-    if name in _BY_CPU_INDEX and not fills:
-        for index in args[1]:
-            if index is not None and index.dtype in (torch.bool, torch.uint8) and isinstance(index, OnGPU):
-                wait("boolean index")
-            elif index is not None and not isinstance(index, OnGPU):
-                wait("index copied to the GPU")
     result = op(*_each(real, args), **{key: _each(real, value) for key, value in kwargs.items()})
-    returns = op._schema.returns
-    if name not in _FREE and not (returns and returns[0].alias_info and not returns[0].alias_info.is_write):
-        kernels[name] += 1
     if on_cpu:
         return result
 
     def wrapped(x):
         if not isinstance(x, Tensor):
             return x
-        types[x.dtype] += 1
         if (old := mine.get(id(x))) is not None:
             if old.shape != x.shape or old.stride() != x.stride():  # torch.arange fills an empty tensor
                 Tensor.data.__set__(old, OnGPU(x))
@@ -231,12 +158,6 @@ def _each(change, given):
 
 
 def _copy(op, to, source, non_blocking=False):
-    kernels["copy_"] += 1
-    if isinstance(to, OnGPU) and not isinstance(source, OnGPU):
-        if not (non_blocking and source.is_pinned()):
-            wait("copy to the GPU")
-    elif not isinstance(to, OnGPU) and not (non_blocking and to.is_pinned()):
-        wait("copy to the CPU")
     op(*(x.held if isinstance(x, OnGPU) else x for x in (to, source)))
     return to
 
@@ -259,7 +180,6 @@ class _Whole(torch.autograd.Function):
     @staticmethod
     def forward(ctx, function, given, spec, *tensors):
         ctx.inputs = [t.held.detach().requires_grad_(n) for t, n in zip(tensors, ctx.needs_input_grad[3:], strict=True)]
-        kernels[function.__name__] += 1
         with torch.enable_grad():
             rest = iter(ctx.inputs)
             args = [next(rest) if one is OnGPU else one for one in given]
@@ -269,7 +189,6 @@ class _Whole(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *slopes):
-        kernels["rnn_backward"] += 1
         wanted = [t for t in ctx.inputs if t.requires_grad]
         found = iter(torch.autograd.grad(ctx.outputs, wanted, [s.held for s in slopes], allow_unused=True))
         found = [next(found) if t.requires_grad else None for t in ctx.inputs]
@@ -308,17 +227,6 @@ def _keeping_parameters(apply):
     return run
 
 
-class Event:
-    """An event of a stream. It is waited for only where no work was queued after it: else the GPU goes on."""
-
-    def record(self) -> None:
-        self._queued = kernels.total()
-
-    def synchronize(self) -> None:
-        if kernels.total() == self._queued:
-            wait("event")
-
-
 def _install() -> None:
     for space in ("_", "aten"):
         _libraries.append(torch.library.Library(space, "IMPL", "CUDA"))
@@ -340,46 +248,19 @@ def _install() -> None:
     for name, value in {
         "is_available": lambda: True,
         "device_count": lambda: 1,
-        "current_device": lambda: 0,
         "_lazy_init": lambda: None,
         "is_bf16_supported": lambda *_, **__: True,
-        "is_initialized": lambda: True,
         "memory_allocated": resident,
         "max_memory_allocated": resident,
-        "set_device": lambda *_: None,
         "mem_get_info": lambda *_: (80 * 2**30, 80 * 2**30),
-        "get_device_name": lambda *_: "stand-in",
         "manual_seed_all": lambda *_: None,
         "manual_seed": lambda *_: None,
         "empty_cache": lambda: None,
-        "Event": Event,
+        "Event": lambda: SimpleNamespace(record=lambda: None, synchronize=lambda: None),
         "get_rng_state": lambda *_: torch.get_rng_state(),
         "set_rng_state": lambda state, *_: torch.set_rng_state(state),
-        "synchronize": lambda *_: wait("synchronize"),
-        "reset_peak_memory_stats": lambda *_: None,
     }.items():
         setattr(torch.cuda, name, value)
 
 
 _install()
-
-
-def report(file=sys.stderr) -> None:
-    """Print waits and kernels."""
-    print(f"{sum(waits.values())} waits, {sum(kernels.values())} kernels", file=file)
-    for (kind, where), count in waits.most_common(40):
-        print(f"{count:7} {kind:24} {where}", file=file)
-    print(*(f"{count} {name}" for name, count in kernels.most_common(30)), sep=", ", file=file)
-
-
-if __name__ == "__main__":
-    sys.modules["stand_in"] = sys.modules["__main__"]
-    sys.argv = sys.argv[1:]
-    try:
-        if sys.argv[0] == "-m":
-            sys.argv = sys.argv[1:]
-            runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(sys.argv[0], run_name="__main__")
-    finally:
-        report()

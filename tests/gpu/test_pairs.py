@@ -11,9 +11,12 @@ import torch
 from torch.testing import assert_close
 
 import heed
+from heed.errors import TrainingError
+from heed.layers import Recurrent
 from heed.runs.train import train_config
 from heed.tasks import check_config, spec_of, task_names
 from heed.tasks.translation.task import Translation
+from heed.training.loop import Trainer
 from heed.training.progress import Quiet
 from small_runs import SMALL, TRAINING, assert_alike, set_field, usable
 
@@ -139,3 +142,33 @@ def test_a_batch_that_does_not_fit_on_a_gpu_is_computed_in_parts(data, tmp_path,
     for one in (found["found out"], found["told"]):
         for key, weight in found["whole"].model.state_dict().items():
             assert_close(one.model.state_dict()[key], weight, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm", "gru"])
+def test_recurrent_networks_are_not_computed_in_float16_under_autocast(cell):
+    with torch.autocast("cuda", torch.bfloat16):
+        hidden = Recurrent(16, 32, cell=cell).cuda()(torch.randn(8, 20, 16, device="cuda"))[0]
+    assert hidden.dtype == torch.float32
+
+
+def test_an_update_that_is_not_finite_is_skipped_on_the_gpu_and_named_an_update_later(data, tmp_path, monkeypatch):
+    weights, backward, update = [], Trainer._backward, Trainer._update
+
+    def poisoned(self, batches, count):
+        sums = backward(self, batches, count)
+        if self.progress.step == 2:
+            next(self.model.parameters()).grad[0, 0] = torch.nan
+        return sums
+
+    def watched(self, draw, start):
+        update(self, draw, start)
+        weights.append([one.detach().cpu().clone() for one in self.model.parameters()])
+
+    monkeypatch.setattr(Trainer, "_backward", poisoned)
+    monkeypatch.setattr(Trainer, "_update", watched)
+    body = dict(usable("translation"))["bahdanau"]
+    settings = {"training.steps": 4, "training.optimizer": "adamw"}
+    with pytest.raises(TrainingError, match="the gradient's norm is nan at update 3 "):
+        trained("translation", "bahdanau", body, data, tmp_path / "run", "cuda", **settings)
+    assert len(weights) == 3 and all(map(torch.equal, weights[1], weights[2]))
+    assert not all(map(torch.equal, weights[0], weights[1]))

@@ -243,7 +243,6 @@ class Scope:
     rows: Rows | None = None  # which entry of the keys each row attends to; row i to entry i by default
     offset: int | Tensor = 0  # absolute position of the first query, one number or one per row
     key_offset: int | Tensor = 0  # the same for the first key
-    own: bool = False  # whether queries and keys are of the same positions, all of them
     seen: Bool[Tensor, "rows key"] | None = None  # the keys of its entry that each row may attend to; all by default
 
     def within(self, mask: Tensor | None, num_queries: int) -> Tensor | None:

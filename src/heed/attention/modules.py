@@ -59,9 +59,7 @@ class Attends(ReturnsTensor, nn.Module):
             may = scope.within(keys.mask, projected.shape[2])
             if self.score.scale is not None:
                 given = grouped, keys.prepared, keys.value, may
-                context = fused_attend(
-                    *given, causal=scope.causal, own=scope.own, scale=self.score.scale, dropout=dropout
-                )
+                context = fused_attend(*given, causal=scope.causal, scale=self.score.scale, dropout=dropout)
             else:
                 mask = full_mask(may, scope.causal, grouped.shape[2], len(keys), grouped.device)
                 scores = self.score.scores(grouped, keys.prepared)  # (B, H, Q, K)
@@ -273,7 +271,6 @@ class MultiHeadAttention(Attends):
         """
         if keys is None:
             projected, keys = self._own(query, mask, turn)
-            scope["own"] = True
         else:
             assert mask is None, "prepared keys carry their own mask"
         if projected is None:

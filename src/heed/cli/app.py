@@ -106,10 +106,6 @@ def train(
     ] = None,
     resume: Annotated[bool, option("Run folder", "--resume", help="Resume from the run's last checkpoint.")] = False,
     dry_run: Annotated[bool, option("--dry-run", help="Print only settings, counts and predicted cost.")] = False,
-    devices: Annotated[
-        int | None,
-        option("--devices", metavar="N", help="With --dry-run: memory of each of N GPUs, which need not exist.", min=1),
-    ] = None,
     verbose: Annotated[bool, option("--verbose", help="Print all settings, including defaults.")] = False,
 ) -> None:
     """Train a model on your files."""
@@ -127,7 +123,7 @@ def train(
         "data.valid": held_out(valid),
         "data.test": split_files(test),
     }
-    run_train(words, fields(given), out, resume, dry_run, verbose, devices)
+    run_train(words, fields(given), out, resume, dry_run, verbose)
 
 
 @app.command(cls=called("TASK FILE...", "CONFIG.yaml", "RUN"))
@@ -263,9 +259,6 @@ def serve(
         list[str] | None,
         option("Other machines", "--name", metavar="HOST[:PORT]", help="A further name of this server; repeatable."),
     ] = None,
-    batch_ms: Annotated[
-        float, option("--batch-ms", metavar="N", help="Predictions wait this long for others.", min=0, max=1_000)
-    ] = 10.0,
     device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
@@ -276,7 +269,7 @@ def serve(
     """
     from heed.cli.serve import Place, run_serve
 
-    place = Place(host, port, tuple(names or ()), token_file, open_it, minutes, batch_ms)
+    place = Place(host, port, tuple(names or ()), token_file, open_it, minutes)
     run_serve(runs or [], place, force, device)
 
 

@@ -37,7 +37,6 @@ class Place:
     token_file: Path | None = None
     open_it: bool = False
     minutes: float | None = None  # without a request, after which it ends
-    batch_ms: float = 10.0
 
 
 def run_serve(names: list[str], place: Place, force: bool, device: str = "auto") -> None:
@@ -56,7 +55,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
     host, port = listening.getsockname()[:2]
     here = f"[{host}]" if ":" in host else host
     own = [f"{name}:{port}" for name in dict.fromkeys(("127.0.0.1", "localhost", here, place.host))]
-    guard = Server(runs, place.batch_ms / 1000).app([name.lower() for name in (*own, *place.names)], token)
+    guard = Server(runs).app([name.lower() for name in (*own, *place.names)], token)
     serving = uvicorn.Server(
         uvicorn.Config(
             guard,

@@ -16,7 +16,7 @@ from heed.errors import ConfigError, DataError, HeedError, suggest
 from heed.folder import CONFIG
 from heed.runs.card import scores_text
 from heed.runs.resume import check_run
-from heed.runs.train import forecast, forecast_on, train_config
+from heed.runs.train import forecast, train_config
 from heed.storage.disk import check_output
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
 from heed.tasks.base.pretrained import start_command
@@ -139,22 +139,11 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
 
 
 def run_train(
-    words: list[str],
-    fields: list[str],
-    out: Path | None,
-    resume: bool,
-    dry_run: bool,
-    verbose: bool,
-    devices: int | None = None,
+    words: list[str], fields: list[str], out: Path | None, resume: bool, dry_run: bool, verbose: bool
 ) -> None:
     """Train, print the scores and the next command."""
     if {"training.minutes", "training.epochs"} <= {field.partition("=")[0] for field in fields}:
         raise ConfigError("--minutes and --epochs both set how long to train; give only one")
-    if devices is not None and not dry_run:
-        raise ConfigError(
-            f"--devices {devices} predicts the memory of that many devices and needs --dry-run; to train on them: "
-            f"torchrun --standalone --nproc-per-node {devices} -m heed train ..."
-        )
     if resume and folder.is_packed(words[0]):
         raise ConfigError(
             f"'{words[0]}' is a packed run, which has no checkpoints to resume; start a new run from it: "
@@ -170,7 +159,7 @@ def run_train(
         words = [str(out / folder.CONFIG), *words[1:]]
     settings = settings_from(words, fields)
     if dry_run:
-        show(forecast(settings, verbose) if devices is None else forecast_on(settings, devices, verbose))
+        show(forecast(settings, verbose))
         return
 
     def describe(task: Any) -> str:

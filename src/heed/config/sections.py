@@ -126,7 +126,8 @@ class TrainingConfig(Section):
     seed: int = 1
     """Seed of initial weights, order of the data and dropout."""
     threads: int | None = Field(None, gt=0, le=1_024)
-    """Processor threads; by default OMP_NUM_THREADS, or the fastest in a half-second probe, fewer on busy cores."""
+    """Processor threads; by default OMP_NUM_THREADS, or all cores for updates of at least 1e9 floating-point operations
+    (two for each weight and position of a batch) and one for smaller ones, fewer on busy cores."""
     device: str = "auto"
     """auto, cpu, cuda, cuda:1, mps."""
     deterministic: bool = False
@@ -146,9 +147,6 @@ class TrainingConfig(Section):
     """Number of parts of a batch that are computed one after the other: the gradient is that of the batch, but only the
     activations of one part are in memory for the backward pass. By default as many as keep these under 100 MiB if the
     model is made of blocks and trained on a CPU, else 1 (fewer rows slow recurrent networks down)."""
-    sharding: Literal["none", "full"] = "none"
-    """Several processes: full divides parameters, gradients and the optimiser's moments among them, for models that fit
-    on one device but cannot be trained there; with none each process holds all of them."""
     optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
     """Optimiser."""
     learning_rate: float = Field(0.003, gt=0)

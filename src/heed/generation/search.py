@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -283,39 +283,14 @@ class NextTokenScores:
         )
 
 
-Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int], int], tuple[Tensor, Tensor]]
+Choose = Callable[[NextTokenScores, Tensor, Tensor | None, int, list[int]], tuple[Tensor, Tensor]]
 """Chooses the next tokens: from next-token scores, hidden states `(open rows, n, d)`, their lengths, the number of
-tokens written, the numbers of the open rows and the number of steps for which these stay open, to tokens and their
-log-probabilities, both `(open rows,)`."""
-
-_BLOCK = 8
-"""Steps of a search on a GPU after which it is waited for, to see which outputs have ended; at most 7 are in vain."""
-
-
-def _steps_ahead(device: torch.device, written: int, limits: Iterable[int]) -> int:
-    """The number of steps until outputs are read: 1 on a CPU, or if the search is observed; none goes past a limit."""
-    if device.type != "cuda" or watch.here.slot is not None:
-        return 1
-    return max(1, min(_BLOCK, min(limits) - written))
-
-
-def _read(tensors: Sequence[Tensor]) -> list[Any]:
-    """The values of tensors as lists; a GPU is waited for once."""
-    if tensors[0].device.type != "cuda":
-        return [one.tolist() for one in tensors]
-    first, *rest = (one.flatten() for one in tensors)
-    parts = torch.cat([first.double(), *rest]).cpu().split([one.numel() for one in tensors])
-    return [part.to(one.dtype).view(one.shape).tolist() for part, one in zip(parts, tensors, strict=True)]
+tokens written and the numbers of the open rows, to tokens and their log-probabilities, both `(open rows,)`."""
 
 
 def _numbers(sources: Iterable[int]) -> dict[int, int]:
     """The numbers that `Rows` gives to sources of which some have left: their order is kept."""
     return {source: n for n, source in enumerate(sorted({*sources}))}
-
-
-def _remaining(leaving: set[int], count: int, device: torch.device) -> list[int]:
-    """The places that stay: in order on a GPU, where states are copied, otherwise as `without`."""
-    return [n for n in range(count) if n not in leaving] if device.type == "cuda" else without(leaving, count)
 
 
 T = TypeVar("T")
@@ -354,44 +329,33 @@ def write_steps(
         step = prompt.repeat_interleave(times, dim=0)
         lengths = None if prompt_lengths is None else prompt_lengths.repeat_interleave(times)
         scores = NextTokenScores(model, options)
-    written = 0
-    while active and max(limits) > 0:
-        ahead = _steps_ahead(prompt.device, written, (limits[output] for output in active))
-        unread: list[Tensor] = []
-        for n in range(ahead):
-            # Not around the whole loop: between two steps the caller's code runs.
-            with without_gradient(), threads_for(model, step.numel(), "step"):
-                hidden, state = model.step(step, state, lengths)
-                token, chosen = choose(scores, hidden, lengths, written + n, active, ahead - n)
-                step, lengths = token.unsqueeze(1), None
-            unread += [token, chosen]
-        found = _read(unread)
+    for written in range(max(limits, default=0)):
+        # Not around the whole loop: between two steps the caller's code runs.
+        with without_gradient(), threads_for(model, step.numel()):
+            hidden, state = model.step(step, state, lengths)
+            token, chosen = choose(scores, hidden, lengths, written, active)
+            step, lengths = token.unsqueeze(1), None
         leaving: set[int] = set()
-        for its_tokens, its_log_probs in zip(found[::2], found[1::2], strict=True):
-            new: Step = []
-            written += 1
-            for row, (output, t, p) in enumerate(zip(active, its_tokens, its_log_probs, strict=True)):
-                if row in leaving:
-                    continue
-                log_probs[output].append(p)
-                if t == options.end_token:
-                    finished[output] = True
-                    leaving.add(row)
-                    continue
-                tokens[output].append(t)
-                new.append((output, t))
-                stops = options.stop is not None and options.stop(output // times, tokens[output])
-                if stops or written >= limits[output]:
-                    leaving.add(row)
-            yield new
-            if len(leaving) == len(active):
-                break
+        new: Step = []
+        for row, (output, t, p) in enumerate(zip(active, token.tolist(), chosen.tolist(), strict=True)):
+            log_probs[output].append(p)
+            if t == options.end_token:
+                finished[output] = True
+                leaving.add(row)
+                continue
+            tokens[output].append(t)
+            new.append((output, t))
+            stops = options.stop is not None and options.stop(output // times, tokens[output])
+            if stops or written + 1 >= limits[output]:
+                leaving.add(row)
+        yield new
+        if len(leaving) == len(active):
+            break
         if leaving:
-            stay = _remaining(leaving, len(active), prompt.device)
+            stay = without(leaving, len(active))
             number = _numbers(output // times for output in active)
             sources = [number[active[row] // times] for row in stay]
             active = [active[row] for row in stay]
-        if leaving and active:
             with without_gradient():
                 kept = of_sources(sent(torch.tensor(stay), prompt.device), sources)
                 state, step = state.select(kept), step[kept]
@@ -452,11 +416,8 @@ def generate_steps(
     repetition = None if options.repetition_penalty == 1 else Repetition(options, prompt, prompt_lengths, times)
 
     def choose(
-        scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int], ahead: int
+        scores: NextTokenScores, hidden: Tensor, lengths: Tensor | None, written: int, rows: list[int]
     ) -> tuple[Tensor, Tensor]:
-        if draw is None and repetition is None and hidden.device.type == "cuda":
-            found, tokens = scores.log_probs(hidden, lengths, written).max(-1)
-            return tokens, found
         if draw is None and repetition is None:
             best = scores.best(hidden, lengths, written, hidden.new_zeros(len(hidden), 1), 1)
             return best.tokens.squeeze(1), best.log_probs.squeeze(1)
@@ -464,7 +425,7 @@ def generate_steps(
             log_probs = chosen_from = scores.log_probs(hidden, lengths, written)
         else:
             log_probs, chosen_from = scores.changed(hidden, lengths, written, lambda logits: repetition(logits, rows))
-        tokens = chosen_from.argmax(-1) if draw is None else draw(chosen_from, rows, ahead)
+        tokens = chosen_from.argmax(-1) if draw is None else draw(chosen_from, rows)
         if repetition is not None:
             repetition.add(rows, tokens)
         return tokens, log_probs.gather(1, tokens.unsqueeze(1)).squeeze(1)
@@ -474,24 +435,18 @@ def generate_steps(
     return Generated([sorted(group, key=lambda h: -h.log_prob) for group in per_source])
 
 
-def _drawing(sampling: SamplingOptions, num_sources: int, times: int) -> Callable[[Tensor, list[int], int], Tensor]:
-    """Draws the tokens of rows, open for some steps, from their scores; the rows of one source are adjacent."""
+def _drawing(sampling: SamplingOptions, num_sources: int, times: int) -> Callable[[Tensor, list[int]], Tensor]:
+    """Draws the tokens of rows from their scores; the rows of one source are adjacent."""
     seeds = [sampling.seed] * num_sources if isinstance(sampling.seed, int) else sampling.seed
     generators = [torch.Generator().manual_seed(seed % 2**63) for seed in seeds]
     assert len(generators) == num_sources
 
-    ready: list[Tensor] = []  # random numbers of the next steps
-
-    def draw(scores: Tensor, rows: list[int], ahead: int) -> Tensor:
+    def draw(scores: Tensor, rows: list[int]) -> Tensor:
         # Each source has its own random numbers, one for each of its rows, open or ended: the draws of a row depend
         # neither on other sources nor on which rows have ended. (On the CPU, where a seed means the same everywhere.)
-        if not ready:
-            steps = []
-            for _ in range(ahead):
-                numbers = {n: torch.rand(times, generator=generators[n]) for n in {row // times for row in rows}}
-                steps.append(torch.stack([numbers[row // times][row % times] for row in rows]))
-            ready.extend(sent(torch.stack(steps), scores.device).unbind())
-        return _draw(scores, ready.pop(0), sampling)
+        numbers = {n: torch.rand(times, generator=generators[n]) for n in {row // times for row in rows}}
+        uniform = torch.stack([numbers[row // times][row % times] for row in rows])
+        return _draw(scores, sent(uniform, scores.device), sampling)
 
     return draw
 
@@ -554,105 +509,71 @@ def beam_search(
     state = model.start(memory, Rows.repeat(num_sources, device=prompt.device))
     scores = NextTokenScores(model, options)
     tokens, lengths = prompt, prompt_lengths
-    beams = 1  # rows of each source
-    written = 0
-    while active and written < max(limits):
-        ahead = 1 if options.stop is not None else _steps_ahead(prompt.device, written, (limits[s] for s in active))
-        unread: list[Tensor] = []
-        for n in range(ahead):
-            with threads_for(model, tokens.numel(), "step"):
-                hidden, state = model.step(tokens, state, lengths)
-                # At most `beams` of the candidates end, so 2 * width contain `width` open ones (or all there are).
-                best = scores.best(hidden, lengths, written + n, totals, 2 * width)
-            unread += best
-            if n + 1 < ahead:
-                totals, tokens, kept = _open_rows(best, width, totals.shape[1], options.end_token)
-                state, lengths = state.select(kept), None
-        found = _read(unread)
-        places, number = [*range(len(active))], _numbers(active)  # of the active sources in the state
-        for n in range(ahead):
-            parts = [[part[place] for place in places] for part in found[4 * n : 4 * n + 4]]
-            num_candidates = len(parts[0][0])
-            leaving: set[int] = set()
-            going: list[list[_Row]] = []
-            for a, (source, *candidates) in enumerate(zip(active, *parts, strict=True)):
-                ended: list[_Row] = []
-                open_rows: list[_Row] = []
-                may_end = 2 * width if options.early_stopping == "never" else width
-                for place, (total, row, token, log_prob) in enumerate(zip(*candidates, strict=True)):
-                    if total == -math.inf:
-                        break
-                    parent = a * beams + row
-                    if place >= may_end and token == options.end_token:
-                        continue
-                    if token == options.end_token or _stops(options, source, steps, parent, token):
-                        ended.append((total, parent, token, log_prob))
-                    elif len(open_rows) < width:
-                        open_rows.append((total, parent, token, log_prob))
-                is_last = written + 1 >= limits[source]
-                if options.watch is not None:
-                    fates = {row[1:3]: "ended" for row in ended}
-                    fates |= {row[1:3]: "cut off" if is_last else "kept" for row in open_rows}
-                    options.watch(
-                        source,
-                        [
-                            Candidate(
-                                row,
-                                token,
-                                log_prob,
-                                total,
-                                total / (written + 1) ** options.length_penalty,
-                                fates.get((a * beams + row, token), "left out"),
-                            )
-                            for total, row, token, log_prob in zip(*candidates, strict=True)
-                            if total > -math.inf
-                        ],
-                    )
-                _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
-                if (
-                    is_last
-                    or not open_rows
-                    or _settled(done[source], open_rows[0][0], written + 1, limits[source], options)
-                ):
-                    leaving.add(a)
-                # Pads all sources to the same number of rows.
-                nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)
-                going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
-            written += 1
-            if len(leaving) == len(active):
-                active = []
-                break
-            stay = _remaining(leaving, len(active), prompt.device)
-            active = [active[a] for a in stay]
-            sources = [source for source in active for _ in going[stay[0]]]
-            all_totals, parents, written_tokens, log_probs = map(
-                list, zip(*(row for a in stay for row in going[a]), strict=True)
-            )
-            steps.append(BeamStep(sources, parents, written_tokens, log_probs, all_totals))
-            rows = [places[parent // beams] * beams + parent % beams for parent in parents]
-            places, beams = [places[a] for a in stay], len(going[stay[0]])
-        if active:
-            totals = sent(torch.tensor(all_totals), prompt.device).view(len(active), -1)
-            kept = of_sources(sent(torch.tensor(rows), prompt.device), [number[source] for source in sources])
-            state = state.select(kept)
-            tokens, lengths = sent(torch.tensor(written_tokens), prompt.device).unsqueeze(1), None
+    for written in range(max(limits, default=0)):
+        with threads_for(model, tokens.numel()):
+            hidden, state = model.step(tokens, state, lengths)
+            # At most `beams` of the candidates end, so 2 * width contain `width` open ones (or all there are).
+            best = scores.best(hidden, lengths, written, totals, 2 * width)
+        beams, num_candidates = totals.shape[1], best.tokens.shape[1]
+        parts = [part.tolist() for part in best]
+        leaving: set[int] = set()
+        going: list[list[_Row]] = []
+        for a, (source, *candidates) in enumerate(zip(active, *parts, strict=True)):
+            ended: list[_Row] = []
+            open_rows: list[_Row] = []
+            may_end = 2 * width if options.early_stopping == "never" else width
+            for place, (total, row, token, log_prob) in enumerate(zip(*candidates, strict=True)):
+                if total == -math.inf:
+                    break
+                parent = a * beams + row
+                if place >= may_end and token == options.end_token:
+                    continue
+                if token == options.end_token or _stops(options, source, steps, parent, token):
+                    ended.append((total, parent, token, log_prob))
+                elif len(open_rows) < width:
+                    open_rows.append((total, parent, token, log_prob))
+            is_last = written + 1 >= limits[source]
+            if options.watch is not None:
+                fates = {row[1:3]: "ended" for row in ended}
+                fates |= {row[1:3]: "cut off" if is_last else "kept" for row in open_rows}
+                options.watch(
+                    source,
+                    [
+                        Candidate(
+                            row,
+                            token,
+                            log_prob,
+                            total,
+                            total / (written + 1) ** options.length_penalty,
+                            fates.get((a * beams + row, token), "left out"),
+                        )
+                        for total, row, token, log_prob in zip(*candidates, strict=True)
+                        if total > -math.inf
+                    ],
+                )
+            _collect(done[source], [*ended, *open_rows] if is_last else ended, steps, options)
+            if (
+                is_last
+                or not open_rows
+                or _settled(done[source], open_rows[0][0], written + 1, limits[source], options)
+            ):
+                leaving.add(a)
+            nowhere = (-math.inf, a * beams, candidates[2][0], -math.inf)  # pads all sources to the same number of rows
+            going.append(open_rows + [nowhere] * (min(width, num_candidates) - len(open_rows)))
+        if len(leaving) == len(active):
+            break
+        stay, number = without(leaving, len(active)), _numbers(active)
+        active = [active[a] for a in stay]
+        sources = [source for source in active for _ in going[stay[0]]]
+        all_totals, parents, written_tokens, log_probs = map(
+            list, zip(*(row for a in stay for row in going[a]), strict=True)
+        )
+        steps.append(BeamStep(sources, parents, written_tokens, log_probs, all_totals))
+        totals = sent(torch.tensor(all_totals), prompt.device).view(len(active), -1)
+        kept = of_sources(sent(torch.tensor(parents), prompt.device), [number[source] for source in sources])
+        state = state.select(kept)
+        tokens, lengths = sent(torch.tensor(written_tokens), prompt.device).unsqueeze(1), None
     return Generated([hypotheses[: options.num_best] for hypotheses in done], steps)
-
-
-def _open_rows(best: Best, width: int, beams: int, end_token: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows that a step on a GPU keeps open, as `beam_search` picks them after reading: the best that do not end.
-
-    Returns:
-        Their log-probabilities `(sources, kept)`, -inf if fewer are open; their tokens, `(rows, 1)`; their parents.
-    """
-    ends = best.tokens == end_token
-    num_sources, count = ends.shape
-    kept = ends.to(torch.uint8).argsort(dim=1, stable=True)[:, :width]
-    totals = best.totals.masked_fill(ends, -torch.inf).gather(1, kept)
-    first = beams * torch.arange(num_sources, device=ends.device).unsqueeze(1)
-    parents = (first + best.rows.gather(1, kept)).flatten()
-    sources = [source for source in range(num_sources) for _ in range(min(width, count))]
-    return totals, best.tokens.gather(1, kept).view(-1, 1), of_sources(parents, sources)
 
 
 def _stops(options: SearchOptions, source: int, steps: list[BeamStep], parent: int, token: int) -> bool:

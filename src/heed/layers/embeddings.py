@@ -10,9 +10,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
-from heed.attention.fused import segment
 from heed.attention.host import here
 from heed.errors import ConfigError, ShapeError
 from heed.kernels import Linear
@@ -150,10 +148,7 @@ def places_within(
     if not (known[:, 1:] != known[:, :-1]).any():
         return place, None
     first = torch.where(begins, place, 0).cummax(dim=1).values
-    mask = documents.unsqueeze(1) == documents.unsqueeze(2)
-    if known is not documents:
-        segment(mask, pad(known[:, 1:] != known[:, :-1], (1, 0), value=True))
-    return below(place - first, tokens.shape[1]), mask
+    return below(place - first, tokens.shape[1]), documents.unsqueeze(1) == documents.unsqueeze(2)
 
 
 def below(positions: Tensor, bound: int) -> Tensor:

@@ -83,8 +83,6 @@ class Recomputable(nn.Module):
     """Set by `training.device.recompute_blocks`."""
     kept = False
     """Set by `training.device.kept_inside`: not recomputed for now, but computed by the same functions."""
-    gathers = False
-    """Set by `training.sharding`: the block has its weights only while it is called."""
 
     def run(self, *given: Any, **named: Any) -> Any:
         """Call the block; observers see each call once."""
@@ -155,13 +153,7 @@ class EncoderBlock(ReturnsTensor, Recomputable):
         plain = f.activation in PLAIN.values() and f.dropout is None and not around[0].first and same
         layers = around[0].norm, a.w_query, a.w_key, a.w_value, a.w_out, around[1].norm, f.inner, f.outer
         weights: list[Any] = [getattr(layer, part, None) for layer in layers for part in ("weight", "bias")]
-        if (
-            not plain
-            or self.recomputed
-            or self.gathers
-            or any(weight is None for weight in weights)
-            or not trains_packed(x, name)
-        ):
+        if not plain or self.recomputed or any(weight is None for weight in weights) or not trains_packed(x, name):
             return None
         assert a.score.scale is not None
         settings = a.num_heads, a.score.scale, around[0].norm.eps, name, around[0].dropout.p, a.dropout

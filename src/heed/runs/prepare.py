@@ -30,7 +30,6 @@ from heed.tasks.base.task import Task, write_digests
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
 from heed.training.progress import Reporter, check_log
-from heed.training.sharding import check_divisible
 
 
 def setting_named(name: str, what: Any) -> str:
@@ -114,10 +113,6 @@ def prepare_run(
         device = choose_device(config.training.device)  # an error must come before the folder is made
         if config.training.compile:
             check_compiler(device)
-        if config.training.sharding == "full":
-            reporter.say("training.sharding=full has no effect: there is one process")
-    else:
-        check_divisible(model, config.training)
     path = folders.create(out, config, resume, ownership)
     described = about(task, model)
     if settings is not None:

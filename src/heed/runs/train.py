@@ -42,12 +42,10 @@ from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task, settings_text
-from heed.tasks.base.transfer import without_numbers
 from heed.threads import fixed
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
-from heed.training.device import choose_precision, device_of, peak_memory
-from heed.training.footprint import Footprint, activation_bytes
+from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
 from heed.training.plan import USABLE, VALIDATIONS
 from heed.training.processes import current, join, was_restarted
@@ -557,31 +555,3 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             *([advice] if advice else []),
         ]
     )
-
-
-def forecast_on(config: RunConfig, devices: int, whole: bool = False) -> str:
-    """Settings, counts, and the memory of each of some devices, computed without them; nothing is written or timed.
-
-    Raises:
-        ConfigError: The data or the model cannot be used with these settings.
-    """
-    training = config.training
-    if training.steps is None and training.epochs is None:  # a time budget would be measured here
-        training = training.model_copy(update={"steps": 1, "minutes": None})
-    task: Any = task_class(config.task).prepare(config.model_copy(update={"training": training}))
-    settle_updates(task)
-    shares = [indices[::devices] for indices in task.train_batches(0)]
-    largest = max(shares, key=task.work)
-    activations = activation_bytes(task, largest) / (training.micro_batches or 1)
-    model, precision = Footprint.of(without_numbers(task)), choose_precision(training.precision, torch.device("cpu"))
-    task.config = task.config.model_copy(update={"training": config.training})
-    used = model.on_each(devices, training.sharding, activations, training.optimizer)
-    lines = [
-        settings_text(task, whole),
-        task.notes,
-        f"{config.model.name} ({task.config.model.size}), {model.parameters:,} parameters",
-        f"predicted memory of each of {devices} devices with training.sharding={training.sharding}: "
-        f"{used / 2**30:.2f} GiB, of which {activations / 2**30:.2f} are activations in {precision} of "
-        f"{task.work(largest):,} positions of the largest batch",
-    ]
-    return "\n".join(lines)

@@ -136,9 +136,9 @@ class Connection(H11Protocol):
 class Server:
     """The routes, and the worker behind them."""
 
-    def __init__(self, runs: Sequence[Served], batch_seconds: float = 0.01, seconds: float = SECONDS) -> None:
+    def __init__(self, runs: Sequence[Served], seconds: float = SECONDS) -> None:
         self.runs, self.seconds = runs, seconds
-        self.worker = Worker(batch_seconds)
+        self.worker = Worker()
         self.most = PICTURE * 4 // 3 + BODY if any(spec_of(one.task).input == "picture" for one in runs) else BODY
 
     def app(self, hosts: Sequence[str], token: str) -> Guard:
@@ -295,7 +295,7 @@ class Server:
         return JSONResponse({"runs": await self._wait(request, self.worker.call(every))})
 
     async def predict(self, request: Request) -> Response:
-        """Predictions, computed with those of other requests."""
+        """Predictions; those of one request are computed together."""
         asked = requests.checked(requests.Predict, await self._json(request))
         one = self._run(asked.run)
         options = requests.checked_options(asked.options, one.task, "predict")
@@ -305,9 +305,7 @@ class Server:
         given = [one.read(asked.input)] if single else [one.read(x, f"inputs[{n}]") for n, x in enumerate(asked.inputs)]
         if not given:
             return JSONResponse({"outputs": []})
-        key = asked.run, json.dumps(options, sort_keys=True)
-        work = self.worker.predict(key, lambda inputs: one.predict(inputs, options), given)
-        outputs = await self._wait(request, work)
+        outputs = await self._wait(request, self.worker.call(lambda: one.predict(given, options)))
         return JSONResponse({"output": outputs[0]} if single else {"outputs": outputs})
 
     async def write(self, request: Request) -> Response:

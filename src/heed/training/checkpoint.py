@@ -15,7 +15,7 @@ import json
 import math
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,14 @@ from torch import Tensor, nn
 
 from heed.config import TrainingConfig
 from heed.errors import DiskError, RunError
-from heed.storage.disk import hidden, remove_folder, remove_leftovers, write_checksums, write_folder
+from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import CHECKSUMS, check_regular, damaged, describe_damage, listed, read_object, recorded
-from heed.training.optimizer import Optimizer, Schedule, rows_of
+from heed.training.optimizer import Optimizer, Schedule
 from heed.training.processes import Processes
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
 
 FORMAT = 4
 _WEIGHTS, _OPTIMIZER, _RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
-_PART = "optimizer-{}-of-{}.safetensors"
-"""The optimiser's state, rows of each parameter by the process that trained them (`training.sharding`)."""
 _CARRIED, _PROGRESS = "carried.safetensors", "progress.json"
 _NOISE = 0.02
 """A validation loss this share above the lowest has risen."""
@@ -127,8 +125,8 @@ class Saving:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
-    def begin(self, write: Callable[[], object], waits: bool = False) -> None:
-        """Write, or begin to unless it `waits` for other processes; the last checkpoint is waited for."""
+    def begin(self, write: Callable[[], object]) -> None:
+        """Write, or begin to; the last checkpoint is waited for."""
 
         def work() -> None:
             try:
@@ -137,7 +135,7 @@ class Saving:
                 self._error = error
 
         self.check(wait=True)
-        if self.beside and not waits:
+        if self.beside:
             self._thread = threading.Thread(target=work, name="heed-checkpoint")
             self._thread.start()
         else:
@@ -174,7 +172,6 @@ def save_checkpoint(
     made_of: str = "",
     saving: Saving | None = None,
     processes: Processes | None = None,
-    trained: nn.Module | None = None,
 ) -> Path:
     """Write `folder/step-N` and prune the folder; `step-N` gets its name only when it is complete and on the disk.
 
@@ -188,8 +185,6 @@ def save_checkpoint(
         made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
         saving: Writes it, perhaps later; without it, all is written on return.
         processes: The processes that train together, which all call this; the first one writes.
-        trained: Module with the optimiser's parameters. If it is not the model it is divided, and each process writes
-            the state of its rows into a file of its own before this returns.
 
     Raises:
         DiskError: The disk is full or writing fails; older checkpoints stay.
@@ -197,27 +192,19 @@ def save_checkpoint(
     final, group = folder / f"step-{progress.step}", processes or Processes()
     state = random_state() if random is None else random, {f"{group.rank}.{k}": t for k, t in (carried or {}).items()}
     randoms, carrieds = zip(*group.gather(state), strict=True)
-    trained = model if trained is None else trained
-    divided = trained is not model
-    own = _PART.format(group.rank + 1, group.count) if divided else _OPTIMIZER
-    moments = _optimizer_tensors(trained, optimizer)
-    if not (group.is_first or divided):
+    if not group.is_first:
         return final
     tensors = {
         _WEIGHTS: unshared(model.state_dict()),
+        _OPTIMIZER: _optimizer_tensors(model, optimizer),
         _RANDOM: {name: t for one in randoms for name, t in one.items()},
         _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
     }
     needed = sum(t.numel() * t.element_size() for one in tensors.values() for t in one.values())
-    needed += sum(t.numel() * t.element_size() for t in moments.values()) * (group.count if divided else 1)
     values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
 
     def write() -> None:
-        if not group.is_first:
-            _write_together(moments, hidden(final, "part") / own, group)
-            return
         with write_folder(final, needed) as part:
-            _write_together(moments, part / own, group if divided else Processes())
             for name, one in tensors.items():
                 if one or name != _CARRIED:
                     save_tensors(one, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
@@ -227,41 +214,10 @@ def save_checkpoint(
     if saving is None:
         write()
         return final
-    if saving.beside and not divided:
-        tensors = {name: _copies(one) for name, one in tensors.items()}
-        moments = _copies(moments)
-    saving.begin(write, waits=divided)
+    if saving.beside:
+        tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
+    saving.begin(write)
     return final
-
-
-def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.to("cpu", copy=True) for name, tensor in tensors.items()}
-
-
-def _write_together(moments: Mapping[str, Tensor], path: Path, group: Processes) -> None:
-    """Write the optimiser's state of every process of a group; the first one has made the folder."""
-    group.gather("made")
-    failure: Exception | None = None
-    try:
-        save_tensors(moments, path)
-    except (OSError, SafetensorError) as error:
-        failure = error
-    problems = [problem for problem in group.gather("" if failure is None else f"{path}: {failure}") if problem]
-    if failure is not None and group.is_first:
-        raise failure
-    if problems:
-        raise DiskError(f"cannot write {problems[0]}")
-
-
-def _read_optimizer(path: Path) -> dict[str, Tensor]:
-    """The optimiser's state, the rows of all processes put together."""
-    if (path / _OPTIMIZER).is_file():
-        return read_tensors(path / _OPTIMIZER)
-    count = len(list(path.glob(_PART.format("*", "*"))))
-    parts = [read_tensors(path / _PART.format(number, count)) for number in range(1, count + 1)]
-    return {
-        name: torch.cat([part[name] for part in parts]) if first.dim() else first for name, first in parts[0].items()
-    }
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -275,9 +231,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         _, progress = _read_progress(path)
-        weights, random = (read_tensors(path / name) for name in (_WEIGHTS, _RANDOM))
+        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
-        return Checkpoint(weights, _read_optimizer(path), random, progress, carried)
+        return Checkpoint(weights, optimizer, random, progress, carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -350,7 +306,6 @@ def restore(
     where: str,
     rank: int = 0,
     device: torch.device | None = None,
-    trained: nn.Module | None = None,
 ) -> Progress:
     """Restore model, optimiser and random state.
 
@@ -361,14 +316,13 @@ def restore(
         where: Name of the checkpoint in messages.
         rank: Number of this process: each has its own random state.
         device: On which it trains.
-        trained: Module with the optimiser's parameters, if not the model.
 
     Raises:
         RunError: The checkpoint is of another model.
     """
     apply_weights(model, checkpoint.weights, where)
     if optimizer is not None:
-        _restore_optimizer(checkpoint, model if trained is None else trained, optimizer, where)
+        _restore_optimizer(checkpoint, model, optimizer, where)
     if f"{rank}.cpu" in checkpoint.random:
         torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
     else:  # there were fewer processes when it was written
@@ -386,8 +340,6 @@ def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Opti
         state = optimizer.state.get(parameters[parameter]) if parameter in parameters else None
         if state is None:
             continue
-        if tensor.shape:  # not a count of updates
-            tensor = rows_of(tensor, parameters[parameter])
         if state[key].shape != tensor.shape:
             raise RunError(
                 f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {tuple(state[key].shape)}"
@@ -470,7 +422,7 @@ def _holds_progress(path: Path) -> bool:
 
 
 def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The state of a model's optimiser, under the names of its parameters; of divided ones this process's rows."""
+    """The state of a model's optimiser, under the names of its parameters."""
     return {
         f"{name}.{key}": value.detach().contiguous()
         for name, parameter in model.named_parameters()

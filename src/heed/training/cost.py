@@ -1,4 +1,4 @@
-"""Predicted memory, time and network traffic of an update, and the threads that make it fastest, by a measured step.
+"""Predicted memory, time and network traffic of an update, by a measured step, and the threads of training.
 
 memory = the largest of
            present memory, including weights and Adam's moments + gradients (4 bytes a parameter)
@@ -8,21 +8,20 @@ memory = the largest of
              + memory for scoring (`scoring_memory` of the task)
            peak memory of this process so far, including a step on the largest batch
 time   = one batch forward and backward * batches an update + the optimiser's step + bytes over the network / bandwidth
-bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce); with
-         training.sharding=full 3 (n - 1) / n * 4, and gradients and moments are those of a process's own rows
+bytes over the network = 2 (n - 1) / n * 4 bytes a parameter, for n processes (ring all-reduce)
 
 Activations are the tensors that autograd keeps for the backward pass of a real batch. Where blocks are recomputed in
 the backward pass (`training.activation_checkpointing`), these are the tensors outside the blocks, the inputs of the
 blocks, and the inside of one block.
 
-Measured with the threads that training will use, after a first step that is not timed. The report has the actual values
+Measured with the threads of training, after a first step that is not timed. The report has the actual values
 under `training` and these under `training.predicted`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,8 +32,8 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.memory import check_memory
-from heed.threads import Company, Learned, choices, cores, given_by_user, learned_of
-from heed.training.contracts import Scores, Trainable
+from heed.threads import Company, cores, given_by_user, threads_of
+from heed.training.contracts import Scores, Trainable, parts_of
 from heed.training.device import (
     autocast,
     divided,
@@ -46,12 +45,9 @@ from heed.training.device import (
     peak_memory,
     recomputed_blocks,
 )
-from heed.training.optimizer import Optimizer, clip_gradient, local
+from heed.training.optimizer import Optimizer, clip_gradient
 from heed.training.processes import Processes
-from heed.training.sharding import Replicated
 
-_SECONDS = 0.5
-"""Most time for a measurement."""
 _COMPANY = Company(held=2.0)
 """Consulted before updates: short work of other processes does not change the threads, and so not the sums."""
 
@@ -66,49 +62,15 @@ def give_way(threads: int) -> None:
     torch.set_num_threads(min(threads, _COMPANY.free_cores()) if threads > 1 else 1)
 
 
-def choose_threads(run: Callable[[], object], learned: Learned, work: int) -> int:
-    """The number of threads that makes `run` fastest; small models are often faster with fewer.
+def choose_threads(model: nn.Module, work: int) -> int:
+    """The number of threads for updates of a model, in batches of `work` positions, by the rule of `heed.threads`.
 
-    A result measured on an idle machine is stored and not measured again. torch is set to as many of the returned
-    threads as have a free core now. Results differ in their last bits between thread counts, so a run stores the number
-    and a resumed run uses it again.
-
-    Args:
-        run: A step on a real batch without side effects.
-        learned: Stored measurements for models of this shape on this machine.
-        work: Positions of the batch; batches of less than half or more than twice as many are measured separately.
+    torch is set to as many of them as have a free core now. Results differ in their last bits between thread counts, so
+    a run stores the number and a resumed run uses it again.
     """
-    every, name, free = choices(len(cores())), f"update {max(1, work).bit_length()}", _COMPANY.free_cores()
-    known = learned.known(name)
-    if known in every:
-        torch.set_num_threads(min(known, free))
-        return known
-    candidates = [count for count in every if count <= free]  # not cores that other work keeps busy
-    company = Company()
-    torch.set_num_threads(best := _fastest(run, candidates))
-    if candidates == every and company.free_cores() == len(cores()):
-        learned.keep(name, best)
-    return best
-
-
-def _fastest(run: Callable[[], object], candidates: Sequence[int]) -> int:
-    rates, seconds = {}, _SECONDS / len(candidates)
-    for threads in candidates:
-        torch.set_num_threads(threads)
-        start, runs = time.perf_counter(), 1
-        run()
-        if time.perf_counter() - start < seconds:  # else the first run, caches cold, is the result
-            start, runs = time.perf_counter(), 0
-            while time.perf_counter() - start < seconds or runs < 2:
-                run()
-                runs += 1
-        rates[threads] = runs / (time.perf_counter() - start)
-    # A second thread must earn its place: below 5 % the difference is noise.
-    best = candidates[0]
-    for threads in candidates[1:]:
-        if rates[threads] > 1.05 * rates[best]:
-            best = threads
-    return best
+    wanted = threads_of(model, work, len(cores()))
+    give_way(wanted)
+    return wanted
 
 
 def resumed_threads(config: TrainingConfig, changed: Collection[str], before: int) -> int:
@@ -150,10 +112,10 @@ class Cost:
 class TrialStep:
     """A training step to be measured before training begins; it leaves weights and moments unchanged.
 
-    `timed` lists for each step: threads, positions, seconds forward and backward, seconds of the optimiser.
+    `timed` lists for each step: positions, seconds forward and backward, seconds of the optimiser.
     """
 
-    held: Replicated  # the model, on its device
+    model: nn.Module  # on its device
     optimizer: Optimizer  # its moments are still zero
     task: Trainable
     config: TrainingConfig
@@ -161,108 +123,89 @@ class TrialStep:
     precision: str  # of the forward pass
     work: Callable[[list[int]], int]  # padded positions of a batch
     micro_batches: int = 1  # micro-batches of a batch
-    timed: list[tuple[int, int, float, float]] = field(default_factory=list)
+    timed: list[tuple[int, float, float]] = field(default_factory=list)
     spent: list[float] = field(default_factory=lambda: [0.0, 0.0])  # seconds of all steps, and of the processor in them
 
     def run(self, indices: list[int]) -> None:
-        """Run and time a step on a batch; where it does not fit on a GPU, in twice as many micro-batches.
-
-        Not where processes compute a step together, in which one alone cannot begin again.
-        """
+        """Run and time a step on a batch; where it does not fit on a GPU, in twice as many micro-batches."""
         while True:
             try:
                 return self._run(indices)
             except torch.OutOfMemoryError:
-                given = self.config.micro_batches is not None or normalises_batches(self.held.trained)
-                apart = self.device.type == "cuda" and not self.held.divided
-                if given or not apart or self.micro_batches >= len(indices):
+                given = self.config.micro_batches is not None or normalises_batches(self.model)
+                if given or self.device.type != "cuda" or self.micro_batches >= len(indices):
                     raise
             self.optimizer.zero_grad()  # outside the handler, which holds the step's tensors
             torch.cuda.empty_cache()
             self.micro_batches *= 2
 
     def _run(self, indices: list[int]) -> None:
-        self.held.trained.train()
+        self.model.train()
         began, used = time.perf_counter(), time.process_time()
         start = began
-        count = self.micro_batches
-        if self.held.divided:  # as many parts in every process
-            indices = indices * -(-count // len(indices))
-        for part in divided(indices, count):
+        for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
-                loss, _ = self.held.losses(batch)
+                loss, _ = parts_of(self.task.loss(self.model, batch, self.config.label_smoothing))
             loss.backward()
             loss.item()  # a GPU has finished only when a result is asked for
         passes = time.perf_counter() - start
-        for p in self.held.trained.parameters():
+        for p in self.model.parameters():
             if p.grad is not None:
-                local(p.grad).zero_()
+                p.grad.zero_()
         start = time.perf_counter()
-        clip_gradient(self.held.trained, self.config.clip).item()
+        clip_gradient(self.model, self.config.clip).item()
         self.optimizer.try_step()
         self.optimizer.zero_grad()
         end = time.perf_counter()
-        self.timed.append((torch.get_num_threads(), self.work(indices), passes, end - start))
+        self.timed.append((self.work(indices), passes, end - start))
         self.spent = [self.spent[0] + end - began, self.spent[1] + time.process_time() - used]
 
     def rates(self, batches: list[list[int]]) -> tuple[float, float]:
-        """Seconds of a position forward and backward, and of the optimiser's step, with the present thread count.
-
-        Steps already timed count; if they are too few, more are run on these batches.
-        """
-        threads, made = torch.get_num_threads(), 0
+        """Seconds of a position forward and backward, and of the optimiser's step, of steps on these batches."""
         while True:
-            timed = [one for one in self.timed if one[0] == threads]
-            spent = sum(passes for _, _, passes, _ in timed)
-            enough = spent > 2 * _ENOUGH or (spent > _ENOUGH and len(timed) >= _FEWEST)
-            if self.held.processes.broadcast(enough):
-                positions = sum(count for _, count, _, _ in timed)
-                return spent / max(1, positions), sum(update for *_, update in timed) / len(timed)
+            spent, made = sum(passes for _, passes, _ in self.timed), len(self.timed)
+            if spent > 2 * _ENOUGH or (spent > _ENOUGH and made >= _FEWEST):
+                positions = sum(count for count, _, _ in self.timed)
+                return spent / max(1, positions), sum(update for *_, update in self.timed) / made
             self.run(batches[made % len(batches)])
-            made += 1
 
 
-def predict_cost(step: TrialStep, chooses_threads: bool) -> Cost:
+def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -> Cost:
     """Predict the cost of an update from some batches of the run; sets the step's micro-batches and torch's threads."""
-    model, config, device, work, processes = step.held.trained, step.config, step.device, step.work, step.held.processes
+    model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    own = sum(local(p).numel() for p in model.parameters() if p.requires_grad)  # by this process
+    middle = plan[len(plan) // 2]
+    threads = choose_threads(model, work(middle)) if chooses_threads else torch.get_num_threads()
     before = _memory_now(device)
     with torch.random.fork_rng([device] if device.type == "cuda" else []), _same_buffers(model):
-        middle = plan[len(plan) // 2]
         few = middle[: -(-len(middle) // (4 if device.type == "cpu" else 16))]  # the whole batch might not fit
         activations = _activations(step, few) / max(1, work(few))
         positions = [work(indices) for indices in plan]
         widest = max(range(len(plan)), key=positions.__getitem__)
-        kept = max(processes.gather(activations * positions[widest]))
+        kept = activations * positions[widest]
         step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
         if device.type == "cpu":
             moments = 8 if config.optimizer != "sgd" else 0
-            needed = round(kept / step.micro_batches) + (4 + moments) * own
+            needed = round(kept / step.micro_batches) + (4 + moments) * parameters
             when = f"before the first update, for a batch of {positions[widest]:,} positions"
             check_memory(needed, when, lower_step(step.micro_batches))
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
         step.run(plan[widest])
         step.timed.clear()
-        threads = torch.get_num_threads()
-        if chooses_threads:
-            threads = choose_threads(lambda: step.run(middle), learned_of(model), work(middle))
         rate, update = step.rates(plan[:: max(1, len(plan) // _BATCHES)][:_BATCHES])
     seconds = rate * sum(positions) / len(positions) * min(config.accumulate, len(plan)) + update
     if processes.count > 1:
         seconds += processes.seconds_to_sum(parameters)
-    memory = [before + 4 * own + round(kept / step.micro_batches)]
+    memory = [before + 4 * parameters + round(kept / step.micro_batches)]
     if device.type == "cpu":
-        memory += [before + (8 if config.optimizer != "sgd" else 0) * own, peak_memory()]
+        memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
     if isinstance(step.task, Scores):
         # The allocator keeps the memory of a batch in pieces too small for scoring.
         left = round(kept / step.micro_batches) if device.type == "cpu" else 0
-        with step.held.whole() as scored:
-            memory.append(_memory_now(device) + left + step.task.scoring_memory(scored, activations))
-    passes = 3 if step.held.divided else 2  # gathered forward and backward, summed once
-    network = round(passes * (processes.count - 1) / processes.count * 4 * parameters)
+        memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
+    network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     alone = device.type == "cpu" and threads == 1 and step.spent[1] > 0
     delay = step.spent[0] / step.spent[1] if alone else 1.0
     return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
@@ -280,10 +223,10 @@ def _same_buffers(model: nn.Module) -> Iterator[None]:
 
 def _activations(step: TrialStep, indices: list[int]) -> float:
     """Bytes that autograd keeps of an undivided batch."""
-    activations: float = kept_bytes(step.held.trained, lambda: step.run(indices))
-    if blocks := recomputed_blocks(step.held.trained):
+    activations: float = kept_bytes(step.model, lambda: step.run(indices))
+    if blocks := recomputed_blocks(step.model):
         with kept_inside(blocks):
-            whole = kept_bytes(step.held.trained, lambda: step.run(indices))
+            whole = kept_bytes(step.model, lambda: step.run(indices))
         activations += max(0.0, whole - activations) / len(blocks)
     return activations
 

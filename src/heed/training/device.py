@@ -41,7 +41,6 @@ from heed.config import TrainingConfig
 from heed.errors import ConfigError
 from heed.layers.transformer import Recomputable
 from heed.memory import memory_explained
-from heed.training.optimizer import local
 from heed.training.processes import Processes
 
 LOWER_VALIDATION = (
@@ -260,8 +259,6 @@ def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:
     kept: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
-        if isinstance(tensor if tensor._base is None else tensor._base, nn.Parameter):  # gathered of several processes
-            return tensor
         storage = tensor.untyped_storage()
         kept[storage.data_ptr()] = storage.nbytes()
         return tensor
@@ -269,7 +266,7 @@ def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:
     def enter(block: nn.Module, given: tuple[Tensor, ...]) -> None:
         keep(given[0])
 
-    own = {local(p).untyped_storage().data_ptr() for p in model.parameters()}
+    own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     handles = [block.register_forward_pre_hook(enter) for block in recomputed_blocks(model)]
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         run()

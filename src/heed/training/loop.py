@@ -28,7 +28,7 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
-from heed.training.contracts import Batch, Carries, Groups, Trainable, TrainResult
+from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
     LOWER_VALIDATION,
@@ -54,7 +54,6 @@ from heed.training.progress import (
     progress_line,
     validation_line,
 )
-from heed.training.sharding import hold
 
 
 class Trainer:
@@ -98,9 +97,8 @@ class Trainer:
         self.reporter = reporter
         self.on_validation = on_validation
         self._try_scoring = try_scoring
-        self._held = hold(self.model, task, config, self.processes)
-        groups = task.groups(self._held.trained) if isinstance(task, Groups) else ()
-        self.optimizer = make_optimizer(self._held.trained, config, groups)
+        groups = task.groups(self.model) if isinstance(task, Groups) else ()
+        self.optimizer = make_optimizer(self.model, config, groups)
         self._unfreezing = Unfreezing(groups)
         self.progress = Progress()
         self.validation: dict[str, float] = {}
@@ -147,7 +145,7 @@ class Trainer:
         self._rising.recall(self._metrics.events() if path is not None else ())
         self._say(begin_line(self.progress, self.device, self.precision))
         self._unfreezing.at(self.progress.step)
-        self._losses = self._held.wrapped()
+        self._losses = self._wrapped()
         self.budget.add(self.progress.seconds)
         if self.progress.total_steps is None:
             self.first_plan()
@@ -167,7 +165,6 @@ class Trainer:
             # holding Python's lock, and one of them may wait for that lock (seen as a hang at the end).
             del self._losses
         self.progress.seconds = self.budget.elapsed
-        self._held.join(self.optimizer)
         if reason == "interrupted":
             return self._result(False, reason, "the last update")
         log = partial(self._metrics.write, "average", self.progress.step)
@@ -184,9 +181,9 @@ class Trainer:
         """
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
-        given = (self._held, self.optimizer, self.task, self.config, self.device, self.precision, work)
+        given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
         with step_explained("before the first update", self._micro_batches):
-            cost = predict_cost(TrialStep(*given), self._chooses_threads)
+            cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
         self._micro_batches, self._threads = max(self.processes.gather(cost.micro_batches)), cost.threads
         return cost
@@ -206,9 +203,7 @@ class Trainer:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
-        with self._held.whole() as model:
-            self.progress = p = restore(checkpoint, model, optimizer, str(path), rank, self.device, self._held.trained)
-            self._held.take()
+        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
         if isinstance(self.task, Carries):
             same = p.processes == self.processes.count  # each process reads streams of its own
             self.task.carry(checkpoint.carried_by(rank) if same else {})
@@ -296,7 +291,7 @@ class Trainer:
         p, c = self.progress, self.config
         targets, self._targets = self._targets, None
         if begun := self._unfreezing.at(p.step):
-            self._losses = self._held.wrapped()  # DDP must sum the gradients of the newly trained parameters too
+            self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
         p.epoch, p.batch, p.plan = draw.place.epoch, draw.place.batch, draw.place.plan
         batches = [(batch.to(self.device), counts) for batch, counts in draw.batches]
@@ -304,12 +299,12 @@ class Trainer:
         rate = c.learning_rate * p.schedule.factor(c.schedule, p.step + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group["factor"]
-        self._held.trained.train()
+        self.model.train()
         if self._chooses_threads:
             give_way(p.threads)
         count = int(self.processes.total(draw.targets)[0] if targets is None else targets)
         sums = self._backward(batches, count)
-        closed = sums.close(clip_gradient(self._held.trained, c.clip))
+        closed = sums.close(clip_gradient(self.model, c.clip))
         examples = [i for batch, _ in batches for i in batch.indices]
         if self.processes.count > 1 and not self._owes_validation(p.step + 1):
             asked = time.perf_counter()
@@ -414,21 +409,20 @@ class Trainer:
     def _validate(self) -> None:
         self._read_last()
         p, start = self.progress, time.perf_counter()
-        with self._held.whole():
-            self.validation = self.evaluate()
-            p.validation_seconds = max(0.1, time.perf_counter() - start)
-            self._selection.note(p, self.validation)
-            self._metrics.write("validation", p.step, **self.validation)
-            self._say(validation_line(p, self.validation))
-            self._write()
-            if self.on_validation is not None and self.processes.is_first:
-                self.on_validation(self, self.validation)
+        self.validation = self.evaluate()
+        p.validation_seconds = max(0.1, time.perf_counter() - start)
+        self._selection.note(p, self.validation)
+        self._metrics.write("validation", p.step, **self.validation)
+        self._say(validation_line(p, self.validation))
+        self._write()
+        if self.on_validation is not None and self.processes.is_first:
+            self.on_validation(self, self.validation)
 
     def evaluate(self) -> dict[str, float]:
         """Validation scores of the present weights, without changing them or the random state."""
         self.model.eval()
         inside = memory_explained("while validating", LOWER_VALIDATION), predicting(self.precision, self.device)
-        with torch.no_grad(), self._held.whole(), inside[0], inside[1]:
+        with torch.no_grad(), inside[0], inside[1]:
             return self.task.validate(self.model)
 
     def _write(self) -> None:
@@ -439,8 +433,7 @@ class Trainer:
         p.snapshots |= p.due(self.config.snapshots)
         carried = self.task.carried() if isinstance(self.task, Carries) else {}
         own = random_state(self.processes.rank, self.device), carried, self.made_of, self._saving, self.processes
-        with self._held.whole() as model:
-            save_checkpoint(self.checkpoints, model, self.optimizer, p, *own, self._held.trained)
+        save_checkpoint(self.checkpoints, self.model, self.optimizer, p, *own)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
 
@@ -449,6 +442,9 @@ class Trainer:
     def _say(self, message: str) -> None:
         if self.processes.is_first:
             self.reporter.say(message)
+
+    def _wrapped(self) -> nn.Module:
+        return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
         share = self.task.valid_share

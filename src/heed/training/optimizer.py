@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torch.optim.adam import adam
 from torch.optim.sgd import sgd
 
@@ -116,12 +116,11 @@ class Optimizer:
         """Allocate zero moments contiguously before the first batch, so that batches do not fragment their memory."""
         if not parameters:
             return
-        own = [local(p).detach() for p in parameters]
-        sizes = [values.numel() for values in own]
-        moments = [own[0].new_zeros(sum(sizes)).split(sizes) for _ in range(2)]
-        for p, values, average, square in zip(parameters, own, *moments, strict=True):
+        like, sizes = parameters[0].detach(), [p.numel() for p in parameters]
+        moments = [like.new_zeros(sum(sizes)).split(sizes) for _ in range(2)]
+        for p, average, square in zip(parameters, *moments, strict=True):
             step = torch.zeros((), device=p.device if _is_fused(p) else None)
-            self.state[p] = {"step": step, "exp_avg": average.view_as(values), "exp_avg_sq": square.view_as(values)}
+            self.state[p] = {"step": step, "exp_avg": average.view_as(p), "exp_avg_sq": square.view_as(p)}
 
     def zero_grad(self) -> None:
         """Free all gradients."""
@@ -141,7 +140,7 @@ class Optimizer:
             parameters = [p for p in group["params"] if p.grad is not None]
             if not parameters:
                 continue
-            gradients = [local(p.grad) for p in parameters if p.grad is not None]
+            gradients = [p.grad for p in parameters]
             own = {name: group[name] for name in ("lr", "weight_decay")}
             if self._kind == "sgd":
                 self._descend(parameters, gradients, own)
@@ -161,13 +160,13 @@ class Optimizer:
 
     def _descend(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
         still: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
-        sgd([local(p) for p in parameters], gradients, [None] * len(parameters), **still, **group)
+        sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]
 
     def _adam(
         self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any], skip: Tensor | None
     ) -> None:
         adam(
-            [local(p) for p in parameters],
+            parameters,  # type: ignore[arg-type]
             gradients,
             [self.state[p]["exp_avg"] for p in parameters],
             [self.state[p]["exp_avg_sq"] for p in parameters],
@@ -186,31 +185,8 @@ class Optimizer:
 
 
 def clip_gradient(model: nn.Module, clip: float | None) -> Tensor:
-    """Scale the gradient down to the norm `clip`, if given; return its norm before, `()`, of all processes' rows."""
-    parameters, most = [p for p in model.parameters() if p.grad is not None], clip or math.inf
-    if not any(hasattr(p, "device_mesh") for p in parameters):
-        return nn.utils.clip_grad_norm_(parameters, most)
-    # torch's function would leave the group of processes in caches of its operations on divided tensors.
-    own = [local(p.grad) for p in parameters if p.grad is not None]
-    square = nn.utils.get_total_norm(own).square()
-    distributed.all_reduce(square)
-    norm = square.sqrt()
-    torch._foreach_mul_(own, (most / (norm + 1e-6)).clamp(max=1.0))
-    return norm
-
-
-def local(tensor: Tensor) -> Tensor:
-    """The rows that this process holds of a tensor divided among processes; any other tensor as it is."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
-def rows_of(whole: Tensor, parameter: Tensor) -> Tensor:
-    """The rows of a tensor that this process holds of a parameter of its shape; all if that is not divided."""
-    mesh = getattr(parameter, "device_mesh", None)
-    if mesh is None:
-        return whole
-    parts = whole.chunk(mesh.size())
-    return parts[mesh.get_local_rank()] if mesh.get_local_rank() < len(parts) else whole[:0]
+    """Scale the gradient down to the norm `clip`, if given; return its norm before, `()`."""
+    return nn.utils.clip_grad_norm_(model.parameters(), clip or math.inf)
 
 
 def _is_fused(parameter: nn.Parameter) -> bool:

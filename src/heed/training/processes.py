@@ -129,9 +129,8 @@ class _Launched(Processes):
         return DistributedDataParallel(module, [self.device] if self.device.type == "cuda" else None)
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
-        held: AbstractContextManager[Any] = nullcontext()
-        if isinstance(module, DistributedDataParallel):  # what is sharded sums into its rows at once, to hold no more
-            held = module.no_sync()
+        assert isinstance(module, DistributedDataParallel)
+        held: AbstractContextManager[Any] = module.no_sync()
         return held
 
     def seconds_to_sum(self, count: int) -> float:

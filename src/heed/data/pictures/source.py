@@ -32,6 +32,8 @@ _KEPT = 256 * 2**20
 """Most bytes of pixels that are kept between reading, when every picture is decoded, and training."""
 _TOGETHER = 32
 """Pictures that one thread reads at a time."""
+_OPENING = Lock()
+"""Held while files are opened; of the module, so that a run can be copied by pickle."""
 
 
 class Source(Protocol):
@@ -71,7 +73,6 @@ class Pixels:
         self._facts_of: dict[str, PictureFacts] = {}
         self._kept: dict[str, Array] = {}
         self._room = _KEPT
-        self._opening = Lock()
 
     @classmethod
     def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
@@ -104,7 +105,7 @@ class Pixels:
             if head in self._sources:
                 return self._sources[head], number
             if os.path.isfile(head) and not os.path.isfile(place):
-                with self._opening:
+                with _OPENING:
                     if head not in self._sources:
                         self._sources[head] = Arrays(read_idx(Path(head)))
                 return self._sources[head], number

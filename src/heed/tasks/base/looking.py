@@ -201,7 +201,7 @@ def watched(model: nn.Module, edits: Sequence[Edit] = (), **only: Any) -> Iterat
     """Trace a model in evaluation mode, without gradients; `only` selects one mechanism or layer (see `trace`)."""
     model.eval()
     in_float32 = torch.autocast("cuda", enabled=False)  # within scores in bf16, too
-    with torch.no_grad(), in_float32, threads_for(model, _WATCHED, "watched"):
+    with torch.no_grad(), in_float32, threads_for(model, _WATCHED):
         with trace(model, edits=edits, **only) as seen:
             yield seen
 

@@ -13,8 +13,6 @@ from heed.training.cost import TrialStep
 from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
 from heed.training.plan import SizeChoice, choose_size
-from heed.training.processes import Processes
-from heed.training.sharding import Replicated
 
 _ORDER = ("large", "base", "small", "tiny")
 _LEAST = 0.25
@@ -114,7 +112,7 @@ class _Trial:
             if isinstance(task, Carries):
                 task.carry({})
             step = TrialStep(
-                Replicated(model, task, training, Processes()),
+                model,
                 make_optimizer(model, training),
                 task,
                 training,
@@ -126,7 +124,7 @@ class _Trial:
             few = middle[: math.ceil(len(middle) / 8)]
             step.run(few)  # fills caches and pools
             step.run(few)
-            if step.timed[-1][2] < _SHORT:
+            if step.timed[-1][1] < _SHORT:
                 step.run(middle)
-        _, positions, passes, update = step.timed[-1]
+        positions, passes, update = step.timed[-1]
         return update, passes * self.positions / positions * min(training.accumulate, len(plan))

@@ -251,7 +251,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
             rows = np.concatenate([np.arange(*first[index : index + 2]) for index in indices])
             real = batch.target_mask
             owners = rows[real.nonzero()[:, 0].cpu().numpy()]
-            with threads_for(model, batch.target.numel(), "forced"):
+            with threads_for(model, batch.target.numel()):
                 hidden, labels = self.hidden(model, batch)[real], batch.labels[real]
                 for start in range(0, len(owners), _POSITIONS):
                     part = slice(start, start + _POSITIONS)

@@ -203,7 +203,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         for part in self.splits.examples["valid"]:
             first = max(0, part.start - self.config.data.window)
             rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
-            with threads_for(model, rows.shape[1], "forced"):
+            with threads_for(model, rows.shape[1]):
                 wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
             total += float(wrong.square().sum())
             count += wrong.numel()
