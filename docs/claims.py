@@ -1,67 +1,70 @@
 """Write docs/claims.md and its figures from the records in docs/claims: `python docs/claims.py`.
 
-A record is made by `heed claim NAME --out docs/claims/NAME.json`.
+A record is made by `python examples/claims/NAME.py --out docs/claims/NAME.json`.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
-
-import yaml
-
-import heed
-from heed.claims.experiment import shown
-from heed.claims.harness import has_experiment, read_texts
 
 PAGE = Path(__file__).with_suffix(".md")
 RECORDS = PAGE.with_suffix("")
+SCRIPTS = PAGE.parents[1] / "examples" / "claims"
+sys.path.insert(0, str(SCRIPTS))
+
+from harness import Claim, Measured, shown  # noqa: E402
+
 _HEAD = """# Claims
 
 Lecture notes and textbooks say things about attention. Here each sentence is an experiment that anyone can run again:
 
 ```sh
-heed claim                          # all claims, and how far each is on this machine
-heed claim parameters               # measure one, or go on where it was interrupted; verdict, numbers and rule
-heed claim both-sides --quick       # a tenth of the updates, two seeds: a first look, not the recorded verdict
-heed claim cost --out cost.svg      # its figure; .json has the numbers of every run
-heed claim cost --from-file docs/claims/cost.json   # judge and draw a record again, without training
+python examples/claims/leak.py                   # measure, or continue an interrupted measurement
+python examples/claims/leak.py --quick           # a tenth of the updates, two seeds: not the recorded verdict
+python examples/claims/leak.py --out leak.svg    # its figure; .json for the record
+python examples/claims/leak.py --from-file docs/claims/leak.json   # judge and draw a record, without training
 ```
 
-In Python `heed.claim("both-sides").verdict`. Finished cells are kept in `claims/NAME` in the working folder. A verdict
-is *holds*, *holds only* under a condition, or *does not hold here*: on these small networks and generated data. It
-follows from a rule that was fixed before the recorded runs. Intervals are 95 %, by Student's distribution over seeds;
-if all seeds agree exactly, the interval is a point.
+Finished cells are kept in `claims/NAME` in the working folder. A verdict is *holds*, *holds only* under a condition, or
+*does not hold here*: on these small networks and generated data. It follows from a rule that was fixed before the
+recorded runs. In a rule, "above" and "below" a number mean that the whole interval is. Intervals are 95 %, by Student's
+distribution over seeds; if all seeds agree exactly, the interval is a point. Each script says what is varied and which
+controls there are. Sentences with a closed form, which need no experiment, are in
+[Models and equations](systems.md#f-claims-that-are-measured).
 """
+
+
+def claims() -> list[Claim]:
+    """The claims of all scripts."""
+    names = (path.stem for path in sorted(SCRIPTS.glob("*.py")) if path.stem != "harness")
+    return [importlib.import_module(name).CLAIM for name in names]
+
+
+def record(claim: Claim) -> Measured:
+    """The recorded measurement of a claim."""
+    return claim.read(RECORDS / f"{claim.name}.json")
 
 
 def page() -> str:
     """The page that the records give."""
-    findings = yaml.safe_load((RECORDS / "findings.yaml").read_text(encoding="utf-8"))
-    lines = [_HEAD, "| claim | sentence | verdict | cost |", "|---|---|---|---|"]
-    sections = []
-    for name, text in read_texts().items():
-        path = RECORDS / f"{name}.json"
-        if path.exists():
-            result = heed.claim(name, from_file=path)
-            kind, effect, what, when = result.verdict
-            said = f"**{' '.join(filter(None, (kind, when)))}**: {what} {shown(effect)}"
-            seconds = result.seconds
-            cost = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, round(seconds))} s"
-            measured = [f"Verdict: {said}.\n", f"{findings[name]}\n", f"![{text.sentence}](claims/{name}.svg)\n"]
-        else:
-            said, cost, measured = "not run", "", []
-        code = f"../src/heed/claims/{name.replace('-', '_')}.py"
-        command = f"`heed claim {name}`" if has_experiment(name) else "Rule only; there is no experiment yet."
-        lines.append(f"| [{name}](#{name}) | {text.sentence} | {said} | {cost} |")
+    lines, sections = [_HEAD, "| claim | sentence | verdict | cost |", "|---|---|---|---|"], []
+    for claim in claims():
+        measured = record(claim)
+        kind, effect, what, when = measured.verdict
+        said, seconds = " ".join(filter(None, (kind, when))), measured.seconds
+        cost = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, round(seconds))} s"
+        lines.append(f"| [{claim.name}](#{claim.name}) | {claim.sentence} | {said} | {cost} |")
+        script = f"examples/claims/{claim.name.replace('-', '_')}.py"
         sections += [
-            f"## {name}\n",
-            f"{text.sentence} {command}\n",
-            *measured,
-            f"- Varied: {text.varied} ([`{code[3:]}`]({code})).",
-            f"- Measured: {text.measured}.",
-            f"- Rule: {text.rule.strip()}",
-            f"- Controls: {text.controls}.",
-            f"- Literature: {text.literature}.\n",
+            f"## {claim.name}\n",
+            f"{claim.sentence} `python {script}`\n",
+            f"**{said[0].upper()}{said[1:]}**: {what} {shown(effect)}.\n",
+            f"{claim.finding}\n",
+            f"![{claim.sentence}](claims/{claim.name}.svg)\n",
+            f"Rule: {claim.rule}\n",
+            f"Literature: {claim.literature}.\n",
         ]
     note = "Cost is that of the recorded runs on one core, with other work on the machine.\n"
     return "\n".join([*lines, "", note, *sections]).rstrip() + "\n"
@@ -69,8 +72,8 @@ def page() -> str:
 
 def main() -> None:
     """Write the page and the figure of each record."""
-    for path in sorted(RECORDS.glob("*.json")):
-        heed.claim(path.stem, from_file=path).save(path.with_suffix(".svg"))
+    for claim in claims():
+        (RECORDS / f"{claim.name}.svg").write_text(record(claim).svg(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
 

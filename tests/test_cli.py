@@ -570,7 +570,6 @@ def test_the_public_names():
         "ZeroHead",
         "attend",
         "check_run",
-        "claim",
         "compare",
         "edit",
         "ensemble",

@@ -60,7 +60,6 @@ def refused(capsys, *words):
         ("export", "run", "--to", "huggingface", "--out", "NAME"),
         ("pack", "run", "--out", "NAME"),
         ("lesson", "NAME"),
-        ("claim", "NAME"),
     ],
 )
 @pytest.mark.parametrize("end", ["", ".yaml", ".zip", ".png", "/inside"])
@@ -301,7 +300,6 @@ WHOLE = "x" * 100_000
         ("export", "run", "--to", WHOLE),
         ("models", WHOLE),
         ("lesson", WHOLE),
-        ("claim", WHOLE),
     ],
     ids=lambda words: " ".join(words)[:40],
 )
@@ -338,7 +336,6 @@ def named_options():
         "compare": ["translation", "pairs.tsv", "--models", "luong"],
         "look": ["run", "one"],
         "lesson": ["lion"],
-        "claim": ["no-claim"],  # a claim would be trained
         "import": ["run"],
         "serve": ["no-run"],  # a run would be served
         "models": [],

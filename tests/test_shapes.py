@@ -5,10 +5,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-import yaml
 
-from heed import registry
-from heed.claims import local_cnn
 from heed.config.pictures import ShapePictures
 from heed.data.embedded.pictures import ARROWS, FIGURES, Arrangement, arrangements, draw_shapes
 from heed.data.pictures.source import Pixels
@@ -127,13 +124,3 @@ def test_the_section_of_shapes_opens_what_it_says():
     assert np.array_equal(np.stack(read), arrays[70:]) and list(splits.examples["test"]) == drawn["test"]
     open_pictures(ShapePictures(train=5, valid=1, test=1), few := Pixels())
     assert few.read(["shapes#0"])[0].shape == (32, 32, 1)
-
-
-def test_the_networks_of_the_claim_about_locality_see_what_it_says():
-    seen = {}
-    for name, (model, _, settings) in local_cnn.NETWORKS.items():
-        given = (field.partition("=") for field in settings.split() if field.startswith("model."))
-        fields = {key.removeprefix("model."): yaml.safe_load(value) for key, _, value in given}
-        body = registry.body_class(model, ("image_encoder",))
-        seen[name] = body(body.config_class(num_channels=1, height=24, width=24, **fields)).receptive_field()
-    assert seen == {"cnn, 1": 3, "cnn, 2": 5, "cnn, 4": 9, "cnn, 7": 15, "resnet, 8": 25, "vit, 2": None}

@@ -11,7 +11,6 @@ import torch
 from torch.testing import assert_close
 
 import reference as ref
-from claim_cases import TEXT, classifier, tagger, translator
 from continuing import random_run, write_texts
 from equations import array, weights_of
 from heed.cli import main
@@ -24,6 +23,7 @@ from heed.tasks.base.writing_run import Reread
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.translation.run import look_at
+from look_cases import TEXT, classifier, tagger, translator
 from small_runs import SMALL, write_data
 
 

@@ -1,6 +1,6 @@
 """What is said of maps: no output, help, page or example says that an answer follows from what was attended to.
 
-What looks do say is checked sentence by sentence in `test_claims.py`.
+What looks do say is checked sentence by sentence in `test_look_sentences.py`.
 """
 
 import ast

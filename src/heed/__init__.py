@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from heed.attention import attend
-    from heed.claims import claim
     from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
-    "check_run", "claim", "compare", "edit", "ensemble", "export", "import_model", "load", "pack",
+    "check_run", "compare", "edit", "ensemble", "export", "import_model", "load", "pack",
     "run_lesson", "trace", "train",
 ]  # fmt: skip
 
@@ -41,7 +40,6 @@ _HOMES = {
     "Run": "heed.tasks.base.run",
     "attend": "heed.attention",
     "check_run": "heed.runs.resume",
-    "claim": "heed.claims",
     "compare": "heed.comparison",
     "ensemble": "heed.runs.loading",
     "export": "heed.runs.checkpoints",

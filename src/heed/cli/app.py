@@ -561,33 +561,6 @@ def lesson(
 
 
 @app.command(cls=called("[NAME]"))
-@with_figure
-def claim(
-    name: Annotated[
-        str | None, Argument(metavar="NAME", help="A claim; without it, all are listed with their state here.")
-    ] = None,
-    seeds: Annotated[int | None, option(metavar="N", help="Seeds 1 to N; by default 5, 2 with --quick.")] = None,
-    quick: Annotated[
-        bool, option("--quick", help="Train for a tenth of the updates: not the recorded verdict.")
-    ] = False,
-    from_file: Annotated[
-        Path | None, option(metavar="FILE.json", help="Judge and draw a record again, without training.")
-    ] = None,
-    form: Annotated[
-        Literal["text", "html", "svg", "json"] | None,
-        option("--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."),
-    ] = None,
-    out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt.")] = None,
-    *,
-    figure: dict[str, Any],
-) -> None:
-    """Measure a claim of lecture notes and judge it."""
-    from heed.cli.show import run_claim
-
-    run_claim(name, seeds, quick, from_file, form, out, figure)
-
-
-@app.command(cls=called("[NAME]"))
 def models(
     name: Annotated[
         str | None,

@@ -1,4 +1,4 @@
-"""Commands that show something: `heed look`, `heed lesson`, `heed claim`, `heed models`."""
+"""Commands that show something: `heed look`, `heed lesson`, `heed models`."""
 
 from __future__ import annotations
 
@@ -195,35 +195,6 @@ def run_lesson_command(
         show_drawing(lesson.text(width(), use_color()))
     else:
         write_output(f"{lesson.text()}\n" if form == "text" else getattr(lesson, form)(**figure), out)
-
-
-def run_claim(
-    name: str | None,
-    seeds: int | None,
-    quick: bool,
-    from_file: Path | None,
-    form: str | None,
-    out: Path | None,
-    figure: dict[str, Any],
-) -> None:
-    """Measure a claim and show it, or write it to a file or pipe; without a name, list the claims."""
-    from heed.claims.harness import claim, list_claims, state_of
-
-    if name is None:
-        if seeds is not None or quick or from_file is not None or out is not None or form is not None or figure:
-            raise ConfigError(f"name a claim: {', '.join(list_claims())}")
-        longest = max(map(len, list_claims()))
-        for one, sentence in list_claims().items():
-            print(f"{one:{longest}}  {sentence}\n{'':{longest}}  {state_of(one)}")
-        print("\nheed claim NAME measures a claim and judges it by its rule.")
-        return
-    form = form_of(form, out, ("html", "svg", "png", "json", "text"))
-    check_figure(figure, form)
-    result = claim(name, seeds=seeds, quick=quick, from_file=from_file, quiet=False)
-    if form == "text" and out is None:
-        show_drawing(result.text(width(), use_color()))
-    else:
-        write_output(f"{result.text()}\n" if form == "text" else getattr(result, form)(**figure), out)
 
 
 def lesson_titles() -> dict[str, str]:

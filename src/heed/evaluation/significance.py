@@ -90,19 +90,6 @@ def interval(scores: Array) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def over_seeds(values: Sequence[float]) -> Interval:
-    """The mean of one number for each seed, with its 95 % interval by Student's distribution; a point with one seed.
-
-    Where all seeds have the same number, the interval is a point too.
-    """
-    from scipy.special import stdtrit  # only needed with several seeds
-
-    numbers = np.asarray(values, dtype=np.float64)
-    mean, count = float(numbers.mean()), len(numbers)
-    half = float(stdtrit(count - 1, 0.975) * numbers.std(ddof=1) / math.sqrt(count)) if count > 1 else 0.0
-    return Interval(mean, mean - half, mean + half)
-
-
 def randomisation_test(first: Measure, second: Measure, trials: int, seed: int) -> float:
     """Two-sided p-value of the difference of two runs on the same examples.
 

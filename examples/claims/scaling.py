@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 import torch
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.attention import MultiHeadAttention, attend
 from heed.attention.scores import Dot, ScaledDot, Score
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
 from heed.models.encoder import Encoder, EncoderConfig
 
 WIDTHS, KEYS, _QUERIES = (2, 4, 16, 64, 512), 64, 2000
@@ -79,7 +79,7 @@ def _learned(cell: Cell) -> float:
         return torch.cat([keys * _VALUES + values, questions], dim=1), values.gather(1, asked)[:, 0]
 
     def answers(words: Tensor) -> Tensor:
-        return network["output"](encoder(words, torch.ones_like(words, dtype=torch.bool))[:, -1])  # type: ignore[no-any-return]
+        return network["output"](encoder(words, torch.ones_like(words, dtype=torch.bool))[:, -1])
 
     def loss(update: int) -> Tensor:
         words, right = texts(_BATCH)
@@ -92,7 +92,7 @@ def _learned(cell: Cell) -> float:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`, of random queries; what is learned is drawn, not judged."""
+    """The rule, of random queries; what is learned is drawn, not judged."""
     by_root, plain = {"divided": "by the root of d"}, {"divided": "not"}
     widest = WIDTHS[-1]
     effect = results.difference("entropy", by_root, plain, d=widest)
@@ -113,7 +113,29 @@ def decide(results: Results) -> Verdict:
     return Verdict("holds", effect, what)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="scaling",
+    sentence="Dividing by the root of d_k keeps scores from becoming huge.",
+    varied=(
+        "width d = 2 to 512 of random normal queries and keys (64 keys), and 16, 64 and 256 of a trained network; "
+        "divided by its root or not"
+    ),
+    measured=(
+        "entropy of the weights relative to uniform; largest weight; variance of the score; share of rows whose "
+        "softmax Jacobian is below 0.01; accuracy after 600 updates, not judged"
+    ),
+    rule=(
+        "Holds if at d = 512 the entropy is above 0.8 with division and below 0.2 without, and the variance is within "
+        "10 % of d without and of 1 with it at every d. Holds only when d is at least 64 if the entropies differ by "
+        "less than 0.2 at 16 and below. Otherwise does not hold here."
+    ),
+    literature="Vaswani et al. 2017 (arXiv:1706.03762), footnote 4; Britz et al. 2017 (arXiv:1703.03906)",
+    controls="d = 2, where the division should hardly matter",
+    finding=(
+        "True of random vectors, of a width that real heads have: without the division attention all but chooses one "
+        "key from 64 dimensions on, and a softmax that has chosen passes hardly any gradient. A network learns less "
+        "without it even at 16: after equal updates it answers 53 to 62 % of questions, with the division 86 to 96 %."
+    ),
     grid=(
         *cells(queries=("random",), divided=("by the root of d", "not"), d=WIDTHS),
         *cells(queries=("learned",), divided=("by the root of d", "not"), d=_TRAINED),
@@ -134,3 +156,6 @@ EXPERIMENT = Experiment(
         ),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

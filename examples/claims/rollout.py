@@ -7,10 +7,9 @@ weights, with half of each state kept by the residual connection.
 from __future__ import annotations
 
 import numpy as np
+from explanation import SETTINGS, planted, traced
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, untrained
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
-from heed.claims.explanation import SETTINGS, planted, traced
-from heed.lessons.verdict import untrained
 from heed.observe.trace import rollout
 
 _STEPS, _DOCUMENTS = 300, 100
@@ -32,7 +31,7 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`; with one layer both rank alike, and the untrained twins are drawn, not judged."""
+    """The rule; with one layer both rank alike, and the untrained twins are drawn, not judged."""
     layers = [one for one in results.of("layers") if one > 1]
     effect = {
         one: results.difference("precision", {"by": "rollout"}, {"by": "last layer"}, layers=one, network="trained")
@@ -47,7 +46,21 @@ def decide(results: Results) -> Verdict:
     return Verdict("does not hold here", deepest, what)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="rollout",
+    sentence="Attention rollout explains deep networks better than the attention of the last layer.",
+    varied="layers 1, 2, 4, 6 of width 64 (shortened: without 3 and 5)",
+    measured="share of documents whose planted word is first, by rollout and by the last layer",
+    rule=(
+        "Holds if rollout minus the last layer is above 0 at every depth of 2 and more. Holds only when the network "
+        "is deep if it is above 0 at 6 layers and not at 2. Otherwise does not hold here."
+    ),
+    literature="Abnar and Zuidema 2020 (arXiv:2005.00928)",
+    controls="one layer, where both rank alike; untrained twins",
+    finding=(
+        "True for every network of several layers: following attention through all layers finds the planted word in "
+        "98 % of documents, the last layer alone in 20 % at six layers. In an untrained network neither finds it."
+    ),
     grid=cells(layers=(1, 2, 4, 6)),
     measure=measure,
     decide=decide,
@@ -56,3 +69,6 @@ EXPERIMENT = Experiment(
         Plot("precision", "planted word is first, untrained", "layers", "by", None, {"network": "untrained"}),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

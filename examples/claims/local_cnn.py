@@ -10,7 +10,8 @@ blocks has 4 patches, each with one figure: with patches that cut through figure
 
 from __future__ import annotations
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
+
 from heed.evaluation.significance import Interval
 
 _FAR = 10
@@ -41,11 +42,11 @@ def measure(cell: Cell) -> list[Row]:
     where = f"data.size={size} data.distance={cell['distance']}"
     run = cell.train("images", steps, f"{_SETTINGS} {where} {settings}", data="shapes", model=model)
     field = run.model.body.receptive_field() or size  # a ViT's patches all see each other
-    return [{"field": field, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]}]
+    return [{"field": float(field), "accuracy": run.report["scores"]["test"]["accuracy"]["value"]}]
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`."""
+    """The rule."""
     mean: dict[str, Interval] = {one: results.mean("accuracy", network=one, distance=_FAR) for one in NETWORKS}
     blind = [one for one in mean if results.mean("field", network=one, distance=_FAR).value < _FAR - 5]
     convolutional = max((one for one in mean if one != "vit, 2"), key=lambda one: mean[one].value)
@@ -58,7 +59,25 @@ def decide(results: Results) -> Verdict:
     return Verdict("does not hold here", effect, what)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="local-cnn",
+    sentence="A convolutional network works locally and struggles with long-range relations.",
+    varied=(
+        "convolutions 1, 2, 4, 7 at a distance of the related figures of 10 pixels, 2 and 4 at 7; ViT with patches "
+        "that fit the figures"
+    ),
+    measured="accuracy against guessing one of three",
+    rule=(
+        "Holds if networks whose receptive field cannot touch two figures are below 0.4 and ViT is above 0.9. Holds "
+        "only when the network is shallow if moreover a deeper convolutional network is above 0.9 too. Otherwise does "
+        "not hold here."
+    ),
+    literature="Luo et al. 2016 (arXiv:1701.04128) on receptive fields",
+    controls="a residual network whose field covers all",
+    finding=(
+        "True of the receptive field: a network that cannot see two figures at once guesses. Seven convolutions, or a "
+        "small ResNet, see both, and relate them as well as the ViT."
+    ),
     grid=(
         *cells(network=tuple(NETWORKS), distance=(_FAR,)),
         *cells(network=("cnn, 2", "cnn, 4"), distance=(7,)),
@@ -69,3 +88,6 @@ EXPERIMENT = Experiment(
         Plot("accuracy", "accuracy, by distance in pixels", "network", "distance", (1 / 3, "guessing one of three")),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

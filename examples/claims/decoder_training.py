@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, over_seeds
 
-from heed.claims.experiment import Cell, Experiment, Kind, Plot, Results, Row, Verdict, cells
-from heed.evaluation.significance import over_seeds
 from heed.models.transformer import Transformer, TransformerConfig
 
 LENGTHS = (8, 32, 128)
@@ -30,25 +29,36 @@ def measure(cell: Cell) -> list[Row]:
         whole = model.logits(model(source, mask, target))
         prefixes = [model.logits(model(source, mask, target[:, : i + 1]))[:, -1] for i in range(length)]
         changed = model.logits(model(source, mask, other))
-    one_pass = {"way": "one masked pass", "passes": 1}
+    one_pass = {"way": "one masked pass", "passes": 1.0}
     row = {
         "difference": float((whole - torch.stack(prefixes, dim=1)).abs().max()),
         "leak": float((whole - changed)[:, :-1].abs().max()),
         "moved": float((whole - changed)[:, -1].abs().max()),
     }
-    return [one_pass | row, {"way": "prefix by prefix", "passes": len(prefixes)}]
+    return [one_pass | row, {"way": "prefix by prefix", "passes": float(len(prefixes))}]
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`; the last word must move its own logits, or equal logits would say nothing."""
+    """The rule; the last word must move its own logits, or equal logits would say nothing."""
     rows = [row for row in results.rows if "difference" in row]
-    worst = max(max(row["difference"], row["leak"]) for row in rows)
-    compared = min(row["moved"] for row in rows) > 1e-2
-    kind: Kind = "does not hold here" if worst < 1e-4 and compared else "holds"
-    return Verdict(kind, over_seeds([worst]), "largest difference of logits between one masked pass and all prefixes")
+    worst = max(max(row["difference"] + row["leak"]) for row in rows)
+    compared = min(min(row["moved"]) for row in rows) > 1e-2
+    what = "largest difference of logits between one masked pass and all prefixes"
+    return Verdict("does not hold here" if worst < 1e-4 and compared else "holds", over_seeds([worst]), what)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="decoder-training",
+    sentence="The training of a Transformer's decoder is sequential.",
+    varied="length T = 8 to 128; one masked pass, or T passes over prefixes",
+    measured="largest difference of the logits; passes needed",
+    rule=(
+        "Does not hold here if one masked pass gives the logits of all prefixes to within 1e-4 at every T. Otherwise "
+        "holds."
+    ),
+    literature="Vaswani et al. 2017 (arXiv:1706.03762), section 3.1: masked, so all positions are computed together",
+    controls="another last word, which must change its own logits and none before",
+    finding=("Writing is sequential, training is not: one masked pass gives the results of all prefixes, to rounding."),
     grid=cells(length=LENGTHS),
     measure=measure,
     decide=decide,
@@ -57,3 +67,6 @@ EXPERIMENT = Experiment(
         Plot("difference", "largest difference of logits", "length", "way"),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
+
 from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
 from heed.storage.disk import write_outputs
@@ -66,7 +67,7 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`; the shuffled links are a control, drawn and not judged."""
+    """The rule; the shuffled links are a control, drawn and not judged."""
     true, none = {"links": "true"}, {"links": "none"}
     errors = [results.difference("alignment error", true, none, pairs=count) for count in _PAIRS]
     better = [results.difference("token accuracy", true, none, pairs=count) for count in _PAIRS]
@@ -78,7 +79,26 @@ def decide(results: Results) -> Verdict:
     return Verdict("does not hold here", better[0], fewest)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="supervised",
+    sentence="Attention should be trained towards the true alignment.",
+    varied=(
+        "weight of the alignment loss 0 and 0.3; 200, 1,000 and 4,000 pairs of English and Hindi; true or shuffled "
+        "links (shortened: without the weights 0.05 and 1 and 20,000 pairs, 250 updates)"
+    ),
+    measured="share of linked words with most weight on a wrong word, token accuracy",
+    rule=(
+        "Holds if with weight 0.3 minus 0 the alignment error rate is below -0.1 and accuracy is above 0 at every "
+        "size. Holds only when there are few pairs if accuracy is above 0 at the smallest sizes only. Otherwise does "
+        "not hold here."
+    ),
+    literature="Liu et al. 2016 (arXiv:1609.04186), Mi et al. 2016, Garg et al. 2019 (arXiv:1909.02074)",
+    controls="shuffled links",
+    finding=(
+        "True here at every size: with the true links attention finds the right word in up to 87 % of cases instead "
+        "of 27 to 41, and translations improve by 8 to 11 points. Links to wrong words of the same sentence gain "
+        "little or nothing, so it is not the additional loss alone."
+    ),
     grid=cells(pairs=_PAIRS, links=tuple(_OF_LINKS)),
     measure=measure,
     decide=decide,
@@ -87,3 +107,6 @@ EXPERIMENT = Experiment(
         Plot("alignment error", "share of words with most weight on a wrong word", "pairs", "links"),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

@@ -1,6 +1,6 @@
 """Sentences that a look prints about what was found, with the check behind each.
 
-`CLAIMS` is the list: a pattern that one sentence must match as a whole, and the check that makes it true of each look
+`CHECKS` is the list: a pattern that one sentence must match as a whole, and the check that makes it true of each look
 that says it. A pattern that no look says fails the test.
 """
 
@@ -14,25 +14,25 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from claim_cases import Case, all_cases
 from contract import forced_batch
 from heed.attention import AttentionPooling, Rows
 from heed.observe.edits import Force
 from heed.observe.looks import Choice
 from heed.observe.maps import Traces, best_spans, key_units
 from heed.observe.trace import edit, trace
+from look_cases import Case, all_cases
 
-CLAIMS: list[tuple[str, Callable[..., None]]] = []
+CHECKS: list[tuple[str, Callable[..., None]]] = []
 
 
-def claim(pattern):
+def says(pattern):
     """The check that follows is behind each sentence of the pattern."""
-    return lambda check: CLAIMS.append((pattern, check)) or check
+    return lambda check: CHECKS.append((pattern, check)) or check
 
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    return all_cases(tmp_path_factory.mktemp("claims"))
+    return all_cases(tmp_path_factory.mktemp("looks"))
 
 
 # What helps to check ------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def first_only(position: int, count: int) -> Force:
 # Titles and captions of maps ----------------------------------------------------------------------------------
 
 
-@claim(r"(\w+) attention, layer (\d+)(?:, head (\d+))?")
+@says(r"(\w+) attention, layer (\d+)(?:, head (\d+))?")
 def is_that_attention(case, one, mechanism, layer, head):
     assert (one.mechanism, one.layer) == (mechanism, int(layer)) and one.head == (None if head is None else int(head))
     choice = Choice(mechanism, int(layer), "mean" if head is None else int(head))
@@ -77,7 +77,7 @@ def is_that_attention(case, one, mechanism, layer, head):
         assert_close(next(m for m in case.again(choice=choice).maps if m.mechanism == mechanism).weights, one.weights)
 
 
-@claim(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
+@says(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
 def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer, over):
     assert one.key.name == over
     assert isinstance(one, Traces) and one.query.labels[-1] == "state"
@@ -85,7 +85,7 @@ def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer
     assert ((one.weights[:-1] > 0) & (one.weights[:-1] < 1)).all() and (one.weights[-1] >= 0).all()
 
 
-@claim(r"Mean over the units of each gate; state: mean size of the state's units.")
+@says(r"Mean over the units of each gate; state: mean size of the state's units.")
 def the_state_row_is_a_mean_size(case, one):
     if one.mechanism not in ("forward", "backward") or not case.look.encoder or len(case.look.encoder) != len(one.key):
         return  # networks over sentences have no frames; test_classification checks them
@@ -94,9 +94,9 @@ def the_state_row_is_a_mean_size(case, one):
     assert_close(one.weights[-1], torch.stack(sizes), rtol=1e-4, atol=1e-5)
 
 
-@claim(r"Row i: where (?:word|character|source position) i looked\.")
-@claim(r"Row t: where the model looked to write output t\.")
-@claim(r"Row t: where the pass that wrote output t looked, among the tokens read until then: the start token and .*")
+@says(r"Row i: where (?:word|character|source position) i looked\.")
+@says(r"Row t: where the model looked to write output t\.")
+@says(r"Row t: where the pass that wrote output t looked, among the tokens read until then: the start token and .*")
 def rows_reproduce_the_contexts(case, one):
     """Each row's weights sum up the values that the model summed up; the trace's self-check compares the contexts."""
     rows = one.weights.sum(1)
@@ -122,7 +122,7 @@ def predictions_moved(case, map, t, keys):
     return moved(plain, forced)
 
 
-@claim(r"Row t: where the pass that read token t and predicted token t \+ 1 looked, among the tokens .*\.")
+@says(r"Row t: where the pass that read token t and predicted token t \+ 1 looked, among the tokens .*\.")
 def counts_in_the_next_prediction(case, one):
     rows_reproduce_the_contexts(case, one)
     last, recurrent = one.layer == max(map.layer for map in case.look.maps), one.mechanism == "self"
@@ -132,14 +132,14 @@ def counts_in_the_next_prediction(case, one):
     assert recurrent == ("none and no row" in one.caption)
 
 
-@claim(r"Row t: where the model looked after the pass that read token t; .* counts in the prediction of token t \+ 2\.")
+@says(r"Row t: where the model looked after the pass that read token t; .* counts in the prediction of token t \+ 2\.")
 def counts_in_the_prediction_after_the_next(case, one):
     for t in range(2, 5):
         changed = predictions_moved(case, one, t, t + 1)
         assert changed == [n > t for n in range(len(changed))]
 
 
-@claim(r"The result is used when reading word t \+ 1; that of the last row is not used\.")
+@says(r"The result is used when reading word t \+ 1; that of the last row is not used\.")
 def enters_one_word_later(case, one):
     if "summed over" in one.caption:
         return  # of subwords; rows here are tokens
@@ -148,7 +148,7 @@ def enters_one_word_later(case, one):
         assert moved(plain, hidden(case, first_only(t, t + 1))) == [n > t for n in range(count)]
 
 
-@claim(r"Row t: where the network looked when it read word t, among those before it\.")
+@says(r"Row t: where the network looked when it read word t, among those before it\.")
 def looks_at_earlier_words_at_once(case, one):
     assert torch.equal(one.mask, torch.ones_like(one.mask).tril(-1))
     plain, count = hidden(case), len(one.query)
@@ -156,7 +156,7 @@ def looks_at_earlier_words_at_once(case, one):
         assert moved(plain, hidden(case, first_only(t, t))) == [n >= t for n in range(count)]
 
 
-@claim(r"Words: weights are summed over the parts of the attended word and averaged over those of the attending word\.")
+@says(r"Words: weights are summed over the parts of the attended word and averaged over those of the attending word\.")
 def words_join_parts(case, one):
     batch, encoded = batch_of(case)
     with torch.no_grad(), trace(case.model) as seen:
@@ -173,7 +173,7 @@ def words_join_parts(case, one):
 # Shadings -----------------------------------------------------------------------------------------------------
 
 
-@claim(
+@says(
     r"Pooling attention: the share of each word in the text's vector"
     r"(?:, mean of (\d+) learned vectors)?"
 )
@@ -194,7 +194,7 @@ def the_shares_make_the_vector(case, shading, several):
         assert_close(torch.tensor(shading.weights) @ given[0], vectors.mean(0), rtol=1e-4, atol=1e-5)
 
 
-@claim(r"Contribution of each word: drop in the probability of '(\w+)' when the word is left out")
+@says(r"Contribution of each word: drop in the probability of '(\w+)' when the word is left out")
 def leaving_a_word_out_does_that(case, shading, label):
     assert label == case.look.target
     words = [name.lstrip("?") for name in shading.axis.labels]
@@ -216,7 +216,7 @@ def leaving_a_word_out_does_that(case, shading, label):
         assert fall == pytest.approx(probability(case, label, case.text) - probability(case, label, text), abs=1e-5)
 
 
-@claim(
+@says(
     r"The (\d+) n-grams with the largest contributions to the score of '(\w)' "
     r"\(minus the mean score of all labels\), through the filters that are largest on them"
 )
@@ -233,7 +233,7 @@ def ngrams_add_up_to_the_score(case, shading, count, label):
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
-@claim(
+@says(
     r"N-gram classifier: the (\d+) largest contributions to the score of '(\w)' "
     r"\(minus the mean score of all labels\)"
 )
@@ -254,7 +254,7 @@ def ngrams_beside_the_model_add_up(case, shading, count, label):
     assert sum(shading.weights) == pytest.approx(scores[0] - scores[1], abs=1e-5)
 
 
-@claim(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
+@says(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
 def both_levels_multiply(case, shading):
     assert sum(shading.weights) == pytest.approx(1, abs=1e-5)  # test_classification checks each from the modules
     sentences = next(s for s in case.look.shadings if s.axis.kind == "sentence")
@@ -263,7 +263,7 @@ def both_levels_multiply(case, shading):
     assert_close(torch.stack([part.sum() for part in parts]), torch.tensor(sentences.weights))
 
 
-@claim(r"Surprisal of the (?:given|generated) text in bits")
+@says(r"Surprisal of the (?:given|generated) text in bits")
 def surprisal_is_minus_the_logarithm(case, shading):
     for bits, said in zip(shading.weights, shading.others, strict=True):
         assert float(said.split("probability ")[1]) == pytest.approx(2.0**-bits, rel=1e-2)
@@ -272,13 +272,13 @@ def surprisal_is_minus_the_logarithm(case, shading):
 # Notes --------------------------------------------------------------------------------------------------------
 
 
-@claim(r"(?:\w+ [01]\.\d{3}  )+\w+ [01]\.\d{3}")
+@says(r"(?:\w+ [01]\.\d{3}  )+\w+ [01]\.\d{3}")
 def probabilities_of_labels(case, _, *, sentence):
     for label, value in (part.split() for part in sentence.split("  ")):
         assert probability(case, label, case.text) == pytest.approx(float(value), abs=6e-4)
 
 
-@claim(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
+@says(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
 def what_is_cut_changes_nothing(case, _, read, left):
     tokens = case.task.tokenizer.encode(case.text).ids
     assert len(tokens) == int(read) + int(left)
@@ -286,7 +286,7 @@ def what_is_cut_changes_nothing(case, _, read, left):
     assert probability(case, "a", case.text) == probability(case, "a", " ".join(words[:-1]) + " story.")
 
 
-@claim(r"never seen in training: (.*); read as the unknown token(?: by the network, not by the n-grams)?, marked \?")
+@says(r"never seen in training: (.*); read as the unknown token(?: by the network, not by the n-grams)?, marked \?")
 def unseen_words_are_read_alike(case, _, words):
     for word in words.split():
         if getattr(case.model, "ngrams", None) is not None:
@@ -300,7 +300,7 @@ def unseen_words_are_read_alike(case, _, words):
             assert f"?{word}" in case.look.maps[-1].key.labels
 
 
-@claim(r"entity: (\d+)-(\d+) (\w+) ([\d.]+) (.*)")
+@says(r"entity: (\d+)-(\d+) (\w+) ([\d.]+) (.*)")
 def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
     assert case.text[int(start) : int(end)] == text
     (shading,) = case.look.shadings
@@ -308,7 +308,7 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
     assert any(one == pytest.approx(float(value), abs=6e-4) for one in found)
 
 
-@claim(r"model\.delay (\d+): each word is tagged after that many more tokens have been read")
+@says(r"model\.delay (\d+): each word is tagged after that many more tokens have been read")
 def later_words_decide_only_so_far(case, _, delay):
     words = list(case.look.shadings[0].axis.labels)
     for t in range(len(words) - 1):
@@ -321,7 +321,7 @@ def later_words_decide_only_so_far(case, _, delay):
         assert moved(*states)[: t + 1] == [n > t - int(delay) for n in range(t + 1)] or words[t + 1] == other[t + 1]
 
 
-@claim(
+@says(
     r"output: (given, not )?generated by the model(, cut off at the maximum length)?; "
     r"probability (\S+), log-probability (\S+)"
 )
@@ -339,7 +339,7 @@ def the_output_has_that_probability(case, _, given, cut, value, log):
         assert best.text == case.look.target and best.finished == (cut is None)
 
 
-@claim(
+@says(
     r"(?P<what>output|text): log-probability (?P<log>\S+?)(?P<part> of the tokens shown)?"
     r"(?:; generated by the model(?P<cut>, cut off after (?P<limit>\d+) tokens?)?)?"
     r"(?:; longer than the context: only the last (?P<last>\d+) tokens are shown, read in one pass)?"
@@ -357,7 +357,7 @@ def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
         assert len(look.maps[0].query) == int(last) < len(case.text) + 1
 
 
-@claim(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
+@says(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
 def rows_before_the_window_change_nothing(case, _, first, last, window):
     assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text)
     other = case.text.copy()
@@ -370,8 +370,8 @@ def rows_before_the_window_change_nothing(case, _, first, last, window):
 # Steps, and what stands around drawings -----------------------------------------------------------------------
 
 
-@claim(r"The encoder reads the source token by token; then the decoder .* one token a step: it updates its state, .*")
-@claim(r"No attention: every output token sees the source only through this one vector\.")
+@says(r"The encoder reads the source token by token; then the decoder .* one token a step: it updates its state, .*")
+@says(r"No attention: every output token sees the source only through this one vector\.")
 def another_source_with_that_vector_writes_the_same(case, _):
     model, task = case.model, case.task
     batch, other = forced_batch(task, case.text, [5, 6]), forced_batch(task, "99", [5, 6])
@@ -382,7 +382,7 @@ def another_source_with_that_vector_writes_the_same(case, _):
     assert torch.equal(hidden[0], hidden[1]) and not torch.equal(hidden[0], hidden[2])
 
 
-@claim(r"share: the part of each (\w+)'s weight on that span; the mean if several rows are joined")
+@says(r"share: the part of each (\w+)'s weight on that span; the mean if several rows are joined")
 def a_share_is_a_sum(case, _, kind):
     for one in case.attention:
         units = key_units(one.key)
@@ -394,7 +394,7 @@ def test_what_a_look_says_holds(cases):
     said = set()
     for name, case in cases.items():
         for sentence, source in case.sentences().items():
-            found = [(n, check, match) for n, (p, check) in enumerate(CLAIMS) if (match := re.fullmatch(p, sentence))]
+            found = [(n, check, match) for n, (p, check) in enumerate(CHECKS) if (match := re.fullmatch(p, sentence))]
             for number, check, match in found:
                 said.add(number)
                 more = {"sentence": sentence} if "sentence" in inspect.signature(check).parameters else {}
@@ -402,5 +402,5 @@ def test_what_a_look_says_holds(cases):
                     check(case, source, *([] if more else match.groups()), **more)
                 except AssertionError as error:
                     raise AssertionError(f"{name} says {sentence!r}") from error
-    unsaid = [pattern for number, (pattern, _) in enumerate(CLAIMS) if number not in said]
+    unsaid = [pattern for number, (pattern, _) in enumerate(CHECKS) if number not in said]
     assert unsaid == []

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, untrained
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
 from heed.data.embedded.texts import Planted, draw_documents
-from heed.lessons.verdict import untrained
 from heed.observe.attribution import attribute, leave_one_out
 from heed.observe.trace import Trace
 from heed.tasks.base.looking import watched
@@ -83,7 +82,7 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`."""
+    """The rule."""
     behind = {}
     for encoder in _OF_ENCODER:
         mean = {
@@ -102,7 +101,24 @@ def decide(results: Results) -> Verdict:
     return Verdict("does not hold here", behind[worst], what.format(worst))
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="explanation",
+    sentence="Attention shows which words matter.",
+    varied=(
+        "encoder, pooled by attention (embeddings alone, bidirectional LSTM, Transformer of 2 layers); attribution "
+        "(attention, gradient, integrated gradients, leaving out)"
+    ),
+    measured="share of documents whose one planted word is first; Kendall's tau of attention with leaving out",
+    rule=(
+        "Holds if attention's precision minus the best other method's is above -0.1 for every encoder. Holds only "
+        "when states are not mixed if this is so for the embeddings alone. Otherwise does not hold here."
+    ),
+    literature="Jain and Wallace 2019 (arXiv:1902.10186); Wiegreffe and Pinter 2019 (arXiv:1908.04626)",
+    controls="untrained twins, whose weights are random",
+    finding=(
+        "True where states are the words themselves. After an LSTM or a Transformer a state carries its neighbours "
+        "too, and attention points at the planted word less reliably than leaving words out or integrated gradients."
+    ),
     grid=cells(encoder=tuple(_OF_ENCODER)),
     measure=measure,
     decide=decide,
@@ -112,3 +128,6 @@ EXPERIMENT = Experiment(
         Plot("tau", "Kendall's tau of attention with leaving out", "encoder", "network", (0.0, "no agreement")),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

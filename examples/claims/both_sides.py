@@ -6,7 +6,7 @@ cannot use what it has not read, however wide it is; what helps is to read the o
 
 from __future__ import annotations
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
 _STEPS = 150
 _SETTINGS = (
@@ -30,7 +30,7 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`; the mirrored sentences are a control, drawn and not judged."""
+    """The rule; the mirrored sentences are a control, drawn and not judged."""
     mean = {name: results.mean("accuracy", network=name, decided_by="after") for name in _OF_NETWORK}
     effect = results.difference("accuracy", {"network": "both"}, {"network": "forward"}, decided_by="after")
     what = "accuracy on the word, both directions minus forward"
@@ -41,9 +41,30 @@ def decide(results: Results) -> Verdict:
     return Verdict("does not hold here", effect, what)
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="both-sides",
+    sentence='A recurrent network fails at "Teddy bear" and "Teddy Roosevelt"; a bidirectional one works.',
+    varied=(
+        "direction (forward, backward, both, forward one word late, forward of width 256), sentences mirrored or not"
+    ),
+    measured="accuracy of the tag of Teddy in held-out sentences",
+    rule=(
+        "Holds if both directions are above 0.95, forward and wide forward are below 0.6. Holds only when the "
+        "deciding word is on the unread side if moreover backward or the late network is above 0.95 on the same "
+        "sentences. Otherwise does not hold here."
+    ),
+    literature="Schuster and Paliwal 1997; Huang et al. 2015 (arXiv:1508.01991)",
+    controls="the mirrored sentences; a network that tags one word late",
+    finding=(
+        "The forward network fails because the deciding word comes later, not because it is weak: width does not help "
+        "it, and the mirrored sentences, where the word comes before, are easy for it. One word of delay helps as "
+        "much as a second direction."
+    ),
     grid=cells(network=tuple(_OF_NETWORK), decided_by=("after", "before")),
     measure=measure,
     decide=decide,
     plots=(Plot("accuracy", "accuracy of the tag of Teddy", "decided_by", "network", (0.5, "chance")),),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)

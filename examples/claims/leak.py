@@ -8,9 +8,9 @@ nothing to predict either: the steps are independent. New walks are drawn for ev
 from __future__ import annotations
 
 import torch
+from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 from torch import Tensor, nn
 
-from heed.claims.experiment import Cell, Experiment, Plot, Results, Row, Verdict, cells
 from heed.layers import Recurrent
 
 _WINDOW, _BATCH, _STEPS, _ASKED, _WIDTH = 20, 32, 250, 4000, 16
@@ -57,7 +57,7 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule of `texts.yaml`."""
+    """The rule."""
     inside = results.mean("error", direction="both", future="inside")
     outside = {one: results.mean("error", direction=one, future="outside") for one in ("forward", "both")}
     what = "error of both directions relative to that of the last value, "
@@ -68,7 +68,23 @@ def decide(results: Results) -> Verdict:
     return Verdict("holds only", inside, what + "future inside the window", "when the window contains the future")
 
 
-EXPERIMENT = Experiment(
+CLAIM = Claim(
+    name="leak",
+    sentence="A bidirectional network suits stock prediction.",
+    varied=("direction (forward, both; GRU of 16), future inside or outside a window of 20 steps, on random walks"),
+    measured="squared error of the next step relative to that of the last value",
+    rule=(
+        "Does not hold here if with the future inside the window both directions are below 0.5 and with it outside no "
+        "network is below 0.98. Holds if with the future outside both directions are below 0.95. Otherwise holds only "
+        "when the window contains the future."
+    ),
+    literature="audits of leakage (Kapoor and Narayanan 2023)",
+    controls="random walks, where nothing can be predicted",
+    finding=(
+        "On a random walk the bidirectional network looks superb as long as its window contains the answer. Asked for "
+        "the step after the window it knows no more than the last value. Whoever predicts should check that nothing "
+        "later was read."
+    ),
     grid=cells(direction=("forward", "both"), future=("inside", "outside")),
     measure=measure,
     decide=decide,
@@ -77,3 +93,6 @@ EXPERIMENT = Experiment(
         Plot("after", "same networks, step after the window", "future", "direction", (1.0, "last value")),
     ),
 )
+
+if __name__ == "__main__":
+    main(CLAIM)
