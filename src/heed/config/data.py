@@ -509,29 +509,7 @@ class FirstOf(Section):
     """Test conversations."""
 
 
-class DialogueOptions(Section):
-    """Which turns are responses, and how much history is read before each."""
-
-    respond: str = "both"
-    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
-    history: int | None = Field(None, gt=0)
-    """Number of last turns read before a response; null for all."""
-    max_length: int = Field(250, gt=0)
-    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
-    max_turn: int = Field(100, gt=0)
-    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
-
-    @model_validator(mode="after")
-    def _turns_fit(self) -> Self:
-        if self.max_turn >= self.max_length:
-            raise ValueError(
-                f"data.max_turn is {self.max_turn}, but data.max_length is {self.max_length}: the last turn and the "
-                f"token before it must fit; set data.max_length above {self.max_turn}, or data.max_turn below it"
-            )
-        return self
-
-
-class ConversationFiles(DialogueOptions, OwnData):
+class ConversationFiles(OwnData):
     """Your own conversations: JSON lines with a list of turns, or text (`heed.data.kinds.conversations`)."""
 
     max_line: int = Field(1_000_000, gt=0, le=1 << 27)
@@ -545,27 +523,29 @@ class ConversationFiles(DialogueOptions, OwnData):
     ends a conversation. By default __eou__ or tabs, whichever occurs."""
     first: FirstOf = FirstOf()
     """Read only this many conversations of a set."""
+    respond: str = "both"
+    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
+    history: int | None = Field(None, gt=0)
+    """Number of last turns read before a response; null for all."""
+    max_length: int = Field(250, gt=0)
+    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
+    max_turn: int = Field(100, gt=0)
+    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
 
     @field_validator("separator")
     @classmethod
     def _typed(cls, value: str | None) -> str | None:
         return None if value is None else value.replace("\\t", "\t").strip(" ")
 
+    @model_validator(mode="after")
+    def _turns_fit(self) -> Self:
+        if self.max_turn >= self.max_length:
+            raise ValueError(
+                f"data.max_turn is {self.max_turn}, but data.max_length is {self.max_length}: the last turn and the "
+                f"token before it must fit; set data.max_length above {self.max_turn}, or data.max_turn below it"
+            )
+        return self
+
 
 class MemoryConversations(InMemory, ConversationFiles):
     """Conversations passed in Python."""
-
-
-class BookingsData(DialogueOptions, EmbeddedData):
-    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.texts`)."""
-
-    name: Literal["bookings"] = "bookings"
-    """Which embedded data."""
-    train: int = Field(4_000, gt=0)
-    """Number of training conversations."""
-    valid: int = Field(200, gt=0)
-    """Number of validation conversations."""
-    test: int = Field(500, gt=0)
-    """Number of test conversations."""
-    respond: str = "host"
-    """Speaker whose turns are the responses: host, whose turns follow from the conversation; guest; or both."""

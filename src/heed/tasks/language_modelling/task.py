@@ -38,6 +38,7 @@ from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.documents import DocumentTask, EncodedDocuments, encode_documents, learn_tokenizer
 from heed.tasks.base.report import sample_lines
+from heed.tasks.base.text_task import drawn
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
@@ -313,7 +314,6 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length",)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
-    draw = staticmethod(draw_meals)
 
     def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
@@ -321,6 +321,14 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         self._passes: dict[int, Blocks | Streams] = {}
         self._bytes: dict[str, int] = {}
         self._carried = CarriedRows()
+
+    @classmethod
+    def open_splits(
+        cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
+    ) -> Splits[Document]:
+        if isinstance(data := config.data, MealsData):
+            return drawn(data, lambda split, size: draw_meals(split, size, data.seed), "documents")
+        return super().open_splits(config, given)
 
     @property
     def sizes(self) -> Mapping[str, str]:
