@@ -1,4 +1,4 @@
-"""Embedded texts, made from templates: documents, sentences, notes, stories, meals and conversations.
+"""Embedded texts: documents of which one word decides, and sentences from the tables `teddy.yaml` and `meals.yaml`.
 
 All are endless and drawn by a seed, which does not decide their split: the first texts of a split are the same each
 time, and a smaller sample is the beginning of a larger one.
@@ -10,12 +10,22 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import count as endless
 from itertools import islice, product
+from pathlib import Path
 from random import Random
+from typing import Any
+
+import yaml
 
 from heed.data.embedded.generated import Split, check_range, split_of
 from heed.data.examples import Sentence, Text
 from heed.data.kinds.documents import Document
 from heed.errors import DataError, suggest
+
+
+def _table(name: str) -> dict[str, Any]:
+    table: dict[str, Any] = yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
+    return table
+
 
 # Classification: one word decides.
 
@@ -92,23 +102,7 @@ def text_of(lines: list[list[str]]) -> str:
 # Tagging: the next word decides.
 
 TEDDY = "Teddy"
-_WHEN = ("", "Yesterday", "Once", "Last week", "In the evening", "At school", "On the radio", "After dinner")
-_WHO = (
-    *("He", "She", "They", "The teacher", "My sister", "His aunt", "Our neighbour", "The reporter", "A student"),
-    *("The old man", "Her friend", "The author"),
-)
-_SAYS = ("said", "thought", "wrote", "knew", "heard", "believed", "told us", "remembered", "read", "claimed")
-_THAT = ("", "that", "the other day that", "in a letter that", "with a smile that")
-_SURNAMES = ("Roosevelt", "Riley", "Atlas", "Sheringham", "Kollek", "Stadler", "Tamgho", "Dunn")
-_OF_PEOPLE = (
-    *("was a President", "is a singer", "was born in May", "won the race", "lived in this street", "is tall"),
-    *("wrote two books", "was very brave", "came to dinner"),
-)
-_BEARS = ("bear", "bears", "boy", "coats")
-_OF_BEARS = (
-    *("is soft", "was on the bed", "is brown", "was very cheap", "fell on the floor", "was a present", "is old"),
-    *("lay in this street", "came with a ribbon"),
-)
+_TEDDY = _table("teddy")
 
 
 def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) -> list[Sentence]:
@@ -116,14 +110,14 @@ def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) 
 
     They come in pairs that are equal up to and including the word Teddy, and their beginning decides the split. A
     network that reads from left to right and has to tag Teddy before it sees the next word is right in exactly half of
-    them, however large it is. Source: the example of the lecture notes (docs/systems.md, A6); the grammar is ours.
+    them, however large it is.
 
     With `mirrored`, sentences are reversed, so that the word before Teddy decides.
     """
     rng = Random(f"{seed}:{split}")
     made: list[Sentence] = []
     while len(made) < count:
-        beginning = " ".join(part for part in (rng.choice(_WHEN), *_who_says(rng)) if part)
+        beginning = " ".join(part for name in ("when", "who", "says", "that") if (part := rng.choice(_TEDDY[name])))
         if split_of(beginning) == split:
             made += pair_of(beginning, rng)
     return [_from_its_end(sentence) for sentence in made[:count]] if mirrored else made[:count]
@@ -132,18 +126,14 @@ def draw_sentences(split: Split, count: int, seed: int, mirrored: bool = False) 
 def pair_of(beginning: str, rng: Random) -> tuple[Sentence, Sentence]:
     """Two sentences that begin alike: in the first Teddy is a person, in the second not."""
     said = [*beginning.split(), TEDDY]
-    person = [*said, rng.choice(_SURNAMES), *rng.choice(_OF_PEOPLE).split()]
-    thing = [*said, rng.choice(_BEARS), *rng.choice(_OF_BEARS).split()]
+    person = [*said, rng.choice(_TEDDY["surnames"]), *rng.choice(_TEDDY["of_people"]).split()]
+    thing = [*said, rng.choice(_TEDDY["bears"]), *rng.choice(_TEDDY["of_bears"]).split()]
     tags = ["O"] * len(person)
     tags[len(said) - 1 : len(said) + 1] = ["B-person", "I-person"]
     return (
         Sentence(tuple(person), tuple(tags), "teddy:person"),
         Sentence(tuple(thing), ("O",) * len(thing), "teddy:thing"),
     )
-
-
-def _who_says(rng: Random) -> tuple[str, str, str]:
-    return rng.choice(_WHO), rng.choice(_SAYS), rng.choice(_THAT)
 
 
 def _from_its_end(sentence: Sentence) -> Sentence:
@@ -161,66 +151,19 @@ def _from_its_end(sentence: Sentence) -> Sentence:
 # A sentence is a person, a verb of liking, an activity, "with", and one of the three choices of the activity, which
 # have probabilities 0.7, 0.2 and 0.1 whatever the person and verb. Choices have one to four words. Sentences are held
 # out by their prompt: no prompt of the validation and test sets is in the training set of any seed.
-#
-# Source: the notes' two prompts ("I love eating pizza with ____", "I love playing with ____": chilli flakes / my friend
-# / sand, docs/systems.md, C7); the probabilities are not theirs, and the rest of the grammar is ours.
 
-PROBABILITIES = (0.7, 0.2, 0.1)
-"""Probabilities of the choices of an activity, in the order below."""
-_SEVERAL = ("I", "We", "You", "They", "My parents", "The twins", "Our neighbours", "Both of them", "Most children")
-_ONE = (
-    *("Anna", "Tom", "Maria", "Ahmed", "Yuki", "Kofi", "Priya", "Lars", "Chen", "Fatima", "Diego", "Olga", "Bola"),
-    *("My brother", "Her uncle", "The baker", "Our teacher", "His aunt", "The new girl", "Grandmother", "The driver"),
-)
-_LIKES = ("love", "like", "enjoy", "prefer")
-_CHOICES: dict[str, tuple[str, str, str]] = {
-    "eating pizza": ("chilli flakes", "my friend", "sand"),
-    "eating soup": ("a wooden spoon", "bread", "my little sister"),
-    "eating rice": ("chopsticks", "a lot of butter", "black beans"),
-    "eating pancakes": ("maple syrup", "jam", "a cup of tea"),
-    "eating salad": ("a pinch of salt", "olive oil", "nuts"),
-    "eating noodles": ("two long chopsticks", "peanuts", "my old aunt"),
-    "eating dinner": ("the whole big family", "candles", "loud music"),
-    "eating apples": ("cheese", "a small knife", "peanut butter"),
-    "eating curry": ("flat bread", "a glass of milk", "rice"),
-    "eating fish": ("a slice of lemon", "chips", "green peas"),
-    "drinking tea": ("milk", "two sugar cubes", "the lady next door"),
-    "drinking coffee": ("my best friend", "cream", "a piece of cake"),
-    "drinking juice": ("ice", "a paper straw", "the boys from school"),
-    "drinking cocoa": ("whipped cream", "cinnamon", "a bit of chilli"),
-    "playing": ("my friend", "sand", "chilli flakes"),
-    "playing chess": ("my grandfather", "a ticking clock", "strangers"),
-    "playing cards": ("friends", "a very old deck", "the night nurse"),
-    "playing tennis": ("a new racket", "Sam", "the girl next door"),
-    "playing football": ("boys", "my tall cousin", "a ball of rags"),
-    "playing music": ("an electric guitar", "drums", "a band of friends"),
-    "playing darts": ("the two old sailors", "colleagues", "my left hand"),
-    "playing outside": ("the dog", "a kite", "kids"),
-    "cooking": ("fresh herbs", "garlic", "a lot of noise"),
-    "cooking lunch": ("the radio on", "leftovers", "a friend from work"),
-    "cooking pasta": ("basil", "tomato sauce", "far too much salt"),
-    "cooking breakfast": ("eggs", "my husband", "both eyes still closed"),
-    "walking": ("my dog", "music", "a heavy old rucksack"),
-    "walking home": ("a colleague", "an umbrella", "groceries"),
-    "travelling": ("one small suitcase", "children", "a map"),
-    "travelling abroad": ("a friend who cooks", "a guide", "little money"),
-    "watching films": ("popcorn", "subtitles", "the lights turned off"),
-    "watching football": ("my noisy uncle", "beer", "a bag of crisps"),
-    "reading novels": ("a cat", "a cup of coffee", "glasses"),
-    "reading recipes": ("a pencil", "hunger", "a large empty plate"),
-    "baking bread": ("a warm oven", "yeast", "flour on both hands"),
-    "gardening": ("gloves", "my quiet wife", "a tin watering can"),
-}
-"""Activity -> its choices, the most probable first."""
+_MEALS = _table("meals")
+PROBABILITIES: tuple[float, ...] = tuple(_MEALS["probabilities"])
+"""Probabilities of the choices of an activity, in their order."""
 
 
 @cache
 def _activities() -> dict[str, str]:
     """Every prompt and its activity."""
-    people = [*((who, "") for who in _SEVERAL), *((who, "s") for who in _ONE)]
+    people = [*((who, "") for who in _MEALS["several"]), *((who, "s") for who in _MEALS["one"])]
     return {
         f"{who} {like}{ending} {activity} with": activity
-        for (who, ending), like, activity in product(people, _LIKES, _CHOICES)
+        for (who, ending), like, activity in product(people, _MEALS["likes"], _MEALS["choices"])
     }
 
 
@@ -239,7 +182,7 @@ def distribution(prompt: str) -> dict[str, float]:
     known = _activities()
     if prompt not in known:
         raise DataError(f"the grammar of meals has no prompt '{prompt}'{suggest(prompt, known)}")
-    return dict(zip(_CHOICES[known[prompt]], PROBABILITIES, strict=True))
+    return dict(zip(_MEALS["choices"][known[prompt]], PROBABILITIES, strict=True))
 
 
 def draw_meals(split: Split, count: int, seed: int) -> list[Document]:
