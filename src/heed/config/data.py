@@ -73,15 +73,13 @@ def is_memory(value: Any) -> bool:
 
 
 class EmbeddedData(Section):
-    """Examples generated from a seed; validation and test examples are never trained on."""
+    """Examples that come with heed; validation and test examples are never trained on."""
 
     auto_tokenizer: ClassVar[str] = "char"
     """The tokenizer.kind that auto means."""
 
     name: str
     """Name of the embedded data."""
-    seed: int = 1
-    """Seed of the generated examples."""
     train: int = Field(40_000, gt=0)
     """Number of training examples."""
     valid: int = Field(400, gt=0)
@@ -90,7 +88,14 @@ class EmbeddedData(Section):
     """Number of test examples."""
 
 
-class DatesData(EmbeddedData):
+class DrawnData(EmbeddedData):
+    """Embedded data drawn from a seed."""
+
+    seed: int = 1
+    """Seed of the generated examples."""
+
+
+class DatesData(DrawnData):
     """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.pairs`)."""
 
     name: Literal["dates"] = "dates"
@@ -107,7 +112,7 @@ class DatesData(EmbeddedData):
     """First and last year."""
 
 
-class DigitsData(EmbeddedData):
+class DigitsData(DrawnData):
     """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.pairs`)."""
 
     name: Literal["copy", "reverse"]
@@ -117,16 +122,18 @@ class DigitsData(EmbeddedData):
 
 
 class GrammarData(EmbeddedData):
-    """Embedded data: sentences of a small grammar in English and another language (`heed.data.embedded.grammar`)."""
+    """Embedded data: sentences of a small grammar in English, and their Spanish (`heed.data.embedded.pairs`)."""
 
     auto_tokenizer: ClassVar[str] = "word"
 
     name: Literal["grammar"] = "grammar"
     """Name of the embedded data."""
-    language: Literal["es", "de", "hi"] = "es"
-    """The other language: Spanish, German or Hindi in Latin letters."""
-    direction: Literal["from_english", "to_english"] = "from_english"
-    """Translate from English into that language, or from that language into English."""
+    train: int = Field(8_000, gt=0, le=8_000)
+    """Number of training examples, at most 8,000."""
+    valid: int = Field(400, gt=0, le=400)
+    """Number of validation examples, at most 400."""
+    test: int = Field(1_000, gt=0, le=1_000)
+    """Number of test examples, at most 1,000."""
 
 
 class Columns(Section):
@@ -354,7 +361,7 @@ class KeptData(LabelledData):
     cache folder (HEED_CACHE). Tokens are then made batch by batch, and tokenizers trained on a sample of 10 MB."""
 
 
-class EmbeddedLabels(EmbeddedData):
+class EmbeddedLabels(DrawnData):
     """Embedded data with labels."""
 
     train: int = Field(2_000, gt=0)

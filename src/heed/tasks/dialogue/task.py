@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from heed.config.data import ConversationColumns, ConversationFiles
 from heed.config.sections import num_subwords, with_tokenizer
 from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
 from heed.data.examples import Conversation
@@ -123,9 +122,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        section = config.data
-        columns = section.columns if isinstance(section, ConversationFiles) else ConversationColumns()
-        return hold_conversations(data, split, columns, findings)
+        return hold_conversations(data, split, config.data.columns, findings)
 
     @property
     def reads_turns(self) -> bool:

@@ -29,16 +29,16 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.batch import Batch, Plan
+from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
 from heed.data.splits.documents import sample_texts
-from heed.data.splits.splits import Splits
+from heed.data.splits.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.tasks.base.documents import DocumentTask, EncodedDocuments, encode_documents, learn_tokenizer
 from heed.tasks.base.report import sample_lines
-from heed.tasks.base.text_task import drawn
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
@@ -327,7 +327,10 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
         if isinstance(data := config.data, MealsData):
-            return drawn(data, lambda split, size: draw_meals(split, size, data.seed), "documents")
+            drawn: dict[str, list[Document]] = {
+                split: draw_meals(split, getattr(data, split), data.seed) for split in SPLITS
+            }
+            return drawn_splits(drawn, data.name, "documents")
         return super().open_splits(config, given)
 
     @property

@@ -94,7 +94,7 @@ class SummarisationConfig(TranslationConfig):
 
     task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
     """The task."""
-    data: Annotated[  # type: ignore[assignment]  # its own kinds of data
+    data: Annotated[  # its own kinds of data
         Annotated[SummaryFiles, Tag("files")]
         | Annotated[SummaryHub, Tag("hub")]
         | Annotated[MemorySummaries, Tag("memory")],
