@@ -7,9 +7,9 @@ Pretraining: `bert` with its head for masked words, as in heed's task, against `
 both unchanged (logits over the vocabulary at every position) and with its head applied only to masked positions.
 Fine-tuning: `bert` with a classifier over its pooled state against `BertForSequenceClassification`, on whole sentences.
 All models get the same padded batches, sizes, dropout, AdamW and clipping. Batches are planned by heed (similar
-lengths) or unsorted, as from a plain data loader. Texts are IMDb reviews and SST-2 sentences (heed's embedded stories
-without HEED_DATA), with a WordPiece vocabulary trained on them. Only real tokens are counted, no padding; rounds are
-interleaved and the medians compared.
+lengths) or unsorted, as from a plain data loader. Texts are IMDb reviews and SST-2 sentences (the stories of
+examples/data without HEED_DATA), with a WordPiece vocabulary trained on them. Only real tokens are counted, no padding;
+rounds are interleaved and the medians compared.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ import gzip
 import os
 import random
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,6 +45,7 @@ from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
 
 LENGTH = 128
+STORIES = Path(__file__).parents[1] / "examples" / "data" / "stories.py"
 MASKED = 0.15
 DROPOUTS = ((0.1, 0.1), (0.1, 0.0))
 
@@ -67,8 +71,12 @@ Step = Callable[[Batch], float]
 
 def texts(data: str | None) -> tuple[Any, list[list[int]], list[list[int]]]:
     """A prepared pretraining task, its rows and sentences with special tokens."""
-    values: dict[str, Any] = {"task": "pretraining", "data": {"name": "stories"}}
-    if data is not None:
+    values: dict[str, Any] = {"task": "pretraining"}
+    if data is None:
+        folder = tempfile.mkdtemp()
+        subprocess.run([sys.executable, STORIES, folder], check=True)
+        values |= {"data": {"train": [f"{folder}/train.txt"], "format": "lines", "max_length": 64}}
+    else:
         reviews = Path(data) / "documents" / "imdb" / "imdb.train.tsv.xz"
         columns = {"train": [str(reviews)], "max_length": LENGTH, "columns": {"text": "text"}}
         values |= {"data": columns, "tokenizer": {"kind": "wordpiece", "vocab_size": 8_000}}

@@ -12,6 +12,7 @@ import torch
 
 import heed
 from checkpoints import randomise, word_pieces, write_word_pieces
+from example_data import section
 from heed.cli import main
 from heed.errors import ConfigError, HeedError, RunError
 from heed.folder import unsealed
@@ -290,11 +291,10 @@ def test_a_classifier_trained_here_is_read_by_transformers(tmp_path):
 def test_a_model_pretrained_here_is_read_by_transformers(tmp_path, pooling, architecture):
     settings = {
         **{"model.d_model": 16, "model.num_heads": 2, "model.d_ff": 32, "model.pooling": pooling},
-        **{"data.train": 40, "data.valid": 8, "data.test": 8, "training.threads": 1, "training.device": "cpu"},
+        **{"data.format": "lines", "training.threads": 1, "training.device": "cpu"},
     }
-    run = heed.train(
-        "pretraining", data="stories", steps=3, size="tiny", settings=settings, out=tmp_path / "run", quiet=True
-    )
+    files = section("stories", 40, 8, 8)
+    run = heed.train("pretraining", **files, steps=3, size="tiny", settings=settings, out=tmp_path / "run", quiet=True)
     written = heed.export(run, "huggingface", out=tmp_path / "out")
     assert written.architecture == architecture
     # What their class has no place for is left out, and said.

@@ -2,12 +2,10 @@
 
 import gzip
 import json
-import re
 
 import pytest
 
 from heed.config.data import ConversationFiles
-from heed.data.embedded.texts import SPEAKERS, draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
@@ -154,66 +152,3 @@ def test_conversations_of_python():
     ):
         with pytest.raises(DataError, match=message):
             hold_conversations(data, "train", section("x").columns, findings)
-
-
-# --- the embedded conversations
-
-
-def test_bookings_repeat_and_no_booking_is_in_two_splits():
-    drawn = {split: draw_bookings(split, 200) for split in ("train", "valid", "test")}
-    assert drawn["train"][:5] == draw_bookings("train", 5) and drawn["train"] != draw_bookings("train", 200, seed=2)
-    asked = {
-        split: {turn for one in each for turn in one.turns if turn.endswith("Is that right?")}
-        for split, each in drawn.items()
-    }
-    last = {
-        split: {[t for t in one.turns if t.endswith("right?")][-1] for one in each} for split, each in drawn.items()
-    }
-    assert all(asked.values())
-    assert not last["train"] & last["test"] and not last["valid"] & last["test"]
-
-
-_SAID = {
-    "people": re.compile(r"\bfor (two|three|four|five|six|seven|eight|nine)\b", re.IGNORECASE),
-    "day": re.compile(r"\bon (\w+day)\b", re.IGNORECASE),
-    "time": re.compile(r"\bat ((?:half past )?\w+)\b", re.IGNORECASE),
-    "name": re.compile(r"(\w+)\.$"),
-}
-_ASKED = {
-    "For how many people?": "people",
-    "For which day?": "day",
-    "At what time?": "time",
-    "In whose name?": "name",
-}
-
-
-def test_every_turn_of_the_host_follows_from_what_was_said():
-    """The host's turns, worked out anew from the guest's."""
-    needed_earlier = 0
-    for one in draw_bookings("test", 300):
-        assert one.speakers == tuple(SPEAKERS[n % 2] for n in range(len(one.turns)))
-        known, asked = {}, ["people", "day", "time"]
-        for n, text in enumerate(one.turns):
-            if n % 2 == 0:
-                parts = list(_SAID) if text.startswith("No, sorry, in") else asked
-                parts = ["people", "day", "time"] if text.startswith("No, sorry") and parts is asked else parts
-                known |= {part: found[1] for part in parts if (found := _SAID[part].search(text))}
-                continue
-            asked = []
-            missing = [part for part in _SAID if part not in known]
-            answers = {
-                f"For {known.get('people')}.": "people",
-                f"On {known.get('day')}.": "day",
-                f"At {known.get('time')}.": "time",
-                f"In the name of {known.get('name')}.": "name",
-                f"Done. See you on {known.get('day')}.": "day",
-            }
-            if missing:
-                asked = [_ASKED[text.removeprefix("Of course. ")]]
-                assert asked == missing[:1]
-            elif text.endswith("Is that right?"):
-                whole = "for {people} on {day} at {time}, in the name of {name}. Is that right?".format(**known)
-                assert text.endswith(whole)
-            else:
-                needed_earlier += all(known[answers[text]] not in turn for turn in one.turns[n - 2 : n])
-    assert needed_earlier > 200  # answers to what was said more than two turns before

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import heed
+from example_data import section
 from heed.cli import main
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Force, Uniform
@@ -37,9 +38,9 @@ def runs(tmp_path_factory):
     def run(name):
         if name not in made:
             model, settings = MODELS[name]
-            data = {"data.train": 20, "data.valid": 2, "data.test": 2, "evaluation.bootstrap": 2}
+            data = {"data.respond": "host", "tokenizer.kind": "word", "evaluation.bootstrap": 2}
             folder = tmp_path_factory.mktemp(name) / "run"
-            one = dict(data="bookings", model=model, steps=1, out=folder, quiet=True)
+            one = dict(**section("bookings", 20, 2, 2), model=model, steps=1, out=folder, quiet=True)
             made[name] = heed.train("dialogue", **one, settings={**data, **settings, "generation.max_length": 5})
             with torch.no_grad():
                 for parameter in made[name].model.parameters():

@@ -6,6 +6,7 @@ stand run for a few updates here, and as they stand with `make slow`.
 
 import ast
 import contextlib
+import importlib
 import io
 import re
 import shlex
@@ -21,7 +22,8 @@ from heed.cli import main
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
 SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=2"]
-SMALL += ["model.size=tiny", "data.train=40", "data.valid=6", "data.test=60"]
+SMALL += ["model.size=tiny"]
+SIZES = {"train": 40, "valid": 6, "test": 60}
 OTHERS = {  # pages without such an example, and what tries their commands instead
     "numbers": "tests/test_numbers.py",
     "text": "tests/test_tutorials.py",
@@ -43,6 +45,8 @@ QUICK = {"language-models", "images", "lessons", "python"}
 """Pages whose first example takes seconds as it stands."""
 MINUTES = {"alignment", "dialogue", "summarisation", "pretraining", "data", "compare"}
 DEMO = {"README", "first-steps"}
+WRITTEN = tuple(f"{path.stem}/" for path in (ROOT / "examples" / "data").glob("*.py"))
+"""Folders of the files that the scripts of examples/data write, as the pages name them."""
 
 
 def in_kind(text):
@@ -57,8 +61,9 @@ def blocks(page, kind):
 
 
 def needs_no_files(words):
+    """True for a command that needs no files, or only those that a script of examples/data wrote before it."""
     return (words[1] == "lesson" and not words[2:3] == ["my.yaml"]) or any(
-        word.startswith("data.name=") for word in words
+        word.startswith(("data.name=", *WRITTEN)) for word in words
     )
 
 
@@ -71,19 +76,24 @@ def example(page):
         if any(map(needs_no_files, lines)):
             found.append((lines, "" if shown is None else shown[1]))
     lines, shown = next((one for one in found if one[1] and page == "compare"), found[0])
+    scripts = [words for words in lines if words[0] == "python"]
     alone = [words for words in lines if needs_no_files(words) and "--out" not in words]
     uses = [words for words in lines if words[2:3] == ["last"] and not any(re.search(r"\S[.]\w+$", w) for w in words)]
     if page != "lessons":
         alone = [next((words for words in alone if words[1] == "train" and uses), alone[0])]
-    return [*alone, *uses], shown
+    return [*scripts, *alone, *uses], shown
 
 
 def _words(line):
     words = shlex.split(line, comments=True)
-    return words if words[:1] == ["heed"] and len(words) > 1 else None
+    script = words[:1] == ["python"] and words[1].startswith("examples/data/")
+    return words if (words[:1] == ["heed"] and len(words) > 1) or script else None
 
 
 def printed(words):
+    if words[0] == "python":
+        importlib.import_module(Path(words[1]).stem).main(words[2:])
+        return "files"
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main(words[1:])
@@ -103,9 +113,13 @@ def run(page, small):
     lines, shown = example(page)
     outputs = {}
     for words in lines:
-        if small and words[1] in ("train", "compare"):
+        if small and words[0] == "python":
+            words = [*words, *(f"--{split}={count}" for split, count in SIZES.items())]
+        elif small and words[1] in ("train", "compare"):
+            embedded = any(word.startswith("data.name=") for word in words)
             budget = words.index("--minutes") if "--minutes" in words else len(words)
             words = [*words[:budget], *words[budget + 2 :], *SMALL]
+            words += [f"data.{split}={count}" for split, count in SIZES.items() if embedded]
             words += [] if page == "pretraining" else ["generation.max_length=20"]
         outputs[shlex.join(words)] = printed(words)
     return outputs, shown

@@ -10,9 +10,9 @@ import torch
 
 import heed
 from contract import batch_of, config_of, loss_of, task_and_model, write_lines
+from example_data import section
 from heed.cli import main
 from heed.config import TokenizerConfig
-from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
@@ -20,6 +20,7 @@ from heed.tasks.pretraining import model as cooccurrence
 from heed.tasks.pretraining.model import fill_from_neighbours
 from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows
 from heed.tasks.pretraining.task import DocumentScores, answers, by_document, outcomes_of
+from stories import draw_stories
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
 QUICK = {
@@ -31,7 +32,7 @@ QUICK = {
     "training.batch_tokens": 800,
     "evaluation.bootstrap": 20,
 }
-STORIES = {"data.train": 400, "data.valid": 40, "data.test": 60}
+STORIES = section("stories", 400, 40, 60)
 TEXTS = [story.text for story in draw_stories("train", 60, 3)]
 
 
@@ -40,8 +41,8 @@ def run(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HEED_CACHE", str(tmp_path_factory.mktemp("cache")))
         out = tmp_path_factory.mktemp("runs") / "run"
-        settings = {**QUICK, **STORIES, "training.validate_every": 40}
-        return heed.train("pretraining", data="stories", steps=80, settings=settings, out=out, quiet=True)
+        settings = {**QUICK, "data.format": "lines", "data.max_length": 64, "training.validate_every": 40}
+        return heed.train("pretraining", **STORIES, steps=80, settings=settings, out=out, quiet=True)
 
 
 def small(data, **model):
@@ -53,7 +54,7 @@ def mean_of(hidden, mask):
     return torch.stack([states[real].mean(0) for states, real in zip(hidden, mask, strict=True)])
 
 
-STORIES_DATA = {"name": "stories", "train": 40, "valid": 8, "test": 8}
+STORIES_DATA = {**section("stories", 40, 8, 8), "format": "lines", "max_length": 64}
 
 
 def out_of(capsys, *arguments):
@@ -394,8 +395,8 @@ def test_a_look_names_special_tokens_and_fills_masks(run):
 
 def test_runs_are_compared_document_by_document(run, tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
-    settings = {**QUICK, **STORIES, "model.next_sentence": False}
-    other = heed.train("pretraining", data="stories", steps=2, settings=settings, out=tmp_path / "other", quiet=True)
+    settings = {**QUICK, "data.format": "lines", "data.max_length": 64, "model.next_sentence": False}
+    other = heed.train("pretraining", **STORIES, steps=2, settings=settings, out=tmp_path / "other", quiet=True)
     comparison = heed.compare([run, other], resamples=50)
     assert [measure.name for measure in comparison.measures] == ["masked_accuracy"]
     assert "single texts" in str(comparison)

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from heed.config import TokenizerConfig
-from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.tokens.special import OWN, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
@@ -30,6 +29,7 @@ from heed.tasks.pretraining.rows import (
     mask_rows,
     plain_text,
 )
+from stories import draw_stories
 
 STORIES = draw_stories("train", 600, 1)
 

@@ -12,7 +12,7 @@ from random import Random
 
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
-from heed.data.embedded.recall import two_clauses
+from recall import two_clauses
 
 FILLERS, ASKED = (0, 10, 30, 100), 200
 _STEPS, _TRAIN = 800, 2000

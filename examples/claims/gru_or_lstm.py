@@ -17,9 +17,9 @@ from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from heed.data.embedded.recall import adding, delayed_recall
 from heed.evaluation.significance import Interval
 from heed.layers.recurrent import RecurrentCell
+from recall import adding, delayed_recall
 
 DISTANCES, COUNTS = (10, 30, 100, 200), (10, 20, 50, 100)
 _ASKED, _BATCH, _RATE = 200, 32, 0.005

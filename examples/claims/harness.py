@@ -36,6 +36,8 @@ import yaml
 from scipy.special import stdtrit
 from torch import Tensor, nn
 
+sys.path.append(str(Path(__file__).parents[1] / "data"))  # where scripts that need other data import it from
+
 import heed
 from heed.evaluation.significance import Interval
 from heed.observe.curves import Curves, Line, Panel, curves_scene, legend

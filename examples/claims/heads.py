@@ -14,7 +14,7 @@ import torch
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
 import heed
-from heed.data.embedded.recall import Labelled, look_ups
+from recall import Labelled, look_ups
 
 _STEPS, _MANY, _FEW, _TEST = 1000, 6000, 3000, 300
 _SETTINGS = (

@@ -13,8 +13,8 @@ from random import Random
 
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
-from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
+from stories import draw_stories
 
 _LABELS, _STEPS, _TUNING, _UNLABELLED = (20, 100), 2400, 60, 2000
 _MODEL = (

@@ -12,7 +12,7 @@ from random import Random
 
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
-from heed.data.embedded.grammar.source import GrammarSource
+from grammar import GrammarSource
 from heed.data.examples import Pair
 from heed.storage.disk import write_outputs
 

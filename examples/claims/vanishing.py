@@ -14,8 +14,8 @@ import torch
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, untrained
 from torch import Tensor
 
-from heed.data.embedded.recall import delayed_recall
 from heed.layers import TokenEmbedding
+from recall import delayed_recall
 
 LAGS = (1, 2, 5, 10, 20, 50, 100)
 MIXED = (1, 2) * 8 + (5, 10) * 4 + (20,) * 2 + (50, 100)  # a batch has fewer long texts, so they fill more batches

@@ -11,7 +11,7 @@ from itertools import islice
 
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
-from heed.data.embedded.pictures import arrangements
+from shapes import arrangements
 
 _PICTURES, _TEST, _SIZE, _DISTANCE = (250, 1000, 4000), 400, 17, 10
 _SETTINGS = "training.batch_size=32 training.validate_every=10000 evaluation.bootstrap=5 model.dropout=0.0"

@@ -73,15 +73,13 @@ def is_memory(value: Any) -> bool:
 
 
 class EmbeddedData(Section):
-    """Examples generated from a seed; validation and test examples are never trained on."""
+    """Examples that come with heed; validation and test examples are never trained on."""
 
     auto_tokenizer: ClassVar[str] = "char"
     """The tokenizer.kind that auto means."""
 
     name: str
     """Name of the embedded data."""
-    seed: int = 1
-    """Seed of the generated examples."""
     train: int = Field(40_000, gt=0)
     """Number of training examples."""
     valid: int = Field(400, gt=0)
@@ -90,7 +88,14 @@ class EmbeddedData(Section):
     """Number of test examples."""
 
 
-class DatesData(EmbeddedData):
+class DrawnData(EmbeddedData):
+    """Embedded data drawn from a seed."""
+
+    seed: int = 1
+    """Seed of the generated examples."""
+
+
+class DatesData(DrawnData):
     """Embedded data: dates as people write them in many languages, to ISO (`heed.data.embedded.pairs`)."""
 
     name: Literal["dates"] = "dates"
@@ -107,7 +112,7 @@ class DatesData(EmbeddedData):
     """First and last year."""
 
 
-class DigitsData(EmbeddedData):
+class DigitsData(DrawnData):
     """Embedded data: digit strings to copy or to reverse (`heed.data.embedded.pairs`)."""
 
     name: Literal["copy", "reverse"]
@@ -117,16 +122,18 @@ class DigitsData(EmbeddedData):
 
 
 class GrammarData(EmbeddedData):
-    """Embedded data: sentences of a small grammar in English and another language (`heed.data.embedded.grammar`)."""
+    """Embedded data: sentences of a small grammar in English, and their Spanish (`heed.data.embedded.pairs`)."""
 
     auto_tokenizer: ClassVar[str] = "word"
 
     name: Literal["grammar"] = "grammar"
     """Name of the embedded data."""
-    language: Literal["es", "de", "hi"] = "es"
-    """The other language: Spanish, German or Hindi in Latin letters."""
-    direction: Literal["from_english", "to_english"] = "from_english"
-    """Translate from English into that language, or from that language into English."""
+    train: int = Field(8_000, gt=0, le=8_000)
+    """Number of training examples, at most 8,000."""
+    valid: int = Field(400, gt=0, le=400)
+    """Number of validation examples, at most 400."""
+    test: int = Field(1_000, gt=0, le=1_000)
+    """Number of test examples, at most 1,000."""
 
 
 class Columns(Section):
@@ -290,7 +297,7 @@ class KeptData(LabelledData):
     cache folder (HEED_CACHE). Tokens are then made batch by batch, and tokenizers trained on a sample of 10 MB."""
 
 
-class EmbeddedLabels(EmbeddedData):
+class EmbeddedLabels(DrawnData):
     """Embedded data with labels."""
 
     train: int = Field(2_000, gt=0)
@@ -445,29 +452,7 @@ class FirstOf(Section):
     """Test conversations."""
 
 
-class DialogueOptions(Section):
-    """Which turns are responses, and how much history is read before each."""
-
-    respond: str = "both"
-    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
-    history: int | None = Field(None, gt=0)
-    """Number of last turns read before a response; null for all."""
-    max_length: int = Field(250, gt=0)
-    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
-    max_turn: int = Field(100, gt=0)
-    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
-
-    @model_validator(mode="after")
-    def _turns_fit(self) -> Self:
-        if self.max_turn >= self.max_length:
-            raise ValueError(
-                f"data.max_turn is {self.max_turn}, but data.max_length is {self.max_length}: the last turn and the "
-                f"token before it must fit; set data.max_length above {self.max_turn}, or data.max_turn below it"
-            )
-        return self
-
-
-class ConversationFiles(DialogueOptions, OwnData):
+class ConversationFiles(OwnData):
     """Your own conversations: JSON lines with a list of turns, or text (`heed.data.kinds.conversations`)."""
 
     max_line: int = Field(1_000_000, gt=0, le=1 << 27)
@@ -481,27 +466,29 @@ class ConversationFiles(DialogueOptions, OwnData):
     ends a conversation. By default __eou__ or tabs, whichever occurs."""
     first: FirstOf = FirstOf()
     """Read only this many conversations of a set."""
+    respond: str = "both"
+    """Speaker whose turns are the responses: both (every speaker), or the name of one speaker."""
+    history: int | None = Field(None, gt=0)
+    """Number of last turns read before a response; null for all."""
+    max_length: int = Field(250, gt=0)
+    """For models that read the history as one text: its most tokens; the oldest turns are left out, and counted."""
+    max_turn: int = Field(100, gt=0)
+    """Most tokens read of one turn; longer ones are cut off there and counted, and not trained on as responses."""
 
     @field_validator("separator")
     @classmethod
     def _typed(cls, value: str | None) -> str | None:
         return None if value is None else value.replace("\\t", "\t").strip(" ")
 
+    @model_validator(mode="after")
+    def _turns_fit(self) -> Self:
+        if self.max_turn >= self.max_length:
+            raise ValueError(
+                f"data.max_turn is {self.max_turn}, but data.max_length is {self.max_length}: the last turn and the "
+                f"token before it must fit; set data.max_length above {self.max_turn}, or data.max_turn below it"
+            )
+        return self
+
 
 class MemoryConversations(InMemory, ConversationFiles):
     """Conversations passed in Python."""
-
-
-class BookingsData(DialogueOptions, EmbeddedData):
-    """Embedded data: a guest books something and asks later what was said before (`heed.data.embedded.texts`)."""
-
-    name: Literal["bookings"] = "bookings"
-    """Which embedded data."""
-    train: int = Field(4_000, gt=0)
-    """Number of training conversations."""
-    valid: int = Field(200, gt=0)
-    """Number of validation conversations."""
-    test: int = Field(500, gt=0)
-    """Number of test conversations."""
-    respond: str = "host"
-    """Speaker whose turns are the responses: host, whose turns follow from the conversation; guest; or both."""

@@ -106,11 +106,7 @@ class MemoryPictures(InMemory, PictureData):
     """Pictures with labels passed in Python; `columns` name those of a data frame."""
 
 
-class EmbeddedPictures(EmbeddedLabels, PictureOptions):
-    """Embedded pictures; base class of each data set."""
-
-
-class DigitPictures(EmbeddedPictures):
+class DigitPictures(EmbeddedLabels, PictureOptions):
     """Embedded data: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels (`heed.data.embedded.pictures`)."""
 
     name: Literal["digits"] = "digits"
@@ -130,25 +126,3 @@ class DigitPictures(EmbeddedPictures):
                 f"{wanted:,}, but there are 1,797 digits"
             )
         return self
-
-
-class ShapePictures(EmbeddedPictures):
-    """Embedded data: generated pictures, labelled by a relation of far corners (`heed.data.embedded.pictures`)."""
-
-    name: Literal["shapes"] = "shapes"
-    """Which embedded data."""
-    train: int = Field(8_000, gt=0)
-    """Number of training examples."""
-    valid: int = Field(500, gt=0)
-    """Number of validation examples."""
-    test: int = Field(1_000, gt=0)
-    """Number of test examples."""
-    size: PictureSize = "auto"
-    """Pixels of each side of a generated picture, or [height, width]; auto is 32."""
-    distance: int = Field(16, gt=0)
-    """Pixels from the middle of the arrow to the middle of the next figures, before each is moved by at most a pixel;
-    figures have 5 pixels."""
-    colours: bool = False
-    """Give each figure a random colour, unrelated to the label; pictures then have 3 channels."""
-    noise: float = Field(0.05, ge=0, allow_inf_nan=False)
-    """Standard deviation of the normal noise on each pixel, as a share of full brightness."""

@@ -378,7 +378,8 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        hint = suggest(str(given), [name for member in kinds.values() for name in _embedded_names(member)])
+        names = [name for member in kinds.values() for name in _embedded_names(member)]
+        hint = suggest(str(given), names) if names else ", but there is no embedded data for this task"
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     if problem["type"] == "model_type":
         first = next((one for one in ("name", "kind") if one in _fields_at(kind, loc)), None)

@@ -15,16 +15,20 @@ import torch
 from torch import Tensor
 
 from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.data.embedded.grammar.meaning import Clause, Phrase, Place, Sentence
-from heed.data.embedded.grammar.source import GrammarSource
 from heed.data.examples import Pair
 from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small, words_of_lesson
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
 _WORDS = ("cat", "wall")
-_NOUNS = (*_WORDS, *words_of_lesson("cat")["nouns"])
-_SCENES = (("sit", "on"), ("sit", "behind"), ("lie", "on"), ("sleep", "under"), ("stand", "next to"))
+_NOUNS, _LIVING = (words_of_lesson("cat")[name] for name in ("nouns", "living"))
+_SCENES = {  # the ending of "acostado" agrees with who lies, and "on" is another word for the living
+    "sat on": "se sentó {on}",
+    "sat behind": "se sentó detrás de",
+    "lay on": "estaba acostad{ending} {on}",
+    "slept under": "durmió debajo de",
+    "stood next to": "estaba de pie al lado de",
+}
 _STEPS = {"classification": 120, "translation": 300}
 _SHARED = f"{WORD_MODEL} training.batch_tokens=600 training.warmup=20"
 _OF_TASK = {
@@ -65,15 +69,22 @@ def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
 
     Both orders of two nouns are in one split, so no training sentence has both nouns of a test sentence.
     """
-    grammar, drawn = GrammarSource("es"), []
+    drawn = []
     for sitter, place in permutations(_NOUNS, 2):
         nouns = {sitter, place}
         if split == ("test" if nouns == set(_WORDS) else split_of(" ".join(sorted(nouns)))):
-            for verb, preposition in _SCENES:
-                said = Clause(Phrase(sitter), verb, place=Place(preposition, Phrase(place)))
-                drawn.append((grammar.pair(Sentence(said)), sitter))
+            for english, spanish in _SCENES.items():
+                pair = Pair(f"The {sitter} {english} the {place}.", _in_spanish(sitter, spanish, place))
+                drawn.append((pair, sitter))
     Random(split).shuffle(drawn)
     return drawn
+
+
+def _in_spanish(sitter: str, said: str, place: str) -> str:
+    who, where = _NOUNS[sitter], _NOUNS[place]
+    said = said.format(on="sobre" if place in _LIVING else "en", ending="a" if who.startswith("la ") else "o")
+    text = f"{who} {said} {where}.".replace(" de el ", " del ")
+    return text[0].upper() + text[1:]
 
 
 def stages() -> tuple[Stage, ...]:

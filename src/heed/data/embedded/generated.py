@@ -15,8 +15,6 @@ Split = Literal["train", "valid", "test"]
 
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
 _HELD_OUT = 0.05
 """Share of the examples in `valid`, and the same in `test`."""
 _TRIES = 20

@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from heed.config import HubSection, OwnData
 from heed.config.data import InMemory
-from heed.config.pictures import DigitPictures, EmbeddedPictures, ShapePictures
-from heed.data.embedded.generated import Split
-from heed.data.embedded.pictures import DIGITS, SHAPES, draw_digits, draw_shapes
+from heed.config.pictures import DigitPictures
+from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pictures import picture_reader
@@ -34,22 +33,10 @@ def open_pictures(
         DataError: A file cannot be read, or nothing is left to train on.
     """
     if isinstance(data, DigitPictures):
-        drawn, images = draw_digits(_sizes(data), data.seed)
+        drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
         pixels.add(DIGITS, Arrays(images))
         return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
-    if isinstance(data, ShapePictures):
-        sides = (32, 32) if data.size == "auto" else data.size
-        drawn, images = draw_shapes(
-            _sizes(data),
-            data.seed,
-            size=(sides, sides) if isinstance(sides, int) else sides,
-            distance=data.distance,
-            colours=data.colours,
-            noise=data.noise,
-        )
-        pixels.add(SHAPES, Arrays(images))
-        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
-    assert isinstance(data, OwnData) and not isinstance(data, EmbeddedPictures), f"no source of {data!r}"
+    assert isinstance(data, OwnData), f"no source of {data!r}"
     remarks: list[str] = []
     if given is None and not isinstance(data, InMemory | HubSection):
         data, remarks = with_sets(data)
@@ -98,7 +85,3 @@ def sets_in(path: str) -> dict[str, str]:
     if len(held) > 1 and "train" in held:
         return {split: file for split, file in held.items() if split}
     return Listing.of(path).splits()
-
-
-def _sizes(data: EmbeddedPictures) -> dict[Split, int]:
-    return {"train": data.train, "valid": data.valid, "test": data.test}

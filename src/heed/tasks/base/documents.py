@@ -14,14 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.config import RunConfig
-from heed.config.data import EmbeddedData
 from heed.config.sections import with_tokenizer
-from heed.data.embedded.generated import SPLITS, Split
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
-from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits.splits import Splits
 from heed.data.splits.stored import StoredExamples, are_many, digest_of, learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
@@ -192,18 +190,9 @@ class DocumentTask(Task[C, Document], Generic[C]):
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
         return hold(data, split, document_reader(config.data), ["text"], findings)
 
-    @staticmethod
-    def draw(split: Split, count: int, seed: int) -> list[Document]:
-        """The first `count` documents of a split of the task's embedded data."""
-        raise NotImplementedError
-
     @classmethod
     def open_splits(cls, config: C, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
-        data: Any = config.data
-        if not isinstance(data, EmbeddedData):
-            return open_documents(data, given)
-        drawn: dict[str, list[Document]] = {split: cls.draw(split, getattr(data, split), data.seed) for split in SPLITS}
-        return drawn_splits(drawn, data.name, "documents")
+        return open_documents(config.data, given)
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from heed.config.data import BookingsData, ConversationFiles, MemoryConversations, by_name
+from heed.config.data import ConversationFiles, MemoryConversations, by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, SearchConfig, TrainingConfig
 
 
@@ -28,7 +28,7 @@ class DialogueEvaluation(EvaluationConfig):
     """Scoring of responses."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else the loss."""
+    """Validation score that chooses the best checkpoint: auto is the loss."""
 
 
 class DialogueConfig(RunConfig):
@@ -37,9 +37,7 @@ class DialogueConfig(RunConfig):
     task: Literal["dialogue"] = "dialogue"
     """The task."""
     data: Annotated[
-        Annotated[ConversationFiles, Tag("files")]
-        | Annotated[MemoryConversations, Tag("memory")]
-        | Annotated[BookingsData, Tag("bookings")],
+        Annotated[ConversationFiles, Tag("files")] | Annotated[MemoryConversations, Tag("memory")],
         Discriminator(by_name()),
     ]
     """Where the conversations come from."""

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.config.data import DialogueOptions
+from heed.config.data import ConversationFiles
 from heed.data.batch import (
     TokenPair,
     TokenTurn,
@@ -160,7 +160,7 @@ class Read(NamedTuple):
 class Reading:
     """Conversion of turns to the input of a model: one text, with the token of its speaker before each turn."""
 
-    def __init__(self, options: DialogueOptions, speakers: Speakers, special: Special) -> None:
+    def __init__(self, options: ConversationFiles, speakers: Speakers, special: Special) -> None:
         self.options, self.speakers, self.special = options, speakers, special
 
     def read(self, history: Sequence[TokenTurn]) -> Read:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from markupsafe import Markup
 
-from heed.config.data import ConversationColumns, ConversationFiles
+from heed.config.data import ConversationColumns
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
@@ -49,17 +49,10 @@ from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
 
 
-def text_measures(
-    texts: Sequence[str], references: Sequence[str], of_people: bool, tokenizer: TextTokenizer | None
-) -> list[Measure]:
-    """Scores of written responses (see `output_measures`), an entry for each response, the most important first.
-
-    For conversations of people (`of_people`), BLEU, chrF and the variety of the outputs come before exact match; for
-    embedded data, where every response follows from the turns before it, exact match comes first.
-    """
+def text_measures(texts: Sequence[str], references: Sequence[str], tokenizer: TextTokenizer | None) -> list[Measure]:
+    """Scores of written responses (see `output_measures`), an entry for each response, the most important first."""
     *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"), tokenizer)
-    varied = [distinct(texts, 1), distinct(texts, 2), commonest_share(texts)]
-    return [*of_texts, *varied, exact] if of_people else [exact, *of_texts, *varied]
+    return [*of_texts, distinct(texts, 1), distinct(texts, 2), commonest_share(texts), exact]
 
 
 def by_conversation(measures: Sequence[Measure], owners: Sequence[int], count: int) -> tuple[Measure, ...]:
@@ -317,8 +310,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
     @property
     def columns(self) -> ConversationColumns:
         """The names of a conversation's fields in JSON."""
-        data = self.task.config.data
-        return data.columns if isinstance(data, ConversationFiles) else ConversationColumns()
+        return self.task.config.data.columns
 
     def conversation(self, said: Said) -> Conversation:
         """Convert user input to a conversation; turns without speakers alternate so that the model responds next.
@@ -523,10 +515,10 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
         talk = task.encode(examples)
         scores = task.forced_scores(self.model, task.units_of(talk))
         tokenizer = None if literal else task.tokenizer
-        measures = text_measures(texts, self._references(examples), self._of_people, tokenizer)
+        measures = text_measures(texts, self._references(examples), tokenizer)
         known = rate("perplexity", "perplexity", scores.nll, scores.tokens, 2, np.exp)
         if per_token:
-            measures.insert(0 if self._of_people else 1, known)
+            measures.insert(0, known)
             measures.append(share("token_accuracy", "token accuracy", scores.correct, scores.tokens))
         made = by_conversation(measures, [one.conversation for one in talk.responses], len(examples))
         read = [one.turn for one in talk.responses]
@@ -543,17 +535,13 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
     def _references(self, examples: Sequence[Conversation]) -> list[str]:
         return [one.turns[turn] for one, turn in self._responses(examples)]
 
-    @property
-    def _of_people(self) -> bool:
-        return isinstance(self.task.config.data, ConversationFiles)
-
     def baselines(self, examples: Sequence[Conversation]) -> Mapping[str, Outcomes]:
         histories = [_last(one, turn) for one, turn in self._responses(examples)]
         references = self._references(examples)
         owners = [n for n, one in enumerate(examples) for _ in self.task.responses(one)]
         found = {}
         for name, texts in self.baseline_texts(histories).items():
-            measures = text_measures(texts, references, self._of_people, self.task.tokenizer)
+            measures = text_measures(texts, references, self.task.tokenizer)
             found[name] = Outcomes(tuple(texts), by_conversation(measures, owners, len(examples)))
         return found
 

@@ -11,15 +11,12 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from heed.config.data import BookingsData, ConversationColumns, ConversationFiles
 from heed.config.sections import num_subwords, with_tokenizer
 from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
-from heed.data.embedded.generated import SPLITS
-from heed.data.embedded.texts import draw_bookings
 from heed.data.examples import Conversation
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import Lengths
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
@@ -92,8 +89,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
             speakers.check(config.data.respond, "data.respond")
         if tokenizer_parent is None:
             texts = [turn for one in train for turn in one.turns]
-            auto = "word" if isinstance(config.data, BookingsData) else "bpe"
-            config = with_tokenizer(config, auto, lambda: num_subwords(len(texts), len(set().union(*texts))))
+            config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
             tokenizer = TextTokenizer.train(texts, config.tokenizer)
         else:
             tokenizer = tokenizer_parent.tokenizer("tokens", cls)
@@ -122,19 +118,11 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     def open_splits(
         cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None
     ) -> Splits[Conversation]:
-        data = config.data
-        if isinstance(data, BookingsData):
-            sizes = {"train": data.train, "valid": data.valid, "test": data.test}
-            return drawn_splits(
-                {split: draw_bookings(split, sizes[split], data.seed) for split in SPLITS}, data.name, "conversations"
-            )
-        return open_splits(data, conversation_reader(data), given)
+        return open_splits(config.data, conversation_reader(config.data), given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        section = config.data
-        columns = section.columns if isinstance(section, ConversationFiles) else ConversationColumns()
-        return hold_conversations(data, split, columns, findings)
+        return hold_conversations(data, split, config.data.columns, findings)
 
     @property
     def reads_turns(self) -> bool:
@@ -217,12 +205,12 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     @property
     def selected_by(self) -> str:
-        return "exact_match" if isinstance(self.config.data, BookingsData) else "loss"
+        return "loss"
 
     @property
     def auto_size(self) -> str:
         count = len(self.encoded("train").responses)
-        if not isinstance(self.config.data, ConversationFiles) or count < _SMALL:
+        if count < _SMALL:
             return "tiny"
         return "small" if count < _BASE else "base"
 
@@ -296,7 +284,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        return () if isinstance(self.config.data, BookingsData) else ("bleu", "chrf")
+        return ("bleu", "chrf")
 
     def respond(
         self,

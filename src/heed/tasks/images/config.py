@@ -7,14 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from heed.config.data import by_name
-from heed.config.pictures import (
-    AugmentSection,
-    DigitPictures,
-    HubPictures,
-    MemoryPictures,
-    PictureData,
-    ShapePictures,
-)
+from heed.config.pictures import AugmentSection, DigitPictures, HubPictures, MemoryPictures, PictureData
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
 
 
@@ -78,8 +71,7 @@ class ImagesConfig(RunConfig):
         Annotated[PictureData, Tag("files")]
         | Annotated[HubPictures, Tag("hub")]
         | Annotated[MemoryPictures, Tag("memory")]
-        | Annotated[DigitPictures, Tag("digits")]
-        | Annotated[ShapePictures, Tag("shapes")],
+        | Annotated[DigitPictures, Tag("digits")],
         Discriminator(by_name(hub=True)),
     ]
     """Where the pictures come from."""

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 
 from heed.config import TokenizerConfig
-from heed.config.pictures import ShapePictures
 from heed.data.batch import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
@@ -303,7 +302,7 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
 
         Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions.
         """
-        if isinstance(config.data, ShapePictures) or len(self.splits.examples["train"]) > _FEW_PHOTOS:
+        if len(self.splits.examples["train"]) > _FEW_PHOTOS:
             return {}
         pixels = max(1, min(self.form.sizing.shape[:2]) // 8)
         sided = next((label for label in self.labels if _SIDED.fullmatch(label)), None)

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import DocumentFiles, DocumentHub, EmbeddedData, InMemory, by_name
+from heed.config.data import DocumentFiles, DocumentHub, DrawnData, InMemory, by_name
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
@@ -48,7 +48,7 @@ class MemoryDocuments(InMemory, DocumentsData):
     """Documents passed in Python; `columns` names the column of a data frame."""
 
 
-class MealsData(RowOptions, EmbeddedData):
+class MealsData(RowOptions, DrawnData):
     """Embedded data: sentences of a grammar with known probabilities (`heed.data.embedded.texts`)."""
 
     name: Literal["meals"] = "meals"

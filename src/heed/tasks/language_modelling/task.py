@@ -30,10 +30,11 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.batch import Batch, Plan
+from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
 from heed.data.splits.documents import sample_texts
-from heed.data.splits.splits import Splits
+from heed.data.splits.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
@@ -314,13 +315,23 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     settles: ClassVar = ("max_length",)
     alternatives: ClassVar = {"tokens": ("tokens", "target", "source")}
-    draw = staticmethod(draw_meals)
 
     def __init__(self, config: LanguageModelConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)
         self._streams: dict[str, TokenStream] = {}
         self._bytes: dict[str, int] = {}
         self._carried = CarriedRows()
+
+    @classmethod
+    def open_splits(
+        cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
+    ) -> Splits[Document]:
+        if isinstance(data := config.data, MealsData):
+            drawn: dict[str, list[Document]] = {
+                split: draw_meals(split, getattr(data, split), data.seed) for split in SPLITS
+            }
+            return drawn_splits(drawn, data.name, "documents")
+        return super().open_splits(config, given)
 
     @property
     def sizes(self) -> Mapping[str, str]:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import DocumentFiles, DocumentHub, EmbeddedData, InMemory, by_name
+from heed.config.data import DocumentFiles, DocumentHub, InMemory, by_name
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
 
 
@@ -49,21 +49,6 @@ class HubPassages(DocumentHub, PassagesData):
 
 class MemoryPassages(InMemory, PassagesData):
     """Documents passed in Python; `columns` names the column of a data frame."""
-
-
-class StoriesData(RowOptions, EmbeddedData):
-    """Embedded data: short stories of one person and one place (`heed.data.embedded.texts`)."""
-
-    name: Literal["stories"] = "stories"
-    """Which embedded data."""
-    train: int = Field(4_000, gt=0)
-    """Number of training examples."""
-    valid: int = Field(200, gt=0)
-    """Number of validation examples."""
-    test: int = Field(500, gt=0)
-    """Number of test examples."""
-    max_length: int = Field(64, gt=6)
-    """Most tokens that are read at once, start and end tokens included."""
 
 
 class PretrainingTokenizer(TokenizerConfig):
@@ -127,8 +112,7 @@ class PretrainingConfig(RunConfig):
     data: Annotated[
         Annotated[PassagesData, Tag("documents")]
         | Annotated[HubPassages, Tag("hub")]
-        | Annotated[MemoryPassages, Tag("memory")]
-        | Annotated[StoriesData, Tag("stories")],
+        | Annotated[MemoryPassages, Tag("memory")],
         Discriminator(by_name("documents", hub=True)),
     ]
     """Where the texts come from."""

@@ -18,7 +18,6 @@ from torch.nn.functional import cross_entropy, log_softmax
 from heed.attention.host import here, sent
 from heed.config.sections import TokenizerConfig
 from heed.data.batch import plan_pass
-from heed.data.embedded.texts import draw_stories
 from heed.data.kinds.documents import Document
 from heed.data.splits.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -74,7 +73,6 @@ class Pretraining(DocumentTask[PretrainingConfig]):
     head_class = PretrainingHead
     tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
-    draw = staticmethod(draw_stories)
 
     def __init__(self, config: PretrainingConfig, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
         super().__init__(config, tokenizer, splits)

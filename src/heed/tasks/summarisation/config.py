@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from heed.config.data import EmbeddedData, FilesData, HubSection, InMemory, by_name
+from heed.config.data import FilesData, HubSection, InMemory, by_name
 from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
 from heed.tasks.translation.config import TranslationConfig
 
@@ -18,20 +18,15 @@ _ROOM = 100
 """Tokens by which data.max_length exceeds a data.max_source given by the user."""
 
 
-class DocumentOptions(Section):
-    """Limits on the documents that the model reads."""
-
-    max_source: int = Field(400, gt=0)
-    """Documents are cut after this many tokens; cut documents are counted and listed."""
-
-
-class SummaryFiles(DocumentOptions, FilesData):
+class SummaryFiles(FilesData):
     """Your own documents and summaries, in two parallel files or in one file of columns.
 
     Columns that are not given are found by their names: document, body, article or text for documents; summary,
     subject, highlights or headline for summaries.
     """
 
+    max_source: int = Field(400, gt=0)
+    """Documents are cut after this many tokens; cut documents are counted and listed."""
     max_length: int = Field(500, gt=0)
     """Training examples with more tokens than this on a side are left out, and counted; documents are cut first."""
 
@@ -62,23 +57,6 @@ class MemorySummaries(InMemory, SummaryFiles):
     """Documents and summaries passed in Python; `columns` name those of a data frame."""
 
 
-class NotesData(DocumentOptions, EmbeddedData):
-    """Embedded data: short office notes whose subject follows from one sentence (`heed.data.embedded.texts`)."""
-
-    auto_tokenizer: ClassVar[str] = "word"
-
-    name: Literal["notes"] = "notes"
-    """Which embedded data."""
-    train: int = Field(10_000, gt=0)
-    """Number of training examples."""
-    valid: int = Field(300, gt=0)
-    """Number of validation examples."""
-    test: int = Field(500, gt=0)
-    """Number of test examples."""
-    sentences: tuple[int, int] = (2, 5)
-    """Fewest and most sentences of a note, including the one that decides its subject."""
-
-
 class SummaryTokenizer(TokenizerConfig):
     """How text becomes tokens; documents and summaries are in the same language and share a vocabulary."""
 
@@ -95,7 +73,7 @@ class SummaryEvaluation(EvaluationConfig):
     select_by: Literal[
         "auto", "rouge1", "rouge2", "rougeL", "bleu", "chrf", "exact_match", "token_accuracy", "loss"
     ] = "auto"
-    """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else rougeL."""
+    """Validation score that chooses the best checkpoint: auto is rougeL."""
 
 
 class SummarisationHead(Section):
@@ -111,9 +89,8 @@ class SummarisationConfig(TranslationConfig):
 
     task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
     """The task."""
-    data: Annotated[  # type: ignore[assignment]  # its own kinds of data
-        Annotated[NotesData, Tag("notes")]
-        | Annotated[SummaryFiles, Tag("files")]
+    data: Annotated[  # its own kinds of data
+        Annotated[SummaryFiles, Tag("files")]
         | Annotated[SummaryHub, Tag("hub")]
         | Annotated[MemorySummaries, Tag("memory")],
         Discriminator(by_name(hub=True)),

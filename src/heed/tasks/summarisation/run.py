@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
-from heed.config import FilesData
 from heed.data.examples import Pair, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts
@@ -111,7 +110,7 @@ class SummaryOutputs(TranslationOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        own = data if isinstance(data, FilesData) and not isinstance(data, SummaryHub | MemorySummaries) else None
+        own = None if isinstance(data, SummaryHub | MemorySummaries) else data
         return input_texts(path, self.run.columns[0], DOCUMENT_NAMES, findings, (), () if own is None else own.train)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:

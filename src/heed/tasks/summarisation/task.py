@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from heed.data.embedded.texts import NoteSource
 from heed.data.examples import Pair
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import Lengths
@@ -19,7 +18,6 @@ from heed.tasks.base.training_set import Encoding
 from heed.tasks.summarisation.config import (
     DOCUMENT_NAMES,
     SUMMARY_NAMES,
-    NotesData,
     SummarisationConfig,
     SummarisationHead,
 )
@@ -55,14 +53,7 @@ class Summarisation(Translation):
 
     @classmethod
     def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
-        data: Any = config.data
-        if isinstance(data, NotesData):
-            source, sizes = NoteSource(data.sentences, data.seed), (data.train, data.valid, data.test)
-            counts = dict(zip(("train", "valid", "test"), sizes, strict=True))
-            listing = ", ".join(f"{count} {name}" for name, count in counts.items())
-            drawn = {split: source.sample(split, count) for split, count in counts.items()}
-            return Splits({**drawn}, made=f"notes: {listing}")
-        return open_pairs(data, given, suggest_task, cls.names)
+        return open_pairs(config.data, given, suggest_task, cls.names)
 
     def build_model(self) -> PairDecoder:
         """A new model, its weights drawn from torch's random state.
@@ -95,7 +86,7 @@ class Summarisation(Translation):
 
     @property
     def selected_by(self) -> str:
-        return "exact_match" if isinstance(self.config.data, NotesData) else "rougeL"
+        return "rougeL"
 
     @property
     def max_source(self) -> int:

@@ -30,7 +30,7 @@ from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, 
 from heed.config.data import EmbeddedData
 from heed.config.sections import num_subwords
 from heed.data.embedded.generated import PairSource
-from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource
+from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
 from heed.data.examples import Joined, Pair, select
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
@@ -73,11 +73,7 @@ def open_pairs(
     if isinstance(data, DigitsData):
         source, what = DigitSource(kind=data.name, length=data.length, seed=data.seed), f"{data.name} digits"
     elif isinstance(data, GrammarData):
-        from heed.data.embedded.grammar.source import GrammarSource  # its words take a while to load
-
-        source = GrammarSource(data.language, data.seed, data.direction)
-        sides = ("English", data.language) if data.direction == "from_english" else (data.language, "English")
-        what = f"grammar, {sides[0]} to {sides[1]}"
+        source, what = GrammarSource(), "grammar, English to Spanish"
     else:
         languages = LANGUAGES if data.languages is None else data.languages
         source = DateSource(languages, data.unseen, data.styles, data.joined, data.years, data.seed)

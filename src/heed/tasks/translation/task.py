@@ -325,7 +325,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @cached_property
     def links_held_out(self) -> dict[tuple[str, ...], tuple[Link, ...]]:
         """The true alignment of each validation and test pair of embedded data; empty for other data."""
-        data: Any = self.config.data  # of summaries, other embedded data
+        data: Any = self.config.data
         if not isinstance(data, DatesData | DigitsData | GrammarData):
             return {}
         drawn = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes seconds

@@ -1,4 +1,7 @@
-"""Texts in which something must be kept in memory: recall, adding, look-ups, two clauses, and counting.
+"""Texts in which something must be kept in memory: recall, adding, look-ups, and two clauses.
+
+    python examples/data/recall.py recall --kind look_ups
+    heed train classification recall/train.txt --valid recall/valid.txt --test recall/test.txt
 
 Each function draws texts with their answers from a seed:
 
@@ -8,17 +11,18 @@ Each function draws texts with their answers from a seed:
 | `adding` | `3 x7 2 0 x5`: two digits are marked | their sum |
 | `look_ups` | `A red square B blue circle ? colour A shape B` | `red-circle` |
 | `two_clauses` | `great then w4 w1 then awful` | `great-awful` |
-| `counted` | `a a a b b b` | none: a text for language models |
 
-Source: Hochreiter and Schmidhuber 1997 (recall and adding with distance, here in words and sums of digits); Gers and
-Schmidhuber 2001 (counting).
+Source: Hochreiter and Schmidhuber 1997 (recall and adding with distance, here in words and sums of digits).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from random import Random
 
+from arguments import arguments, sizes_of
+from heed.data.embedded.generated import split_of
 from heed.errors import DataError
 
 Labelled = tuple[str, str]
@@ -78,15 +82,28 @@ def two_clauses(fillers: Sequence[int], seed: int | str) -> Iterator[Labelled]:
         yield " ".join([first, "then", *filler, "then", second]), f"{first}-{second}"
 
 
-def counted(counts: Sequence[int], seed: int | str) -> Iterator[str]:
-    """Endless texts of n times a and n times b."""
-    _check("count", counts)
-    draw = Random(f"counted:{seed}")
-    while True:
-        count = draw.choice(counts)
-        yield " ".join(["a"] * count + ["b"] * count)
-
-
 def _check(name: str, values: Sequence[int], least: int = 1) -> None:
     if not values or min(values) < least:
         raise DataError(f"{name} is {list(values)}; expected one or more whole numbers of at least {least}")
+
+
+KINDS: dict[str, Callable[[int], Iterator[Labelled]]] = {
+    "delayed_recall": lambda seed: delayed_recall(range(1, 21), seed),
+    "adding": lambda seed: adding(range(2, 21), seed),
+    "look_ups": lambda seed: look_ups(4, 2, seed),
+    "two_clauses": lambda seed: two_clauses(range(5, 21), seed),
+}
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__, 2_000, 200, 500)
+    parser.add_argument("--kind", choices=KINDS, default="delayed_recall")
+    options = parser.parse_args(given)
+    for split, count in sizes_of(options).items():
+        texts = (one for one in KINDS[options.kind](options.seed) if split_of(one[0]) == split)
+        lines = "".join(f"{answer} {text}\n" for text, answer in islice(texts, count))
+        (options.folder / f"{split}.txt").write_text(lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -41,7 +41,7 @@ def _words(value: Any) -> Words:
 
 
 class Lexicon:
-    """The words of `lexicon.yaml`, where comments explain each list."""
+    """The words of `grammar_lexicon.yaml`, where comments explain each list."""
 
     def __init__(self, content: Mapping[str, Any]) -> None:
         def entries(name: str) -> dict[str, Entry]:
@@ -70,7 +70,7 @@ class Lexicon:
         return list(dict.fromkeys(adjective for name in groups for adjective in table[name]))
 
 
-LEXICON = Lexicon(yaml.safe_load((Path(__file__).parent / "lexicon.yaml").read_text(encoding="utf-8")))
+LEXICON = Lexicon(yaml.safe_load((Path(__file__).parent / "grammar_lexicon.yaml").read_text(encoding="utf-8")))
 
 
 class Phrase(NamedTuple):

@@ -1,4 +1,4 @@
-"""Writes meanings in the languages of `languages.yaml`: words with the meaning they express, and links between them."""
+"""Writes meanings in the languages of `grammar_languages.yaml`: words, what each expresses, and links between them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from heed.data.embedded.grammar.meaning import LEXICON, Clause, Entry, Phrase, Place, Sentence, State, Thought
+from grammar_meaning import LEXICON, Clause, Entry, Phrase, Place, Sentence, State, Thought
 from heed.data.examples import Link, Span
 
 Features = frozenset[str]
-LANGUAGES = yaml.safe_load((Path(__file__).parent / "languages.yaml").read_text(encoding="utf-8"))
+LANGUAGES = yaml.safe_load((Path(__file__).parent / "grammar_languages.yaml").read_text(encoding="utf-8"))
 
 
 class Word(NamedTuple):
@@ -35,7 +35,7 @@ class Writer:
     """
 
     def __init__(self, code: str) -> None:
-        """A language of `languages.yaml`, whose words are the fields `code` of the lexicon."""
+        """A language of `grammar_languages.yaml`, whose words are the fields `code` of the lexicon."""
         self.code, self._data = code, LANGUAGES[code]
         self._rules = [(frozenset(when.split()), ending, text) for when, ending, text in self._data["rules"]]
         self._asked = frozenset(_keys(self._data))  # so that caches do not depend on other features

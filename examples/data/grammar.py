@@ -1,7 +1,11 @@
 """A small grammar: English sentences and their translation into Spanish, German or romanised Hindi, either way.
 
-This file draws meanings (`meaning`), one class for each language writes them (`language` has what they share), and a
-`GrammarSource` pairs two languages and links their words. The words are in `lexicon.yaml`.
+    python examples/data/grammar.py german --language de
+    heed train translation german/train.tsv --valid german/valid.tsv --test german/test.tsv tokenizer.kind=word
+
+`data.name=grammar` has the first 8,000 sentences in Spanish. This file draws meanings (`grammar_meaning`), a writer for
+each language writes them (`grammar_writing`), and a `GrammarSource` pairs two languages and links their words. The
+words are in `grammar_lexicon.yaml`, the languages in `grammar_languages.yaml`.
 
 There are nine kinds of sentences (positions and movements, actions, gifts, going, states, actions not done for a
 reason, two actions on one thing, thoughts, questions) and about 500 English words. Of 100,000 drawn sentences 91,800
@@ -25,20 +29,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import Literal, get_args
 
+from arguments import arguments, sizes_of
+from grammar_meaning import LEXICON, Clause, Degree, Determiner, Phrase, Place, Sentence, State, Tense, Thought
+from grammar_writing import Word, Writer, join, link
 from heed.data.embedded.generated import PairSource, Split, check_split, distinct, split_of
-from heed.data.embedded.grammar.meaning import (
-    LEXICON,
-    Clause,
-    Degree,
-    Determiner,
-    Phrase,
-    Place,
-    Sentence,
-    State,
-    Tense,
-    Thought,
-)
-from heed.data.embedded.grammar.writing import Word, Writer, join, link
 from heed.data.examples import Pair
 from heed.errors import DataError, suggest
 
@@ -321,3 +315,18 @@ def _phrase(
     adjectives = [] if plain else LEXICON.said_of(LEXICON.attributes, noun)
     adjective = rng.choice(adjectives) if adjectives and rng.random() < 0.3 else ""
     return Phrase(noun, determiner, adjective, plural)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    parser = arguments(__doc__, 40_000, 400, 1_000)
+    parser.add_argument("--language", choices=get_args(Language), default="es")
+    parser.add_argument("--direction", choices=get_args(Direction), default="from_english")
+    options = parser.parse_args(given)
+    source = GrammarSource(options.language, options.seed, options.direction)
+    for split, count in sizes_of(options).items():
+        lines = "".join(f"{pair.source}\t{pair.target}\n" for pair in source.sample(split, count))
+        (options.folder / f"{split}.tsv").write_text(lines, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,1 +1,0 @@
-"""A small grammar of English, Spanish, German and romanised Hindi."""
