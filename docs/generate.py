@@ -84,7 +84,7 @@ def page() -> str:
         for row, uses in fields_of(body.config_class, owner).items():
             models.setdefault(row, {}).update(uses)
         changes = {
-            size: ", ".join(f"{key} {value}" for key, value in fields.items())
+            size: ", ".join(f"{key}={as_yaml(value)}" for key, value in fields.items())
             for size, fields in body.config_class.sizes.items()
             if fields
         }
@@ -119,7 +119,7 @@ def listed(rows: dict[Row, Uses]) -> list[str]:
     lines = []
     for owners, fields in groups.items():
         lines += ["", f"{owners}:"] if owners else []
-        lines += ["", *(f"- `{name}`{defaults(uses, everyone)}: {meaning}" for (name, meaning), uses in fields)]
+        lines += ["", *(f"- {defaults(name, uses, everyone)}: {meaning}" for (name, meaning), uses in fields)]
     return lines
 
 
@@ -134,14 +134,15 @@ def owned(owners: list[Owner], everyone: dict[str, list[str]], separator: str) -
     return separator.join(", ".join(names) + (f" ({kinds})" if kinds else "") for kinds, names in by_kinds.items())
 
 
-def defaults(uses: Uses, everyone: dict[str, list[str]]) -> str:
-    """The default of most owners, and the others with their owners."""
+def defaults(name: str, uses: Uses, everyone: dict[str, list[str]]) -> str:
+    """A field with the default of most owners, and the others with their owners."""
     by_default: dict[str, list[Owner]] = {}
     for owner, value in uses.items():
         by_default.setdefault(value, []).append(owner)
     common = max(by_default, key=lambda value: (ALL in by_default[value], len(by_default[value])))
     others = (f"{value} in {owned(owners, everyone, ', ')}" for value, owners in by_default.items() if value != common)
-    return "; ".join([f" = {common}" if common.startswith("`") else f", {common}", *others])
+    first = f"`{name}={common[1:]}" if common.startswith("`") else f"`{name}`, {common}"
+    return "; ".join([first, *others])
 
 
 def default(field: Any) -> str:
@@ -151,7 +152,14 @@ def default(field: Any) -> str:
     value = field.default
     if isinstance(value, BaseModel):
         return "the section's own"
-    return f"`{'null' if value is None else str(value).lower() if isinstance(value, bool) else value}`"
+    return f"`{as_yaml(value)}`"
+
+
+def as_yaml(value: Any) -> str:
+    """A value of a field as it is written in YAML or on the command line."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str([*value] if isinstance(value, tuple) else value)
 
 
 _DATA: dict[str, dict[str, int]] = {
