@@ -24,8 +24,11 @@ SEED = 1
 fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints, 20,000 calls from eight threads, 10,000 requests; make fuzz SEED=7
 	HF_HUB_OFFLINE=1 HEED_FUZZ=500 HEED_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/test_fuzz_*.py tests/test_serve.py
 
-mutants: $(VENV)/.dev
-	$(BIN)/python tools/mutants.py
+MUTANTS = "heed.attention.*" "heed.evaluation.*" "heed.training.plan.*"
+mutants: $(VENV)/.dev  # make mutants MUTANTS="heed.attention.attend.*"; which files and tests: pyproject.toml
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[mutants]"
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(MUTANTS)
+	$(BIN)/mutmut results
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -1,11 +1,9 @@
 """What the defaults give a new user: small real sets, a few minutes, one thread, a quiet machine or a busy one.
 
-HEED_DATA=DATA python benchmarks/first_result.py [--minutes 1,3] [--cases pairs,book] [--busy 1] [--out results.jsonl]
-HEED_DATA=DATA python benchmarks/first_result.py --random 30    random subsets and budgets, some with twice the time
+HEED_DATA=DATA python benchmarks/first_result.py [--minutes 1,3] [--cases pairs,book] [--busy 1]
 
 Each case is one `heed train` with no setting but the files and the minutes. A line gives the score on the test set, the
-best baseline, the share of the budget that was used, and the updates. `--random` marks the runs that keep weights of
-their warm-up, or leave more than a fifth of the budget while twice the budget is better by more than its interval.
+best baseline, the share of the budget that was used, and the updates.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,14 +42,14 @@ def lines_of(name: str) -> list[str]:
 class Case:
     """A task and its files, made from real data.
 
-    `make` writes the files into a folder, with that many training examples drawn by a seed, and returns the arguments
+    `make` writes the files into a folder, with that many training examples, and returns the arguments
     of `heed train` that name them.
     """
 
     name: str
     task: str
     score: str  # of the report
-    make: Callable[[Path, int, int], list[str]]
+    make: Callable[[Path, int], list[str]]
     count: int = ALL  # training examples
     minutes: float | None = None  # budget of its bar
 
@@ -62,22 +60,22 @@ def written(folder: Path, name: str, lines: Sequence[str]) -> str:
     return str(path)
 
 
-def drawn(items: Sequence[Any], count: int, seed: int) -> list[Any]:
-    return [*items] if count >= len(items) else random.Random(seed).sample([*items], count)
+def drawn(items: Sequence[Any], count: int) -> list[Any]:
+    return [*items] if count >= len(items) else random.Random(0).sample([*items], count)
 
 
-def tatoeba(folder: Path, count: int, seed: int) -> list[str]:
+def tatoeba(folder: Path, count: int) -> list[str]:
     """Spanish and English sentences, 1,000 for testing."""
     pairs = ["\t".join(line.split("\t")[:2]) for line in lines_of("tatoeba/spa.txt.gz")]
     random.Random(0).shuffle(pairs)
     test, rest = pairs[:1_000], pairs[1_000:]
-    train, held = written(folder, "train.tsv", drawn(rest, count, seed)), written(folder, "test.tsv", test)
+    train, held = written(folder, "train.tsv", drawn(rest, count)), written(folder, "test.tsv", test)
     return [train, "--test", held]
 
 
-def multi30k(folder: Path, count: int, seed: int) -> list[str]:
+def multi30k(folder: Path, count: int) -> list[str]:
     pairs = [*zip(lines_of("multi30k/train.de.gz"), lines_of("multi30k/train.en.gz"), strict=True)]
-    some = drawn(pairs, count, seed)
+    some = drawn(pairs, count)
     files = [written(folder, f"train.{side}", [pair[n] for pair in some]) for n, side in enumerate(("de", "en"))]
     for split, name in (("valid", "val"), ("test", "test_2016_flickr")):
         for side in ("de", "en"):
@@ -85,14 +83,14 @@ def multi30k(folder: Path, count: int, seed: int) -> list[str]:
     return files
 
 
-def shakespeare(folder: Path, count: int, seed: int) -> list[str]:
+def shakespeare(folder: Path, count: int) -> list[str]:
     text = "\n".join(lines_of("lm/tinyshakespeare/input.txt.gz"))
     cut = len(text) * 95 // 100
     train, test = written(folder, "train.txt", [text[: min(cut, count)]]), written(folder, "test.txt", [text[cut:]])
     return [train, "--test", test, "tokenizer.kind=char"]
 
 
-def book(folder: Path, count: int, seed: int) -> list[str]:
+def book(folder: Path, count: int) -> list[str]:
     """Wikipedia in place of a book, 2.4 million characters."""
     text = "\n".join(lines_of("lm/wikitext2_raw/wiki.valid.raw.gz") + lines_of("lm/wikitext2_raw/wiki.test.raw.gz"))
     cut = len(text) * 98 // 100
@@ -105,23 +103,23 @@ def _tsv(line: str) -> str:
     return f"{text}\t{label}"
 
 
-def sst(name: str) -> Callable[[Path, int, int], list[str]]:
-    def make(folder: Path, count: int, seed: int) -> list[str]:
+def sst(name: str) -> Callable[[Path, int], list[str]]:
+    def make(folder: Path, count: int) -> list[str]:
         split = {part: [*map(_tsv, lines_of(f"sentiment/sst/stsa.{name}.{part}.gz"))] for part in ("train", "test")}
-        train = written(folder, "train.tsv", drawn(split["train"], count, seed))
+        train = written(folder, "train.tsv", drawn(split["train"], count))
         return [train, "--test", written(folder, "test.tsv", split["test"])]
 
     return make
 
 
-def mr(folder: Path, count: int, seed: int) -> list[str]:
+def mr(folder: Path, count: int) -> list[str]:
     lines = [*map(_tsv, lines_of("sentiment/mr/rt-polarity.all.gz"))]
     random.Random(0).shuffle(lines)
     train, test = lines[1_000:], lines[:1_000]
-    return [written(folder, "train.tsv", drawn(train, count, seed)), "--test", written(folder, "test.tsv", test)]
+    return [written(folder, "train.tsv", drawn(train, count)), "--test", written(folder, "test.tsv", test)]
 
 
-def phrases(folder: Path, count: int, seed: int) -> list[str]:
+def phrases(folder: Path, count: int) -> list[str]:
     """Phrases of one to five words, cut from MR."""
     rng, found = random.Random(1), {}
     for line in lines_of("sentiment/mr/rt-polarity.all.gz"):
@@ -131,11 +129,11 @@ def phrases(folder: Path, count: int, seed: int) -> list[str]:
         found[" ".join(words[start : start + length])] = label
     lines = [f"{text}\t{label}" for text, label in found.items()]
     rng.shuffle(lines)
-    train = written(folder, "train.tsv", drawn(lines[1_000:], count, seed))
+    train = written(folder, "train.tsv", drawn(lines[1_000:], count))
     return [train, "--test", written(folder, "test.tsv", lines[:1_000])]
 
 
-def acts(folder: Path, count: int, seed: int) -> list[str]:
+def acts(folder: Path, count: int) -> list[str]:
     """The act of each turn of daily dialogues."""
     base = "dialogue/xdailydialog/1k_part_data/dialogues_"
     lines = []
@@ -143,36 +141,36 @@ def acts(folder: Path, count: int, seed: int) -> list[str]:
         turns = [turn.strip() for turn in text.split("__eou__") if turn.strip()]
         lines += [f"{turn}\t{one}" for turn, one in zip(turns, act.split(), strict=False)]
     random.Random(0).shuffle(lines)
-    train = written(folder, "train.tsv", drawn(lines[1_000:], count, seed))
+    train = written(folder, "train.tsv", drawn(lines[1_000:], count))
     return [train, "--test", written(folder, "test.tsv", lines[:1_000])]
 
 
-def imdb(folder: Path, count: int, seed: int) -> list[str]:
+def imdb(folder: Path, count: int) -> list[str]:
     train, test = ([*lines_of(f"documents/imdb/imdb.{name}.tsv.xz")] for name in ("train", "test"))
-    few = drawn(test[1:], 2_000, 0)
+    few = drawn(test[1:], 2_000)
     return [
-        written(folder, "train.tsv", [train[0], *drawn(train[1:], count, seed)]),
+        written(folder, "train.tsv", [train[0], *drawn(train[1:], count)]),
         "--test",
         written(folder, "test.tsv", [test[0], *few]),
     ]
 
 
-def conll(train: str, test: str) -> Callable[[Path, int, int], list[str]]:
-    def make(folder: Path, count: int, seed: int) -> list[str]:
+def conll(train: str, test: str) -> Callable[[Path, int], list[str]]:
+    def make(folder: Path, count: int) -> list[str]:
         sentences = "\n".join(lines_of(train)).split("\n\n")
-        some = [f"{one}\n" for one in drawn(sentences, count, seed)]
+        some = [f"{one}\n" for one in drawn(sentences, count)]
         return [written(folder, "train.conll", some), "--test", written(folder, "test.conll", lines_of(test))]
 
     return make
 
 
-def photos(folder: Path, count: int, seed: int) -> list[str]:
+def photos(folder: Path, count: int) -> list[str]:
     """Pictures of four classes of CIFAR-10 in folders; 400 for testing."""
     for split, most in (("train", count // 4), ("test", 100)):
         taken: dict[str, int] = {}
         with tarfile.open(DATA / f"images/cifar10_jpg/cifar10_{split}.tar.gz") as archive:
             members = [m for m in archive.getmembers() if m.isfile()]
-            random.Random(seed).shuffle(members)
+            random.Random(0).shuffle(members)
             for member in members:
                 label = Path(member.name).parent.name
                 if label in ("cat", "ship", "horse", "truck") and taken.get(label, 0) < most:
@@ -183,15 +181,15 @@ def photos(folder: Path, count: int, seed: int) -> list[str]:
     return [str(folder / "train"), "--test", str(folder / "test")]
 
 
-def dialogue(folder: Path, count: int, seed: int) -> list[str]:
+def dialogue(folder: Path, count: int) -> list[str]:
     conversations = lines_of("dialogue/sgd/sgd.train.jsonl.gz")
-    train = written(folder, "train.jsonl", drawn(conversations, count, seed))
+    train = written(folder, "train.jsonl", drawn(conversations, count))
     return [train, "--test", written(folder, "test.jsonl", lines_of("dialogue/sgd/sgd.test.jsonl.gz")[:100])]
 
 
-def subjects(folder: Path, count: int, seed: int) -> list[str]:
+def subjects(folder: Path, count: int) -> list[str]:
     mails = lines_of("summarization/aeslc/aeslc.train.jsonl.gz")
-    train = written(folder, "train.jsonl", drawn(mails, count, seed))
+    train = written(folder, "train.jsonl", drawn(mails, count))
     test = written(folder, "test.jsonl", lines_of("summarization/aeslc/aeslc.test.jsonl.gz")[:300])
     return [train, "--test", test, "data.columns.source=body", "data.columns.target=subject"]
 
@@ -221,15 +219,12 @@ CASES = [
 ]
 
 
-def linear_baseline(folder: Path) -> float | None:
-    """Accuracy of scikit-learn's TF-IDF and LinearSVC (C by cross-validation); None without scikit-learn."""
-    try:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.model_selection import GridSearchCV
-        from sklearn.pipeline import make_pipeline
-        from sklearn.svm import LinearSVC
-    except ImportError:
-        return None
+def linear_baseline(folder: Path) -> float:
+    """Accuracy of scikit-learn's TF-IDF and LinearSVC (C by cross-validation)."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.svm import LinearSVC
 
     def read(name: str) -> tuple[list[str], list[str]]:
         lines = (folder / name).read_text(encoding="utf-8").removesuffix("\n").split("\n")
@@ -249,39 +244,10 @@ def _spin() -> None:
         pass
 
 
-@dataclass
-class Result:
-    """What came of one run."""
-
-    name: str
-    minutes: float
-    score: float
-    low: float
-    high: float
-    baseline: float | None
-    used: float  # share of the budget
-    updates: int
-    size: str
-    warm: bool  # the kept weights are not those of the warm-up
-    remark: str
-
-    @property
-    def higher_is_better(self) -> bool:
-        return not self.name.startswith(("shakespeare", "book"))
-
-    def line(self) -> str:
-        baseline = "      " if self.baseline is None else f"{self.baseline:6.2f}"
-        kept = "" if self.warm else "  WEIGHTS OF THE WARM-UP"
-        return (
-            f"{self.name:12} {self.minutes:5.1f} min  {self.score:6.2f} [{self.low:.2f}, {self.high:.2f}]  baseline "
-            f"{baseline}  used {self.used:4.0%}  {self.updates:6,} updates  {self.size}{kept}{self.remark}"
-        )
-
-
-def run(case: Case, minutes: float, count: int, seed: int, work: Path) -> Result:
-    """Train a case with the defaults, as a user would, and read its report."""
+def run(case: Case, minutes: float, work: Path) -> str:
+    """Train a case with the defaults, as a user would; a line about its report."""
     folder = Path(tempfile.mkdtemp(dir=work))
-    arguments = case.make(folder, count, seed)
+    arguments = case.make(folder, case.count)
     out = folder / "run"
     command = [sys.executable, "-m", "heed", "train", case.task, *arguments, "--minutes", f"{minutes:g}"]
     start = time.perf_counter()
@@ -298,21 +264,14 @@ def run(case: Case, minutes: float, count: int, seed: int, work: Path) -> Result
         values[case.score]["value"] * share for values in scores.get("baselines", {}).values() if case.score in values
     ]
     best = min if case.score == "bits_per_byte" else max
-    if case.task == "classification" and (linear := linear_baseline(folder)) is not None:
-        found.append(100.0 * linear)
-    steps = [int(word) for word in training["kept"].replace(",", "").split() if word.isdigit()]
-    return Result(
-        case.name if count >= case.count else f"{case.name}/{count:,}",
-        minutes,
-        one["value"] * share,
-        one["low"] * share,
-        one["high"] * share,
-        best(found) if found else None,
-        seconds / (60.0 * minutes),
-        training["updates"],
-        _size(out),
-        not steps or max(steps) >= (training["warmup_updates"] or 0),
-        "  (warned)" if "expect little" in done.stdout + done.stderr else "",
+    if case.task == "classification":
+        found.append(100.0 * linear_baseline(folder))
+    baseline = f"{best(found):6.2f}" if found else "      "
+    scored = f"{one['value'] * share:6.2f} [{one['low'] * share:.2f}, {one['high'] * share:.2f}]"
+    warned = "  (warned)" if "expect little" in done.stdout + done.stderr else ""
+    return (
+        f"{case.name:12} {minutes:5.1f} min  {scored}  baseline {baseline}  used {seconds / (60.0 * minutes):4.0%}  "
+        f"{training['updates']:6,} updates  {_size(out)}{warned}"
     )
 
 
@@ -322,26 +281,11 @@ def _size(out: Path) -> str:
     return str(yaml.safe_load((out / "config.yaml").read_text(encoding="utf-8"))["model"]["size"])
 
 
-def random_runs(number: int, work: Path) -> Iterator[tuple[Result, Result | None]]:
-    """Runs of random cases, sizes and budgets; where much of the budget was left, also with twice the budget."""
-    rng = random.Random(7)
-    for n in range(number):
-        case = rng.choice(CASES)
-        minutes = round(0.5 * 20 ** rng.random() ** 1.5, 1)  # 0.5 to 10, short ones more often
-        count = round(100 * 300 ** rng.random())  # 100 to 30,000
-        if case.task == "language_modelling":  # characters
-            count = max(count, 20_000)
-        one = run(case, minutes, count, n, work)
-        yield one, run(case, 2 * minutes, count, n, work) if one.used < 0.8 else None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", help="budgets, such as 1,3,10; by default that of each case's bar")
     parser.add_argument("--cases", help="names, such as pairs,book")
     parser.add_argument("--busy", type=int, default=0, help="processes that keep a core busy")
-    parser.add_argument("--random", type=int, default=0, help="number of random subsets and budgets")
-    parser.add_argument("--out", help="file that results are appended to, as JSON lines")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     print_machine()
@@ -349,27 +293,13 @@ def main() -> None:
     for other in others:
         other.start()
 
-    def keep(result: Result) -> None:
-        print(result.line(), flush=True)
-        if options.out:
-            with Path(options.out).open("a", encoding="utf-8") as file:
-                print(json.dumps(vars(result)), file=file)
-
     with tempfile.TemporaryDirectory() as work:
-        if options.random:
-            for one, twice in random_runs(options.random, Path(work)):
-                keep(one)
-                if twice is not None:
-                    keep(twice)
-                    gained = twice.low > one.high if one.higher_is_better else twice.high < one.low
-                    print("             LEFT UNUSED" if gained else "             no better with twice the time")
-            return
         names = options.cases.split(",") if options.cases else [case.name for case in CASES]
         for case in CASES:
             if case.name in names:
                 budgets = map(float, options.minutes.split(",")) if options.minutes else [case.minutes or 3.0]
                 for minutes in budgets:
-                    keep(run(case, minutes, case.count, 0, Path(work)))
+                    print(run(case, minutes, Path(work)), flush=True)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-import heed
 from heed.config import short_config_text
 from heed.errors import ConfigError
 from heed.tasks import capability_table, check_config, missing, options_of, run_class, task_names
@@ -164,24 +163,32 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     site = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(site)
     docs = ROOT / "docs"
-    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | {*site.OUTSIDE.values(), "api.md"}
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")} | {*site.OUTSIDE.values()}
     assert sorted(re.findall(r": ([\w/-]+\.md)$", nav, flags=re.MULTILINE)) == sorted(pages)
     parts = ["Tutorials", "How-to", "Reference", "Explanation", "Gallery"]
     assert re.findall(r"^  - (\S+):$", nav, flags=re.MULTILINE) == parts
-    api = site.api()
-    for name in heed.__all__:
-        assert re.search(rf"^::: heed\.[\w.]+\.{name}$", api, flags=re.MULTILINE), name
-    runs = {f"{kind.__module__}.{kind.__name__}": kind for kind in map(run_class, task_names())}
-    assert {*site.runs()} == {*runs}
-    assert all(any(hasattr(kind, method) for kind in runs.values()) for method in site.METHODS)
-    for name, members in site.RESULTS.items():
-        module, _, name = site.defined(name).rpartition(".")
-        kind = getattr(importlib.import_module(module), name)
-        assert kind.__doc__ and all(hasattr(kind, member) for member in members)
     moved = site.linked("[a](docs/data.md#x) [b](benchmarks/NOTES.md) [c](#d) [e](examples/f.yaml)", "")
     assert moved == "[a](data.md#x) b [c](#d) e"
     deeper = site.linked("[a](../data.md#x) [b](alignment.md) [c](../../CONTRIBUTING.md)", "docs/tutorials")
     assert deeper == "[a](../data.md#x) [b](alignment.md) [c](../contributing.md)"
+
+
+def test_the_page_of_the_python_interface_names_what_exists():
+    """mkdocstrings fills it in from the docstrings; `::: heed` stands for all of `heed.__all__`."""
+    written = re.findall(r"^::: ([\w.]+)\n((?:    .*\n)*)", page("docs/api.md"), flags=re.MULTILINE)
+    runs = {f"{kind.__module__}.{kind.__name__}": kind for kind in map(run_class, task_names())}
+    assert {path for path, _ in written if path.startswith("heed.tasks.") and ".run." in path} >= {*runs}
+    methods = set()
+    for path, options in written:
+        module, _, name = path.rpartition(".")
+        kind = getattr(importlib.import_module(module), name) if name[0].isupper() else importlib.import_module(path)
+        assert kind.__doc__, path
+        members = [*re.findall(r"\w+", "".join(re.findall(r"members: \[(.*)\]", options)))]
+        if path in runs:  # each task's run has some of the same methods
+            methods |= {*members} - {*dir(kind)}
+        else:
+            assert not {*members} - {*dir(kind)}, path
+    assert all(any(hasattr(kind, method) for kind in runs.values()) for method in methods)
 
 
 def test_pages_that_code_and_recipes_name_exist():

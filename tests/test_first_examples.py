@@ -37,6 +37,7 @@ OTHERS = {  # pages without such an example, and what tries their commands inste
     "install": "tests/test_docs.py",
     "lineage": "tests/test_examples.py",
     "configuration": "tests/test_docs.py",
+    "api": "tests/test_docs.py",
     "serving": "tests/test_serve.py",
     "claims": "tests/test_lecture_claims.py",
     **dict.fromkeys(("architecture", "benchmarks", "glossary", "reliability"), ""),  # no examples

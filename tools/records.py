@@ -27,7 +27,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch is imported
 
 import torch
-from small_data import write_small_data
+from make_fixtures import write_small_data
 
 import heed
 
