@@ -132,9 +132,10 @@ class Results:
         joined: dict[tuple[tuple[str, Value], ...], Row] = {}
         for row in measured:
             settings = {name: value for name, value in row.items() if not isinstance(value, float)}
-            joined_row = joined.setdefault(tuple(settings.items()), settings)
-            for name in row.keys() - settings.keys():
-                joined_row.setdefault(name, []).append(float(f"{row[name]:.6g}"))
+            seeds = joined.setdefault(tuple(settings.items()), settings)
+            for name, value in row.items():
+                if isinstance(value, float):
+                    seeds.setdefault(name, []).append(float(f"{value:.6g}"))
         return cls(joined.values())
 
     def values(self, number: str, **where: Value) -> list[float]:
