@@ -134,9 +134,10 @@ class Results:
         joined: dict[tuple[tuple[str, Value], ...], Row] = {}
         for row in measured:
             settings = {name: value for name, value in row.items() if not isinstance(value, float)}
-            joined_row = joined.setdefault(tuple(settings.items()), settings)
-            for name in row.keys() - settings.keys():
-                joined_row.setdefault(name, []).append(float(f"{row[name]:.6g}"))
+            seeds = joined.setdefault(tuple(settings.items()), settings)
+            for name, value in row.items():
+                if isinstance(value, float):
+                    seeds.setdefault(name, []).append(float(f"{value:.6g}"))
         return cls(joined.values())
 
     def values(self, number: str, **where: Value) -> list[float]:
@@ -256,13 +257,16 @@ class Claim:
         """What a record has measured.
 
         Raises:
-            ValueError: The file is no record of this claim.
+            ValueError: The file is not a record of this claim.
+            KeyError: The record lacks numbers.
         """
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or record.get("claim") != self.name:
-            raise ValueError(f"{path} is no record of the claim {self.name}")
+            raise ValueError(f"not a record of the claim {self.name}")
         head = (record[name] for name in ("seeds", "quick", "date", "seconds"))
-        return Measured(self, Results(record["rows"]), *head)
+        measured = Measured(self, Results(record["rows"]), *head)
+        measured.text()
+        return measured
 
 
 @dataclass(frozen=True)
@@ -329,11 +333,12 @@ class Measured:
             lines = []
             for color, name in enumerate(self.results.of(plot.series, **plot.where)):
                 points = sorted((float(places.index(x)), tuple(values)) for x, values in self._points(plot, name))
-                at, seeds = zip(*points, strict=True) if points else ((), ())
-                means = [over_seeds(values) for values in seeds]
-                drawn = tuple(zip(at, (mean.value for mean in means), strict=True))
-                spans = tuple((mean.low, mean.high) for mean in means)
-                lines += [Line(str(name), drawn, color, True, spans, seeds, "seed", ordered)] * bool(points)
+                if points:
+                    at, seeds = zip(*points, strict=True)
+                    means = [over_seeds(values) for values in seeds]
+                    drawn = tuple(zip(at, (mean.value for mean in means), strict=True))
+                    spans = tuple((mean.low, mean.high) for mean in means)
+                    lines.append(Line(str(name), drawn, color, True, spans, seeds, "seed", ordered))
             panels.append(Panel(plot.title, tuple(lines), whole=True, level=plot.level))
         facts = tuple(part for fact in self.facts for part in textwrap.wrap(fact, 118))
         ticks = tuple((float(at), str(x)) for at, x in enumerate(places))
@@ -365,14 +370,13 @@ def main(claim: Claim) -> None:
         parser.error(f"--out {asked.out}: a record is .json, a figure .svg")
     if asked.seeds is not None and asked.seeds < 2:
         parser.error(f"--seeds {asked.seeds}: an interval over seeds needs 2 or more")
-    try:
-        if asked.from_file:
+    if asked.from_file:
+        try:
             measured = claim.read(asked.from_file)
-        else:
-            measured = claim.run(asked.seeds or (QUICK_SEEDS if asked.quick else SEEDS), asked.quick)
-        text = measured.text()
-        if asked.out:
-            asked.out.write_text(measured.svg() if asked.out.suffix == ".svg" else measured.json(), encoding="utf-8")
-    except (heed.HeedError, OSError, ValueError, KeyError) as error:
-        sys.exit(f"{claim.name}: {error}")
-    print(text)
+        except (OSError, ValueError, KeyError) as error:
+            parser.error(f"--from-file {asked.from_file}: {error}")
+    else:
+        measured = claim.run(asked.seeds or (QUICK_SEEDS if asked.quick else SEEDS), asked.quick)
+    if asked.out:
+        asked.out.write_text(measured.svg() if asked.out.suffix == ".svg" else measured.json(), encoding="utf-8")
+    print(measured.text())
