@@ -31,12 +31,8 @@ training.sharding training.footprint exchange.huggingface.resnet data.embedded.r
 
 @pytest.fixture(scope="module")
 def pages():
-    files = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "examples").glob("*"),
-    ]
+    folders = (path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*"))
+    files = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(p for p in folders if p.suffix in (".md", ".yaml", ".py"))]
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in files}
 
 

@@ -1,7 +1,7 @@
 """An arrow points at one of three figures: can a network relate the two if its receptive field does not touch both?
 
-Pictures of the embedded `shapes` have an arrow and three figures of 5 pixels at the corners of a square; the label is
-the figure that the arrow points at, and without relating the two nothing is better than guessing one of the three.
+Pictures of `examples/data/shapes.py` have an arrow and three figures of 5 pixels at the corners of a square; the label
+is the figure that the arrow points at, and without relating the two nothing is better than guessing one of the three.
 `cnn` has convolutions of 3 x 3 without max-pooling, then the mean over all positions, which relates nothing: with n of
 them a position has a receptive field of 2 n + 1 pixels. A field of fewer than `distance - 5` pixels never touches two
 figures; one of `distance + 7` contains all four. The field of the residual network is the whole picture. A `vit` of 2
@@ -13,11 +13,12 @@ from __future__ import annotations
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
 from heed.evaluation.significance import Interval
+from shapes import draw_shapes
 
 _FAR = 10
+_PICTURES = {"train": 8000, "valid": 100, "test": 500}
 _SETTINGS = (
-    "data.train=8000 data.valid=100 data.test=500 training.batch_size=32 training.validate_every=10000 "
-    "evaluation.bootstrap=5"
+    "augment.crop=0 augment.flip=false training.batch_size=32 training.validate_every=10000 evaluation.bootstrap=5"
 )
 _CNN = "model.convolutions=1 model.pool_size=1 model.pooling=mean model.dropout=0.0 training.learning_rate=0.005"
 NETWORKS = {
@@ -39,8 +40,11 @@ def measure(cell: Cell) -> list[Row]:
     """Train one network; accuracy on pictures of other arrangements, and its receptive field in pixels."""
     model, steps, settings = NETWORKS[cell["network"]]
     size = cell["distance"] + 7
-    where = f"data.size={size} data.distance={cell['distance']}"
-    run = cell.train("images", steps, f"{_SETTINGS} {where} {settings}", data="shapes", model=model)
+    data = {}
+    for split, count in _PICTURES.items():
+        pixels, labels = draw_shapes(split, count, 1, size=(size, size), distance=cell["distance"])
+        data[split] = list(zip(pixels, labels, strict=True))
+    run = cell.train("images", steps, f"{_SETTINGS} {settings}", model=model, **data)
     field = run.model.body.receptive_field() or size  # a ViT's patches all see each other
     return [{"field": float(field), "accuracy": run.report["scores"]["test"]["accuracy"]["value"]}]
 

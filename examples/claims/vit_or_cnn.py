@@ -1,8 +1,9 @@
 """Is a Vision Transformer better than a convolutional network, if there are enough pictures?
 
-The pictures are those of the embedded `shapes`: an arrow and three figures, 10 pixels apart. With one label nearness is
-enough (which way the arrow points), the other needs a relation between far patches (the figure it points at). Patches
-are cut so that each has one figure. Both networks have about as many updates as they need to learn from most pictures.
+The pictures are those of `examples/data/shapes.py`: an arrow and three figures, 10 pixels apart. With one label
+nearness is enough (which way the arrow points), the other needs a relation between far patches (the figure it points
+at). Patches are cut so that each has one figure. Both networks have about as many updates as they need to learn from
+most pictures.
 """
 
 from __future__ import annotations
