@@ -236,8 +236,9 @@ FAMILIES = (
         heads=(
             "All 24 heads: three mechanisms, a line for each layer. The number above a map is its entropy, as a share "
             "of the largest possible. The heads of the encoder spread their weight over the sentence (0.7 to 0.9). "
-            "Nothing is above the diagonal in the decoder, which reads only what it has written; `prev` marks heads "
-            "that look at the token before. The cross attention of the last layer is the sharpest (0.2 to 0.4)."
+            "Nothing is above the diagonal in the decoder, which reads only what it has written; `prev` marks a head "
+            "that looks at the token before, `diag` one that looks at the token itself. The cross attention of the "
+            "last layer is the sharpest (0.1 to 0.3)."
         ),
     ),
     Family(

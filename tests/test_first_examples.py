@@ -21,8 +21,7 @@ from heed.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]}
-SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=2"]
-SMALL += ["model.size=tiny"]
+SMALL = ["training.steps=2", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=2", "model.size=tiny"]
 SIZES = {"train": 40, "valid": 6, "test": 60}
 OTHERS = {  # pages without such an example, and what tries their commands instead
     "numbers": "tests/test_numbers.py",
@@ -158,7 +157,7 @@ def check_minutes(page, small):
         assert title in every and re.match(r"N (█* )?N (guest|host) ", every[every.index(title) + 2])
 
 
-@pytest.mark.parametrize("page", sorted(MINUTES - {"data"}))  # its check reads 40,000 sentences
+@pytest.mark.parametrize("page", sorted(MINUTES))
 def test_an_example_of_minutes_runs_with_few_updates(page, here):
     check_minutes(page, small=True)
 
