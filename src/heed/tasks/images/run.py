@@ -209,7 +209,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         self,
         picture: Any,
         *,
-        steps: bool = False,
         edits: Sequence[Given] = (),
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
@@ -227,7 +226,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
         Args:
             picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
                 several, or a folder, for the mean attention distance of each layer over all of them.
-            steps: Show every step from the picture to its label.
             edits: Changes of the attention weights (`heed.observe.edits`), also as data or JSON.
             mechanism: Only this attention ("encoder").
             layer: Which layer, from 0, from the end where negative, or "all".
@@ -267,7 +265,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
             rather_than=rather_than,
             attribution=attribution,
         )
-        look = see(self.task, self.model, edits=edits_of(edits), label=attribution_for, steps=steps, title=title)
+        look = see(self.task, self.model, edits=edits_of(edits), label=attribution_for, title=title)
         label = attribution_for or look.label or None
         before = ""
         if edits:
@@ -283,7 +281,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier], Judges):
                 raise ConfigError("a verdict is on the model without edits: leave out --verdict or --edit")
             notes = self.verdict_notes(arrays[0], beside, mechanism=mechanism, layer=layer, head=head)
             look = replace(look, notes=(*look.notes, *notes))
-        return ShownPicture(look, steps)
+        return ShownPicture(look)
 
     def readable(self, picture: Any) -> Array:
         """The pixels of one picture, for a verdict or an attribution.
