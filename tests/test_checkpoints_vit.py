@@ -107,9 +107,7 @@ def test_a_distilled_deit_computes_the_same_in_and_out(tmp_path, n, kind):
 def test_a_look_at_a_distilled_deit_names_both_tokens(tmp_path, pictures):
     vit(tmp_path / "theirs", 1, WITH_TEACHER, classes=CLASSES[:2], name="DeiT")
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    steps = run.look(str(pictures[0]), steps=True).html()
-    for said in ("Learned before the patches: class and distillation tokens", "tokens before and after: 0."):
-        assert said in steps
+    assert "Weight on the class and distillation tokens" in run.look(str(pictures[0])).html()
 
 
 def test_a_deit_with_one_head_is_refused(tmp_path):

@@ -164,7 +164,7 @@ def drawn_pages():
         "parts": (),
     }
     yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, words(HOSTILE))],
-               ground=HOSTILE, steps=(), uri=str)  # fmt: skip
+               ground=HOSTILE)  # fmt: skip
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
     error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
     images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}

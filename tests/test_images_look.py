@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import heed
-from commands import failing
+from commands import call, failing
 from heed import cli
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Uniform
@@ -147,12 +147,10 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     assert not torch.allclose(other.weights, saliency.weights)
 
 
-def test_a_residual_network_has_gradients_and_steps_but_no_attention(photos):
+def test_a_residual_network_has_gradients_but_no_attention(photos):
     run = trained(photos, RESNET)
-    shown = run.look(photos / "blue" / "2.png", steps=True)
+    shown = run.look(photos / "blue" / "2.png")
     assert [one.unit for one in shown.maps] == ["activation", "gradient", "gradient"]
-    titles = [step.title for step in shown.look.steps]
-    assert titles == ["the picture", "stage 0", "stage 1", "stage 2", "the picture's vector", "softmax"]
     with pytest.raises(ConfigError, match="model resnet has no attention and so no map 'rollout'; use gradient"):
         run.look(photos / "blue" / "2.png", map="rollout")
     with pytest.raises(ConfigError, match="model resnet has no attention, so --layer, --head and --mechanism do not"):
@@ -161,21 +159,10 @@ def test_a_residual_network_has_gradients_and_steps_but_no_attention(photos):
         run.look(photos)
 
 
-def test_steps_go_from_the_picture_to_its_label(vit, photos):
-    shown = vit.look(photos / "red" / "0.png", steps=True)
-    titles = [step.title for step in shown.look.steps]
-    first = ["the picture", "patches", "flattened vectors", "the shared linear layer", "class token and positions"]
-    assert titles == [*first, "block 0", "block 1", "block 2", "the picture's vector", "softmax"]
-    text = " ".join(shown.text().split())
-    assert "8 x 8 = 64 patches of 4 x 4 pixels, row by row." in text
-    assert "Each patch becomes a vector of 3 x 4 x 4 = 48 numbers: a matrix of 64 x 48." in text
-    assert "48 x 8 weights and 8 biases turn 64 x 48 into 64 x 8" in text
-    said = f"{shown.look.top[0][1]:.3f}"
-    assert f"If this were the last block, the label would be {shown.look.label} with {said}." in text
-    label, _, probability = shown.look.steps[-1].table.rows[0]
-    assert (label, probability) == (shown.look.label, f"{shown.look.top[0][1]:.4f}")
-    assert "step" not in vit.look(photos / "red" / "0.png").text()
-    assert "<h3>10 of 10: softmax</h3>" in shown.html()
+def test_the_command_refuses_steps_of_a_picture(vit, photos, capsys):
+    code, out, err = call(capsys, "look", vit.folder, photos / "red" / "0.png", "--steps")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == "heed: --steps is for texts and series; of a picture, --layer all shows every layer"
 
 
 def test_several_pictures_give_the_mean_attention_distance(vit, photos):

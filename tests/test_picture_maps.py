@@ -19,11 +19,8 @@ from heed.observe.attribution import Picture
 from heed.observe.looks import Choice
 from heed.observe.picture_drawing import ShownPicture, laid_over, ramp, shape_within
 from heed.observe.picture_looks import (
-    Figure,
     PictureLook,
     PictureMap,
-    Step,
-    StepTable,
     area_of,
     centre_distances,
     even_distance,
@@ -122,11 +119,8 @@ def make_look(picture=None, heads=4, layers=3, leading=1):
     area = area_of(seen_box, (12, 12), (0, 0), (4, 4), (3, 3))
     attention = SeenAttention(seen, Patches((3, 3), leading, (12, 12), (4, 4), area))
     maps = (*attention.maps(Choice()), *attention.rollout_maps(Choice()), *attention.maps(Choice(head=1), (2, 0)))
-    step = Step(
-        "patches", ("9 patches.",), (Figure("the picture", picture),), StepTable(("patch", "norm"), (("0", "1.5"),))
-    )
     look = PictureLook("vit on digits", "a&b<c>.jpg", picture, seen_box, (12, 12), "7", (("7", 0.9), ("1", 0.1)), maps,
-                       attention.gallery(), attention.distances(), (step,), ("a note",), attention.every())  # fmt: skip
+                       attention.gallery(), attention.distances(), ("a note",), attention.every())  # fmt: skip
     return seen, attention, look
 
 
@@ -156,7 +150,7 @@ def test_without_a_class_token_a_map_is_the_share_of_all_attention_that_each_pat
 def test_every_form_is_complete(shape, tmp_path):
     picture = np.random.default_rng(1).integers(0, 256, shape, dtype=np.uint8)
     _, _, look = make_look(picture)
-    shown = ShownPicture(look, steps=True)
+    shown = ShownPicture(look)
     root = ElementTree.fromstring(shown.svg())
     texts = "".join(root.itertext())
     assert "a&b<c>.jpg: 7 0.900, 1 0.100" in texts and "layer 2, head 3" in texts
@@ -181,10 +175,9 @@ def test_every_form_is_complete(shape, tmp_path):
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_a_terminal_shows_plain_characters(width):
     _, _, look = make_look()
-    plain = ShownPicture(look, steps=True).text(width)
+    plain = ShownPicture(look).text(width)
     assert "\x1b" not in plain and "\u2580" not in plain and "\u2588" in plain
     assert max(map(len, plain.split("\n")[5:])) <= max(width, 60)
-    assert "step 1 of 1: patches" in plain and "step 1" not in ShownPicture(look, steps=False).text(width)
 
 
 def test_the_brightest_cell_of_the_terminal_is_the_largest_weight():
@@ -194,7 +187,7 @@ def test_the_brightest_cell_of_the_terminal_is_the_largest_weight():
     look = PictureLook(
         "t", "p", picture, Box(0, 0, 24, 24), (12, 12), "", (), (PictureMap("m", weights, Box(0, 0, 24, 24)),)
     )
-    lines = ShownPicture(look, False).text(100).split("\n")
+    lines = ShownPicture(look).text(100).split("\n")
     filled = [
         (i, line.index("\u2588"), line.rindex("\u2588")) for i, line in enumerate(lines) if "\u2588\u2588\u2588" in line
     ]

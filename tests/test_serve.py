@@ -116,15 +116,21 @@ def test_predictions_equal_those_of_python(name, client, folders, inputs):
 @pytest.mark.parametrize("name", [name for name in task_names() if name != "table"])
 def test_looks_and_their_files_equal_those_of_python(name, client, folders, inputs):
     run, asked = heed.load(folders[number_of(name)]), inputs[name]
-    body = {"run": number_of(name), "input": asked, "steps": True}
+    steps = {} if name == "images" else {"steps": True}
+    body = {"run": number_of(name), "input": asked, **steps}
     answer = post(client, "/api/look", body)
     assert answer.status_code == 200, answer.text
-    look = run.look(as_python(run, name, asked), steps=True)
+    look = run.look(as_python(run, name, asked), **steps)
     assert answer.json()["html"] == look.html()
     for form in ("html", "svg", "png", "json"):
         saved = post(client, "/api/save", {"look": body, "format": form})
         drawn = getattr(look, form)()
         assert saved.status_code == 200 and saved.content == (drawn if isinstance(drawn, bytes) else drawn.encode())
+
+
+def test_steps_of_a_picture_are_refused(client, inputs):
+    answer = post(client, "/api/look", {"run": number_of("images"), "input": inputs["images"], "steps": True})
+    assert answer.status_code == 400 and "steps are for texts and series, not for pictures" in answer.json()["error"]
 
 
 def test_every_option_of_the_commands_is_taken_and_checked(client):

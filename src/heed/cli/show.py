@@ -120,6 +120,10 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
                 chosen[name] = number(name, chosen[name], f"a number{', mean' * ('mean' in words)} or all")
         if pictures := [name for name in ("overview", "sort") if name in chosen and not isinstance(run, TextRun)]:
             raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
+        if drawing.steps:
+            if several:
+                raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
+            chosen["steps"] = True
         options = options_of(run.config.task, "look", flags)
         if (beside := options.get("beside")) is not None and not names_no_run(beside):
             if beside != "last" and not os.path.exists(beside):
@@ -129,7 +133,6 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
             options["beams"] = "all"
         return capability(run, "look").look(
             typed[0] if len(typed) == 1 else typed,
-            steps=drawing.steps,
             mechanism=drawing.mechanism,
             **chosen,
             **options,

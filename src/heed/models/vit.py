@@ -196,10 +196,10 @@ class Vit(ImageEncoder):
         if given != wanted:
             raise ShapeError(f"pixels have shape {given} (channels, height, width), expected {wanted}")
         if self.stem is not None:
-            return self.observe_tensor("embedded", self.stem(pixels).flatten(2).transpose(1, 2))
+            embedded: Tensor = self.stem(pixels).flatten(2).transpose(1, 2)
+            return embedded
         assert self.embedding is not None
-        patches = self.observe_tensor("patches", patches_of(pixels, c.patch_size, c.stride or c.patch_size))
-        return self.observe_tensor("embedded", self.embedding(patches))
+        return self.embedding(patches_of(pixels, c.patch_size, c.stride or c.patch_size))
 
     def _positions(self) -> Tensor:
         """One position vector per token, `(tokens, d_model)`."""

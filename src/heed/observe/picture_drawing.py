@@ -310,8 +310,8 @@ _BRIGHTNESS = " .:-=+*#%@"
 _NOTHING = "\u00a0"  # unlike a space, not stripped at the end of a line
 
 
-def look_to_lines(look: PictureLook, *, steps: bool, width: int) -> list[str]:
-    """A look as lines; with `steps` also every step from the picture to its label."""
+def look_to_lines(look: PictureLook, width: int) -> list[str]:
+    """A look as lines."""
     lines = [clean(look.title), f"picture {clean(look.source)} ({look.pixels[1]} x {look.pixels[0]})"]
     lines += [f"label   {clean(look.said)}"] if look.said else []
     lines += [f"note    {clean(note)}" for note in look.notes]
@@ -325,13 +325,6 @@ def look_to_lines(look: PictureLook, *, steps: bool, width: int) -> list[str]:
             lines += textwrap.wrap(f"{name}  largest weight at  {said}", width, subsequent_indent="    ")
     if look.distances is not None:
         lines += ["", *distances_to_lines(look.distances, width)]
-    for number, step in enumerate(look.steps if steps else (), start=1):
-        lines += ["", f"step {number} of {len(look.steps)}: {step.title}"]
-        lines += [f"  {part}" for line in step.prose for part in textwrap.wrap(clean(line), width - 4)]
-        if step.table is not None:
-            columns = zip(step.table.heads, *step.table.rows, strict=True)
-            padded = [[f"{cell:<{max(map(len, column))}}" for cell in column] for column in columns]
-            lines += ["", *(cut(f"  {'  '.join(row)}".rstrip(), width) for row in zip(*padded, strict=True))]
     return lines
 
 
@@ -397,7 +390,7 @@ def distances_to_lines(distances: Distances, width: int) -> list[str]:
 _VIEWER = 480
 
 
-def picture_to_html(look: PictureLook, *, steps: bool = False) -> str:
+def picture_to_html(look: PictureLook) -> str:
     """Draw a look as a self-contained page; equal looks give equal bytes."""
     shape = shape_within(look.pixels, _VIEWER)
     sections = [("maps", "", "", maps_scene(look, head=False))]
@@ -422,8 +415,6 @@ def picture_to_html(look: PictureLook, *, steps: bool = False) -> str:
         viewer=None if look.every is None else _viewer_data(look.every, look, shape),
         size=shape,
         ground="" if look.every is None else data_uri(with_seen(look.picture, look.seen, shape)),
-        steps=look.steps if steps else (),
-        uri=data_uri,
     )
 
 
@@ -454,11 +445,10 @@ def _packed_rows(weights: torch.Tensor) -> list[Any]:
 
 
 class ShownPicture(Shown):
-    """The result of `run.look(picture)`: a look, shown with or without its steps."""
+    """The result of `run.look(picture)`."""
 
-    def __init__(self, look: PictureLook, steps: bool) -> None:
+    def __init__(self, look: PictureLook) -> None:
         self.look = look
-        self.steps = steps
 
     @property
     def maps(self) -> tuple[PictureMap, ...]:
@@ -495,17 +485,17 @@ class ShownPicture(Shown):
         return ShownNumber(open_one(openable, *places), every)
 
     def text(self, width: int = 100, color: bool = False) -> str:
-        return "\n".join(look_to_lines(self.look, steps=self.steps, width=width))
+        return "\n".join(look_to_lines(self.look, width))
 
     def html(self) -> str:
-        return picture_to_html(self.look, steps=self.steps)
+        return picture_to_html(self.look)
 
     def scene(self, index: int | None = None) -> Scene:
         """The picture and its maps; with an index, only that map."""
         return look_scene(self.look if index is None else self.look.only(index))
 
     def json(self) -> str:
-        return json_of("heed-picture-look-2", self.look, shows_steps=self.steps)
+        return json_of("heed-picture-look-2", self.look)
 
     def __repr__(self) -> str:
         count = len(self.maps)
@@ -524,7 +514,7 @@ class ShownDistances(Shown):
 
     def html(self) -> str:
         sections = [_distances_section(self.distances, "")]
-        return look_page(self.title, (), "observe/picture.html", sections=sections, viewer=None, steps=())
+        return look_page(self.title, (), "observe/picture.html", sections=sections, viewer=None)
 
     def scene(self, index: int | None = None) -> Scene:
         return distances_scene(self.distances)

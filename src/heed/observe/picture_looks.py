@@ -1,4 +1,4 @@
-"""A look at one picture as data: the picture, maps over it, a gallery of all heads, distances, and steps.
+"""A look at one picture as data: the picture, maps over it, a gallery of all heads, and distances.
 
 Mean attention distance is how far apart in a picture patches are that attend to each other.
 
@@ -162,33 +162,6 @@ class Gallery:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A small picture with a caption; `enlarged` is its magnification."""
-
-    caption: str
-    picture: Array
-    enlarged: int = 1
-
-
-@dataclass(frozen=True)
-class StepTable:
-    """Rows of text with column headings; the first column names the rows."""
-
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """One step from the picture to its label: explanation, small pictures, numbers."""
-
-    title: str
-    prose: tuple[str, ...]
-    figures: tuple[Figure, ...] = ()
-    table: StepTable | None = None
-
-
-@dataclass(frozen=True)
 class Attentions:
     """All recorded attention of a model, for an interactive page."""
 
@@ -212,7 +185,6 @@ class PictureLook:
     maps: tuple[PictureMap, ...]  # maps drawn large over the picture
     gallery: Gallery | None = None  # all heads of all layers, or None
     distances: Distances | None = None  # mean attention distance by layer, or None
-    steps: tuple[Step, ...] = ()  # the steps from the picture to its label
     notes: tuple[str, ...] = ()  # further lines to show
     every: Attentions | None = None  # attention for a page with a choice of patch, layer and head, or None
 

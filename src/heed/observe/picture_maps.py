@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.observe.attribution import Picture
@@ -25,7 +24,6 @@ from heed.observe.picture_looks import (
     Gallery,
     GridPlace,
     PictureMap,
-    area_of,
     even_distance,
     mean_distances,
 )
@@ -160,16 +158,6 @@ class SeenAttention:
             title = f"{self._looker(place)}: attention rolled out over layers 0 to {layer}"
             maps.append(self._map(title, self.rolled[self.layers.index(layer)], place, _ROLLOUT))
         return maps
-
-    def mean_map(self, number: int, picture: Array) -> PictureMap:
-        """The mean of the heads of one layer, over the picture as the model reads it."""
-        p = self.patches
-        first = [(size - step * count) / 2 for size, step, count in zip(p.size, p.step, p.grid, strict=True)]
-        area = area_of(Box(0, 0, *picture.shape[:2]), p.size, (first[0], first[1]), p.step, p.grid)
-        one = self._map(
-            f"{self._looker(None)}, mean of {len(self.weights[number])} heads", self.weights[number].mean(0), None
-        )
-        return replace(one, area=area, reach=Box(0, 0, *picture.shape[:2]))
 
     def gallery(self, place: GridPlace | None = None) -> Gallery:
         """Every head of every layer."""

@@ -127,7 +127,8 @@
     }
     for (const group of document.querySelectorAll("#options fieldset")) {
       const command = group.dataset.for, looks = command === "look" && (run.can || []).includes("look");
-      const fields = [...(looks ? VIEW : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
+      const view = kind === "picture" ? VIEW.filter(({ name }) => name !== "steps") : VIEW;
+      const fields = [...(looks ? view : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
       group.replaceChildren(group.firstElementChild, ...fields.map((one) => field(one, command)));
       group.append(made("p", { class: "hint" }));
       group.hidden = !fields.length;

@@ -198,6 +198,8 @@ class Served:
             HeedError: An option or the input cannot be used.
         """
         run: Any = self.run()
+        if self.kind == "picture" and asked.get("steps"):
+            raise ConfigError("steps are for texts and series, not for pictures")
         options = self._options("look", asked["options"])
         number, opened = re.fullmatch(r"run-(\d{1,3})", str(options.get("beside"))), None
         if number and int(number[1]) < len(self.others):

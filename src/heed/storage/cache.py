@@ -183,7 +183,7 @@ def _writing() -> Iterator[None]:
 
 
 _WHOLE = 1 << 32
-"""Bytes up to which a file is read whole; reading a terabyte would keep a stream waiting for an hour."""
+"""Bytes up to which a file is read whole; reading a terabyte would keep a run waiting for an hour."""
 _PIECES, _PIECE = 256, 1 << 20
 """Pieces of a larger file that are read, spread evenly from its first byte to its last, and the bytes of each."""
 _FILES = 2_000

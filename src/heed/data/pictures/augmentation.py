@@ -27,13 +27,10 @@ class Draws:
         start = np.frombuffer(digest, dtype=np.uint64)
         self._states = mixed(mixed(np.asarray(indices, dtype=np.uint64) * STEP + start) + start)
 
-    def bits(self, use: str) -> NDArray[np.uint64]:
-        """64 random bits for each example."""
-        return mixed(self._states ^ np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64))
-
     def uniform(self, use: str) -> NDArray[np.float64]:
         """A number in [0, 1) for each example."""
-        return (self.bits(use) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        digest = np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64)
+        return (mixed(self._states ^ digest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def below(self, use: str, count: int) -> NDArray[np.int64]:
         """A whole number from 0 to `count` - 1 for each example."""

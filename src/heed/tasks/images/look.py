@@ -1,15 +1,10 @@
-"""The look at a picture and its label: attention, gradients of the score, receptive fields, attention distance.
-
-Its steps lead from the picture to the label, with every shape and some of the numbers.
-"""
+"""The look at a picture and its label: attention, gradients of the score, receptive fields, attention distance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,12 +12,11 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
-from heed.observe import palette
 from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Picture, attribute, leave_one_out
 from heed.observe.edits import Edit
 from heed.observe.looks import Choice
-from heed.observe.picture_drawing import ShownDistances, laid_over, ramp
-from heed.observe.picture_looks import Figure, GridPlace, PictureLook, PictureMap, Step, StepTable, area_of, part_of
+from heed.observe.picture_drawing import ShownDistances
+from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
 from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
@@ -235,7 +229,6 @@ def look_at_picture(
     label: str | None = None,
     attribution: str | None = None,
     rather_than: str | None = None,
-    steps: bool = False,
     title: str = "",
 ) -> PictureLook:
     """Look at the label that a model gives to a picture.
@@ -266,7 +259,7 @@ def look_at_picture(
         usual = ("attention", "rollout", "gradient")
     if not task.labels:  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
-        if steps or label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
+        if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
@@ -294,7 +287,6 @@ def look_at_picture(
         tuple(drawn),
         attention.gallery(patch) if attention is not None else None,
         attention.distances() if attention is not None else None,
-        steps_of(task, model, look.seen, look.sized, look.logits, look.probabilities, attention) if steps else (),
         tuple(notes),
         attention.every() if attention is not None else None,
     )
@@ -328,260 +320,6 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
     name = title or task.title
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
-
-
-_FIRST = 6
-_SIDE = 192
-_MOST_ROWS, _MOST_COLUMNS = 200, 400
-_LABELS = 10
-
-
-def steps_of(
-    task: Images,
-    model: PictureClassifier,
-    seen: Trace,
-    sized: Array,
-    logits: Tensor,
-    probabilities: Tensor,
-    attention: SeenAttention | None,
-) -> tuple[Step, ...]:
-    """The steps of one traced pass over one sized picture `(1, height, width, channels)`."""
-    picture = sized[0]
-    first = [_read(task, picture)]
-    if attention is not None:
-        first += [*_patches(model.body, seen, picture, attention), *_blocks(task, model, seen, picture, attention)]
-    else:
-        first += _maps(seen)
-    return (*first, *_label(task, model, seen, logits, probabilities, attention))
-
-
-def _read(task: Images, picture: Array) -> Step:
-    form = task.form
-    channels = form.sizing.channels
-    names = ("grey",) if channels == 1 else ("red", "green", "blue")
-    rows = tuple(
-        (name, f"{mean:.4f}", f"{deviation:.4f}")
-        for name, mean, deviation in zip(names, form.normalisation.mean, form.normalisation.deviation, strict=True)
-    )
-    return Step(
-        "the picture",
-        (
-            f"Resized to {picture.shape[1]} x {picture.shape[0]} pixels ({form.sizing.crop}), {channels} "
-            f"channel{'s' * (channels > 1)}: {picture.size:,} numbers from 0 to 255.",
-            "Each x becomes (x / 255 - mean) / deviation, with mean and deviation of its channel over the training "
-            "pictures.",
-        ),
-        (Figure("as the model reads it", picture, _times(picture)),),
-        StepTable(("channel", "mean", "deviation"), rows),
-    )
-
-
-def _times(picture: Array) -> int:
-    """Enlargement factor of a small picture."""
-    return max(1, _SIDE // int(max(picture.shape[:2])))
-
-
-def _patches(body: Any, seen: Trace, picture: Array, attention: SeenAttention) -> list[Step]:
-    """The steps before the blocks: cut, flatten, embed, add class token and positions."""
-    patches, config = attention.patches, body.config
-    rows, columns = patches.grid
-    (embedded,), (placed,) = (seen.tensors(kind) for kind in ("embedded", "placed"))
-    d_model = embedded.shape[-1]
-    steps = []
-    flat = seen.tensors("patches")
-    if flat:
-        size, stride, numbers = config.patch_size, config.stride or config.patch_size, flat[0].shape[-1]
-        overlap = "" if stride == size else f", one every {stride} pixels, overlapping"
-        steps += [
-            Step(
-                "patches",
-                (f"{rows} x {columns} = {patches.count} patches of {size} x {size} pixels{overlap}, row by row.",),
-                (Figure(f"{patches.count} patches", _apart(picture, patches.grid, size, stride), _times(picture)),),
-            ),
-            Step(
-                "flattened vectors",
-                (
-                    f"Each patch becomes a vector of {picture.shape[2]} x {size} x {size} = {numbers} numbers: "
-                    f"a matrix of {patches.count} x {numbers}.",
-                    f"The first patch: {_first(flat[0][0, 0])}",
-                ),
-                (_matrix("one row per patch; blue above 0, orange below", flat[0][0]),),
-            ),
-            Step(
-                "the shared linear layer",
-                (
-                    f"One layer for every patch: {numbers} x {d_model} weights and {d_model} biases turn "
-                    f"{patches.count} x {numbers} into {patches.count} x {d_model}.",
-                    f"The first patch: {_first(embedded[0, 0])}",
-                ),
-                (_matrix("one row per patch", embedded[0]),),
-            ),
-        ]
-    else:
-        steps.append(
-            Step(
-                "the convolutional stem",
-                (
-                    f"Convolutions of 3 x 3 with a stride of 2 turn the picture into {rows} x {columns} places of "
-                    f"{d_model} numbers: {patches.count} x {d_model}.",
-                ),
-                (_matrix("one row per place", embedded[0]),),
-            )
-        )
-    return [*steps, _placed(config, embedded, placed, attention)]
-
-
-def _placed(config: Any, embedded: Tensor, placed: Tensor, attention: SeenAttention) -> Step:
-    patches = attention.patches
-    leading = patches.leading
-    kinds = {"learned": "a learned vector of its place", "sinusoidal": "fixed sinusoids of its row and column"}
-    with_class = f"Learned before the patches: {patches.read}. " if leading else ""
-    if config.positions == "none":
-        prose = f"{with_class}No positions are added: the model cannot tell where a patch lies."
-        figures: tuple[Figure, ...] = ()
-    else:
-        added = placed[0, leading:] - embedded[0]
-        prose = f"{with_class}Added to each: {kinds[config.positions]}. {placed.shape[1]} x {placed.shape[2]}."
-        figures = (_similarity(added, patches.grid),)
-    title = f"{patches.read} and positions" if leading else "positions"
-    return Step(title, (prose, f"The first patch: {_first(placed[0, leading])}"), figures)
-
-
-def _similarity(added: Tensor, grid: tuple[int, int]) -> Figure:
-    """Cosine similarity of the middle position with every other, on the grid."""
-    middle = (grid[0] // 2) * grid[1] + grid[1] // 2
-    near = torch.cosine_similarity(added[middle : middle + 1].float(), added.float(), dim=-1).reshape(grid).cpu()
-    caption = (
-        f"cosine similarity of the position in row {grid[0] // 2}, column {grid[1] // 2} with every other; blue above 0"
-    )
-    return Figure(caption, _signed(near), max(4, 120 // max(grid)))
-
-
-def _blocks(
-    task: Images, model: PictureClassifier, seen: Trace, picture: Array, attention: SeenAttention
-) -> list[Step]:
-    """Each block: the change of the classified state, and the label if the block were the last."""
-    body: Any = model.body
-    states = [*seen.tensors("placed"), *seen.tensors("states")]
-    what = attention.patches.read
-    steps = []
-    for i, (before, after) in enumerate(pairwise(states)):
-        with torch.no_grad():
-            read, last = (_vector(body, state) for state in (before, after))
-            said = task.probabilities(model.output(last).float().cpu())[0]
-            moved = torch.cosine_similarity(read.float(), last.float(), dim=-1)
-        best = int(said.argmax())
-        whole = attention.mean_map(i, picture)
-        drawn = laid_over(picture, whole, (picture.shape[0] * _times(picture), picture.shape[1] * _times(picture)))
-        steps.append(
-            Step(
-                f"block {i}",
-                (
-                    f"x = x + attention(norm(x)), then x = x + feed-forward(norm(x)); {attention.num_heads} heads.",
-                    f"Cosine of the {what} before and after: {float(moved):.3f}. If this were the last block, the "
-                    f"label would be {task.labels[best]} with {float(said[best]):.3f}.",
-                ),
-                (Figure(f"{whole.title}, 0 to {whole.largest:.3g}", drawn),),
-            )
-        )
-    return steps
-
-
-def _vector(body: Any, state: Tensor) -> Tensor:
-    """What the output layer reads of a block's states `(1, tokens, d_model)`, `(1, d_output)`."""
-    found: Tensor = body.read(body.norm(state))
-    return found
-
-
-def _maps(seen: Trace) -> list[Step]:
-    """The feature maps of each stage of a convolutional network."""
-    steps = []
-    for i, state in enumerate(seen.tensors("states")):
-        maps, rows, columns = state.shape[1:]
-        mean = state[0].float().mean(0).cpu()
-        shown = [Figure("mean of all maps", _heat(mean), max(1, _SIDE // max(rows, columns)))]
-        for k in state[0].float().mean((1, 2)).argsort(descending=True)[:3].tolist():
-            shown.append(Figure(f"map {k}", _heat(state[0, k].float().cpu()), max(1, _SIDE // 2 // max(rows, columns))))
-        steps.append(
-            Step(f"stage {i}", (f"{maps} feature maps of {rows} x {columns}; the strongest are shown.",), tuple(shown))
-        )
-    return steps
-
-
-def _label(
-    task: Images, model: PictureClassifier, seen: Trace, logits: Tensor, probabilities: Tensor,
-    attention: SeenAttention | None,
-) -> list[Step]:  # fmt: skip
-    d = model.output.in_features
-    body: Any = model.body
-    states = seen.tensors("states")
-    with torch.no_grad():
-        if attention is None:
-            vector, how = body.pooled(states[-1])[0], "the last feature maps, pooled"
-        else:
-            vector = _vector(body, states[-1])[0]
-            how = f"the {attention.patches.read} after the last normalisation"
-    ranked = probabilities.argsort(descending=True)[:_LABELS].tolist()
-    if task.sigmoid:
-        said = f"One output, {float(logits[0]):.3f}: its sigmoid is the probability of {task.labels[1]}."
-        rows = tuple((task.labels[i], f"{float(probabilities[i]):.4f}") for i in ranked)
-        table = StepTable(("label", "probability"), rows)
-    else:
-        said = f"{d} x {len(task.labels)} weights give a score for each label; softmax gives probabilities."
-        scored = tuple((task.labels[i], f"{float(logits[i]):.3f}", f"{float(probabilities[i]):.4f}") for i in ranked)
-        table = StepTable(("label", "score", "probability"), scored)
-    return [
-        Step("the picture's vector", (f"{d} numbers: {how}.", _first(vector)), (_matrix("", vector[None]),)),
-        Step("sigmoid" if task.sigmoid else "softmax", (said,), (), table),
-    ]
-
-
-# Small pictures -----------------------------------------------------------------------------------------------
-
-
-def _first(vector: Tensor) -> str:
-    numbers = " ".join(f"{value:.3f}" for value in vector[:_FIRST].tolist())
-    return f"{numbers} ... ({len(vector)} numbers, norm {float(vector.float().norm()):.3f})"
-
-
-def _apart(picture: Array, grid: tuple[int, int], size: int, stride: int) -> Array:
-    """The patches of a picture with gaps between them."""
-    gap = max(1, size // 4)
-    height, width = (count * (size + gap) - gap for count in grid)
-    whole = np.full((height, width, picture.shape[2]), 225, dtype=np.uint8)
-    for row in range(grid[0]):
-        for column in range(grid[1]):
-            y, x = row * (size + gap), column * (size + gap)
-            whole[y : y + size, x : x + size] = picture[
-                row * stride : row * stride + size, column * stride : column * stride + size
-            ]
-    return whole
-
-
-def _matrix(caption: str, values: Tensor) -> Figure:
-    """A matrix as a picture with one pixel per number."""
-    cut = values.detach().float().cpu()[:_MOST_ROWS, :_MOST_COLUMNS]
-    more = ""
-    if cut.shape != values.shape:
-        more = f"; the first {cut.shape[0]} x {cut.shape[1]} of {values.shape[0]} x {values.shape[1]}"
-    times = max(1, min(8, 360 // max(cut.shape)))
-    return Figure(f"{caption or 'blue above 0, orange below'}{more}", _signed(cut), times)
-
-
-def _signed(values: Tensor) -> Array:
-    """Numbers in blue above 0 and orange below, darker for larger absolute values."""
-    largest = float(values.abs().max()) or 1.0
-    levels = (values / largest).tolist()
-    colors = [[palette.signed_shade(value) for value in row] for row in levels]
-    return np.array([[[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in row] for row in colors], dtype=np.uint8)
-
-
-def _heat(values: Tensor) -> Array:
-    """Numbers from 0 to the largest, as colours."""
-    largest = float(values.max())
-    levels = (values.clamp_min(0) / largest if largest > 0 else values * 0).numpy()
-    colors: Array = ramp()[0][np.round(levels * 255).astype(int)]
-    return colors
 
 
 def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choice) -> list[Judged]:

@@ -208,7 +208,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         self,
         picture: Any,
         *,
-        steps: bool = False,
         edits: Sequence[Given] = (),
         mechanism: str | None = None,
         layer: int | Literal["all"] = -1,
@@ -225,7 +224,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         Args:
             picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
                 several, or a folder, for the mean attention distance of each layer over all of them.
-            steps: Show every step from the picture to its label.
             edits: Changes of the attention weights (`heed.observe.edits`), also as data or JSON.
             mechanism: Only this attention ("encoder").
             layer: Which layer, from 0, from the end where negative, or "all".
@@ -264,7 +262,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             rather_than=rather_than,
             attribution=attribution,
         )
-        look = see(self.task, self.model, edits=edits_of(edits), label=attribution_for, steps=steps, title=title)
+        look = see(self.task, self.model, edits=edits_of(edits), label=attribution_for, title=title)
         label = attribution_for or look.label or None
         before = ""
         if edits:
@@ -275,7 +273,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             theirs = see(other.task, other.model, label=label)
             look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
         look = replace(look, notes=(*look.notes, *([before] if before else [])))
-        return ShownPicture(look, steps)
+        return ShownPicture(look)
 
     def readable(self, picture: Any) -> Array:
         """The pixels of one picture, for an attribution.
