@@ -24,8 +24,8 @@ SEED = 1
 fuzz: $(VENV)/.dev  # 10 tasks, 7 checkpoints, 20,000 calls from eight threads, 10,000 requests; make fuzz SEED=7
 	HF_HUB_OFFLINE=1 HEED_FUZZ=500 HEED_FUZZ_SEED=$(SEED) $(BIN)/python -m pytest -n auto tests/test_fuzz_*.py tests/test_serve.py
 
-MUTANTS = "heed.attention.*" "heed.evaluation.*" "heed.training.plan.*"
-mutants: $(VENV)/.dev  # make mutants MUTANTS="heed.attention.attend.*"; which files and tests: pyproject.toml
+MUTANTS = heed.attention.* heed.evaluation.* heed.training.plan.*
+mutants: $(VENV)/.dev  # make mutants MUTANTS=heed.attention.attend.*; which files and tests: pyproject.toml
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable ".[mutants]"
 	OMP_NUM_THREADS=1 $(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results

@@ -81,9 +81,9 @@ def page() -> str:
         for row, uses in fields_of(body.config_class, owner).items():
             models.setdefault(row, {}).update(uses)
         changes = {
-            size: ", ".join(f"{key}={as_yaml(value)}" for key, value in fields.items())
+            size: ", ".join(f"{key}={as_yaml(value)}" for key, value in fields.items()) or "the defaults"
             for size, fields in body.config_class.sizes.items()
-            if fields
+            if fields or size != "base"
         }
         sizes.append(f"- {name} ({owner[1]}): {'; '.join(f'`{size}` {change}' for size, change in changes.items())}")
     parts += ["", "## fields of the models, set in `model`", *listed(models)]
