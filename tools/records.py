@@ -3,12 +3,12 @@
     python tools/records.py write FILE [--only NAME ...]
     python tools/records.py compare FILE [--only NAME ...]
 
-Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny generated files, and records loss,
-gradient norm and target tokens of each update and the validation scores from `metrics.jsonl`, and the final scores from
-`report.json` (without intervals), at full precision. Names and shapes of the parameters are recorded in order, since
-checkpoints of format 2 number the optimiser's moments by it. `compare` trains again and prints the first number of each
-case that differs, even in the last digit; the exit status is then 1. Results depend on processor, torch version and
-number of threads, so compare on the machine that wrote the record.
+Trains 30 updates of each case on one thread with seed 1, on embedded data or tiny generated files; the cases include
+every pair of task and model. Recorded are loss, gradient norm and target tokens of each update, the validation scores
+from `metrics.jsonl` and the final scores from `report.json` (without intervals), at full precision, and names and
+shapes of the parameters in order. `compare` trains again and prints the first number of each case that differs, even in
+the last digit; the exit status is then 1. Results depend on processor, torch version and number of threads, so compare
+on the machine that wrote the record.
 
 Only `heed.train` and files of the run folder are used, so records stay comparable after modules have moved.
 """
@@ -30,6 +30,10 @@ import torch
 from make_fixtures import write_small_data
 
 import heed
+
+sys.path.append(str(Path(__file__).parent.parent / "tests"))
+
+from small_runs import SMALL, usable, write_data
 
 Events = list[dict[str, Any]]
 SETTINGS = {
@@ -153,6 +157,12 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         {**SERIES, "model.name": "rnn", "model.cell": "gru", "model.difference": False, "training.optimizer": "sgd"},
     ),
 }
+for small in SMALL.values():  # every pair of task and model, on the few lines of the tests' small runs
+    for pair, _ in usable(small.name):
+        fields = {name: value for name, value in small.settings.items() if name[:6] != "model." or pair == small.model}
+        fields |= {"data.train": [f"small/{small.train}"], "model.name": pair}
+        fields |= {"training.batch_tokens": None} if small.name == "images" else {}
+        CASES[f"{small.name}, {pair}, small"] = (small.name, {"data.valid": 6, **fields})
 
 
 def record(case: str, folder: Path) -> Events:
@@ -164,8 +174,9 @@ def record(case: str, folder: Path) -> Events:
     """
     task, own = CASES[case]
     settings = {"model.size": "tiny", **SETTINGS, **own}
+    settings = {field: value for field, value in settings.items() if value is not None}
     for field in ("data.train", "data.test"):
-        if isinstance(settings[field], list):
+        if isinstance(settings.get(field), list):
             settings[field] = [str(folder / name) for name in settings[field]]
     out = folder / f"run-{len(list(folder.glob('run-*')))}"
     run = heed.train(task, out=out, settings=settings, quiet=True)
@@ -228,6 +239,8 @@ def main() -> None:
         folder = Path(name)
         os.environ["HEED_CACHE"] = str(folder / "cache")
         write_small_data(folder)
+        (folder / "small").mkdir()
+        write_data(folder / "small")
         for case in options.only or CASES:
             if before is not None and case not in before["cases"]:
                 print(f"{case}: not in {options.file}")
