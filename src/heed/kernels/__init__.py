@@ -1,6 +1,6 @@
 """CPU kernels: functions of tensors, each in a fast form and in torch's own operations, and a switch between these."""
 
-from heed.kernels.elementwise import byte_dropout, layer_norm, relu_dropout
+from heed.kernels.elementwise import byte_dropout
 from heed.kernels.encoder_block import BlockSettings, BlockWeights, Groups, encoder_block, trains_packed
 from heed.kernels.linear import (
     Best,

@@ -117,13 +117,6 @@ def activation(name: str) -> tuple[Operation, Operation] | None:
     return (run, gradient) if right else None
 
 
-@cache
-def threshold_backward() -> Operation | None:
-    """The gradient of relu for threshold 0: the incoming gradient where the input is above the threshold, else 0."""
-    given = torch.tensor([3.0, 4.0]), torch.tensor([1.0, 0.0]), 0
-    return _checked("aten.threshold_backward", given, [[3.0, 0.0]])
-
-
 def _processor_is_intel() -> bool:
     information = Path("/proc/cpuinfo")
     named = information.read_text(errors="replace") if information.is_file() else platform.processor()

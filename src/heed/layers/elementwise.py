@@ -7,9 +7,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, gelu, relu, rms_norm, silu
+from torch.nn.functional import dropout, gelu, rms_norm, silu
 
-from heed.kernels import byte_dropout, layer_norm, relu_dropout
+from heed.kernels import byte_dropout
 from heed.shapes import Float, ReturnsTensor
 
 
@@ -64,17 +64,6 @@ class Dropout(ReturnsTensor, nn.Module):
             return x
         return byte_dropout(x, self.p) if _by_bytes(x) else dropout(x, self.p)
 
-    def after(self, activation: Activation, x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d_out"]:
-        """`self(activation(x))`; after a relu in training on a CPU, only the result is kept for the backward pass.
-
-        Without a gradient a relu overwrites x, because allocating another tensor takes longer than the relu itself.
-        """
-        if activation != RELU:  # not `is not`: models are copied
-            return self(activation.function(x))
-        if self.training and self.p > 0 and _by_bytes(x):
-            return relu_dropout(x, self.p)
-        return self(relu(x, inplace=not torch.is_grad_enabled()))
-
     def extra_repr(self) -> str:
         return f"p={self.p}"
 
@@ -85,11 +74,10 @@ def _by_bytes(x: Tensor) -> bool:
 
 
 class LayerNorm(ReturnsTensor, nn.LayerNorm):
-    """Layer normalisation over the last axis; in training on a CPU its input is not kept for the backward pass."""
+    """Layer normalisation over the last axis: `(x - mean) / sqrt(variance + eps) * weight + bias`.
 
-    def forward(self, input: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-        """`(x - mean) / sqrt(variance + eps) * weight + bias`."""
-        return layer_norm(input, self.weight, self.bias, self.eps)
+    Source: Ba et al. 2016, Layer Normalization, arXiv:1607.06450.
+    """
 
 
 class RMSNorm(ReturnsTensor, nn.Module):

@@ -71,9 +71,8 @@ class FeedForward(ReturnsTensor, nn.Module):
 
     def forward(self, x: Float[Tensor, "*shape d_model"]) -> Float[Tensor, "*shape d_model"]:
         """Apply the network to each position."""
-        inner = self.inner(x)
-        active = self.activation.function(inner) if self.dropout is None else self.dropout.after(self.activation, inner)
-        return self.outer(active)
+        active = self.activation.function(self.inner(x))
+        return self.outer(active if self.dropout is None else self.dropout(active))
 
 
 class Recomputable(nn.Module):
