@@ -206,12 +206,6 @@ def test_it_never_ends_early_where_the_run_is_given_in_steps(tmp_path):
     assert trainer.run().progress.step == 9
 
 
-def test_a_number_of_validations_ends_a_run_at_once(tmp_path, clock):
-    result, _, asked = budgeted(tmp_path, clock, 2, steady, steady, steady, lambda n: 0.5, patience=2)
-    assert result.reason == "no better exact_match in 2 validations"
-    assert len(asked) == 3
-
-
 def test_a_run_that_ended_early_goes_on_with_a_longer_budget(tmp_path, clock):
     first, _, _ = budgeted(tmp_path, clock, 1, steady, lambda s: 0.1, steady, lambda n: 0.5, rising)
     assert first.progress.ending

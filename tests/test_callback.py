@@ -106,11 +106,6 @@ def test_without_its_package_the_error_has_the_command_and_nothing_is_made(tmp_p
     assert not (tmp_path / "run").exists()
 
 
-def test_another_log_is_refused_by_name():
-    with pytest.raises(ConfigError, match=r"training\.log.*'tensorboard'"):
-        config(log="wandb")
-
-
 class Scalars:
     """Stands for TensorBoard's writer."""
 

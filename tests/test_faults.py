@@ -8,7 +8,6 @@ import pytest
 import faults
 import heed
 from heed.cli import main
-from heed.comparison import training as trains
 from heed.errors import DiskError
 from heed.runs import train as training
 from heed.runs.train import train_config
@@ -144,17 +143,6 @@ def test_the_files_of_a_comparison_are_the_old_ones_or_the_new_ones(tmp_path, mo
         lambda: compared.save(tmp_path / "out", sentences=0), outcome.old_or_new, each=False,
     )  # fmt: skip
     assert done.count("replace") == 4 and done.index("replace") > max(i for i, n in enumerate(done) if n == "write")
-
-
-def test_the_plan_of_a_comparison_is_the_old_one_or_the_new_one(tmp_path, monkeypatch, capsys):
-    outcome = Outcome(tmp_path / "out", capsys)
-    plan = {"a": {"label": "a", "config": {}}}
-    trains._write_plan(tmp_path / "out", plan)
-    outcome.whole = outcome.contents()
-    faults.fail_each(
-        monkeypatch, tmp_path / "out", lambda: old_files(tmp_path / "out", *outcome.whole),
-        lambda: trains._write_plan(tmp_path / "out", plan), outcome.old_or_new,
-    )  # fmt: skip
 
 
 def test_an_export_is_the_old_one_or_the_new_one(tmp_path, monkeypatch, capsys, checkpoint):

@@ -1,8 +1,5 @@
 """The optimisers are torch's, step by step and to the bit."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from torch import nn
@@ -40,24 +37,3 @@ def test_steps_are_those_of_torchs_class(kind):
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
         kept, wanted = optimizer.state.get(a, {}), {k: v for k, v in reference.state[b].items() if v is not None}
         assert kept.keys() == wanted.keys() and all(torch.equal(kept[name], wanted[name]) for name in kept)
-
-
-def test_moments_are_there_before_the_first_step_side_by_side():
-    model = nn.Sequential(nn.Linear(5, 4), nn.Linear(4, 3))
-    optimizer = make_optimizer(model, TrainingConfig(steps=1))
-    first, second = (optimizer.state[layer.weight]["exp_avg"] for layer in model)
-    assert second.data_ptr() - first.data_ptr() == first.numel() * first.element_size()
-    assert not any(kept["exp_avg"].any() or kept["exp_avg_sq"].any() for kept in optimizer.state.values())
-    assert not make_optimizer(model, TrainingConfig(steps=1, optimizer="sgd")).state
-
-
-def test_training_does_not_import_the_compiler(tmp_path):
-    program = f"""
-import sys, heed
-heed.train("translation", data="copy", steps=2, out={str(tmp_path / "run")!r}, quiet=True, settings={{
-    "data.train": 50, "data.valid": 5, "data.test": 5, "training.threads": 1, "training.device": "cpu",
-    "training.validate_every": 2, "evaluation.bootstrap": 5}})
-assert "torch._dynamo" not in sys.modules
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

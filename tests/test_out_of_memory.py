@@ -8,13 +8,12 @@ import pytest
 import torch
 
 import heed
-from heed import memory, tasks
+from heed import memory
 from heed.cli import main
 from heed.errors import OutOfMemoryError, TrainingError
 from heed.memory import asked_for, check_memory, free_memory, is_memory_error, memory_explained
 from heed.runs.train import forecast
 from heed.tasks import check_config
-from heed.tasks.base.run import Run
 
 GIB = 2**30
 CONFIG = {
@@ -113,16 +112,6 @@ def test_validation_prediction_scoring_and_looks_explain_it(tmp_path, monkeypatc
     monkeypatch.setattr(type(run.task), "validate", lambda *given: torch_refuses())
     with pytest.raises(OutOfMemoryError, match="out of memory while validating"):
         train(tmp_path / "again")
-
-
-@pytest.mark.parametrize("task", tasks.task_names())
-def test_the_runs_of_every_task_explain_it(task):
-    kind = tasks.run_class(task)
-    asked = [name for name in ("predict", "predictions", "look", "evaluate", "outcomes") if hasattr(kind, name)]
-    assert "evaluate" in asked and "outcomes" in asked
-    for name in asked:
-        assert getattr(kind, name).explains_memory, name
-    assert issubclass(kind, Run)
 
 
 def test_a_command_ends_with_one_line(monkeypatch, capsys):

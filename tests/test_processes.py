@@ -15,7 +15,6 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.training import processes
 from heed.training.loop import Trainer
-from heed.training.processes import Processes, Sums
 from heed.training.progress import Quiet
 
 HERE = Path(__file__).parent
@@ -169,35 +168,6 @@ for out in ("first", "second"):  # one process group after the other
 """
 
 
-COUNTING = """
-import heed
-from torch import distributed
-
-calls = [0]
-
-def counted(plain):
-    def call(*given, **named):
-        calls[0] += 1
-        return plain(*given, **named)
-    return call
-
-for name in ("all_reduce", "all_gather_object", "broadcast_object_list", "barrier"):
-    setattr(distributed, name, counted(getattr(distributed, name)))
-made = []
-for steps in (4, 9):
-    calls[0] = 0
-    heed.train("config.yaml", out=f"run-{steps}", steps=steps, quiet=True, settings={"training.validate_every": 100})
-    made.append(calls[0])
-assert made[1] - made[0] == 5, made  # the gradients apart, which DistributedDataParallel sums
-"""
-
-
-def test_an_update_exchanges_one_tensor_besides_the_gradients(tmp_path, ranks):
-    (tmp_path / "program.py").write_text(COUNTING)
-    codes, said = ranks(tmp_path, 2, "program.py")
-    assert codes == [0, 0], said
-
-
 def test_train_from_python_returns_the_finished_run_in_every_process(tmp_path, ranks):
     (tmp_path / "program.py").write_text(FROM_PYTHON)
     codes, said = ranks(tmp_path, 2, "program.py")
@@ -241,29 +211,6 @@ def test_the_first_command_of_the_page_runs(tmp_path, ranks):
 
 
 # --- one alone
-
-
-def test_shares_are_put_together_in_order():
-    class Third(Processes):
-        rank, count = 2, 3
-
-        def gather(self, value):
-            return [[f"{rank}:{n}" for n in range(len(range(rank, 8, 3)))] for rank in range(3)]
-
-    third = Third()
-    assert third.share(range(8)) == [2, 5]
-    assert third.map(lambda part: part, range(8)) == ["0:0", "1:0", "2:0", "0:1", "1:1", "2:1", "0:2", "1:2"]
-
-
-def test_what_is_read_together_are_the_sums_of_what_was_read_one_by_one():
-    sums, draw = Sums(), torch.Generator().manual_seed(1)
-    losses, terms = torch.rand(3, generator=draw).mul(1e4), torch.rand(3, generator=draw)
-    for loss, term in zip(losses, terms, strict=True):
-        sums.add(loss, {"text": term, "links": term.double() / 3})
-    sums.close(torch.tensor(0.7))
-    total, parts, norm = sums.read(Processes())
-    assert total == sum(loss.item() for loss in losses) and norm == torch.tensor(0.7).item()
-    assert parts == {"text": sum(t.item() for t in terms), "links": sum((t.double() / 3).item() for t in terms)}
 
 
 def test_one_device_for_several_processes_is_an_error(monkeypatch):

@@ -1,7 +1,6 @@
 """Activation checkpointing: the same gradients, less kept, the same names; refused where nothing can be left out."""
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,12 +8,9 @@ from torch.testing import assert_close
 
 import heed
 from heed.errors import ConfigError
-from heed.layers.transformer import EncoderBlock
-from heed.models.bert import Bert, BertConfig
 from heed.runs.prepare import model_to_train
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.training.cost import _activations
 from heed.training.device import kept_bytes, kept_inside, recompute_blocks, recomputed_blocks
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
@@ -112,22 +108,6 @@ def test_the_prediction_knows_it(tmp_path):
         model = model_to_train(task)
         costs.append(Trainer(model, task, task.config.training, "loss", tmp_path, Quiet()).predict_cost(task.work))
     assert costs[1].activations < 0.7 * costs[0].activations
-
-
-def test_the_prediction_of_padded_texts_is_of_the_blocks_that_training_recomputes(monkeypatch):
-    lengths = torch.arange(16) * 4 + 4
-    mask = torch.arange(64) < lengths.unsqueeze(1)
-    tokens = torch.randint(3, 50, mask.shape).masked_fill(~mask, 0)
-    sizes = BertConfig(vocab_size=50, d_model=64, num_heads=4, num_layers=4, d_ff=128, dropout=0.1)
-    model, padded = Bert(sizes).train(), Bert(sizes).train()
-    recompute_blocks(model, "bert")
-    step = SimpleNamespace(model=model, run=lambda indices: model(tokens, mask).sum().backward())
-    kept = kept_bytes(model, lambda: step.run([]))
-    found = _activations(step, [])
-    assert kept_bytes(model, lambda: step.run([])) == kept  # its blocks are recomputed again
-    monkeypatch.setattr(EncoderBlock, "packed_form", lambda block, x: None)  # as a recomputed block is
-    whole = kept_bytes(padded, lambda: padded(tokens, mask).sum().backward())
-    assert found == pytest.approx(kept + (whole - kept) / 4, rel=0.03)
 
 
 @pytest.mark.parametrize(

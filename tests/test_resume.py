@@ -130,13 +130,6 @@ def test_log_and_report_of_a_killed_and_resumed_run_hold_each_update_once(tmp_pa
     assert own["scores"] == whole["scores"]
 
 
-def test_a_checkpoint_is_written_when_enough_time_has_passed(tmp_path):
-    config = translation(steps=5, validate_every=5, save_minutes=1e-6)
-    with pytest.raises(Killed):
-        train(tmp_path / "run", config, reporter=Killer(4))
-    assert latest_checkpoint(tmp_path / "run" / "checkpoints").name == "step-3"
-
-
 @pytest.mark.parametrize("left", [[], ["checkpoints"], ["checkpoints", ".format.json.part"]], ids=str)
 def test_resume_begins_where_there_is_nothing_to_go_on_from(tmp_path, finished, left):
     out = tmp_path / "run"
@@ -483,14 +476,6 @@ def test_check_names_every_damaged_file_of_a_run_folder(folder, capsys):
     assert rows["checkpoints/step-4/progress.json"].strip().startswith("altered: it has 2 bytes")
     assert rows["config.yaml"].strip() == "ok"
     assert "a resumed run starts from step-6" in out
-
-
-def test_check_says_of_an_unfinished_run_how_to_go_on(tmp_path):
-    with pytest.raises(Killed):
-        train(tmp_path / "run", translation(), reporter=Killer(3))
-    state = heed.check_run(tmp_path / "run")
-    assert state.whole
-    assert "training has not finished; resume it with: heed train" in str(state)
 
 
 def main_ok(arguments):

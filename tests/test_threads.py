@@ -117,11 +117,6 @@ def test_where_the_system_does_not_tell_all_cores_are_free(monkeypatch):
     assert company(monkeypatch, 0.0, 1.0, counted=0.0).free_cores() == 2
 
 
-def test_a_measurement_holds_for_a_while(monkeypatch):
-    there = company(monkeypatch, 0.0, 1.0)
-    assert there.free_cores() == there.free_cores() == 1  # a second reading would fail
-
-
 def test_training_gives_way_and_comes_back(monkeypatch):
     free = iter([2, 1, 2])
     monkeypatch.setattr(of_training._COMPANY, "free_cores", lambda: next(free))
