@@ -6,7 +6,6 @@
 import json
 import shutil
 
-import jaxtyping
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
@@ -15,15 +14,8 @@ from small_runs import SMALL, write_data
 from test_fuzz_runs import MUTATIONS, SEED
 
 
-@pytest.fixture
-def plain_shapes():
-    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.mark.parametrize("name", SMALL)
-def test_odd_words_are_answered_or_refused_in_one_line(name, tmp_path, monkeypatch, plain_shapes):
+def test_odd_words_are_answered_or_refused_in_one_line(name, tmp_path, monkeypatch, as_installed):
     small, whole, desk, data = SMALL[name], tmp_path / "whole", tmp_path / "desk", tmp_path / "data"
     data.mkdir()
     write_data(data)

@@ -9,7 +9,6 @@ import re
 import shutil
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -63,10 +62,8 @@ class Bench:
 
 
 @pytest.fixture
-def bench(request, data, tmp_path, monkeypatch):
-    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
-    yield Bench(request.param, data, tmp_path, monkeypatch)
-    jaxtyping.config.update("jaxtyping_disable", False)
+def bench(request, data, tmp_path, monkeypatch, as_installed):
+    return Bench(request.param, data, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("bench", SMALL, indirect=True)

@@ -7,7 +7,6 @@ import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 
-import jaxtyping
 import numpy as np
 import pytest
 
@@ -19,13 +18,6 @@ from test_fuzz_runs import SEED
 
 CALLS = 40 * int(os.environ.get("HEED_FUZZ", "5"))
 TEXTS = ("one two", "three four five one", "two", "seven six one two three")
-
-
-@pytest.fixture
-def plain_shapes():
-    jaxtyping.config.update("jaxtyping_disable", True)  # what users see
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +54,7 @@ def asked(runs):
                 yield (name, "attribute", place), lambda run=run, given=given: run.attribute(given, method="loo")
 
 
-def test_threads_that_share_runs_answer_as_one_does(runs, plain_shapes):
+def test_threads_that_share_runs_answer_as_one_does(runs, as_installed):
     calls = dict(asked(runs))
     assert {name for name, _, _ in calls} == {*SMALL}
     alone = {what: repr(call()) for what, call in calls.items()}

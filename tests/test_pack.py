@@ -7,13 +7,11 @@ import shutil
 import stat
 import threading
 import zipfile
-from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-import commands
 import heed
 from heed import folder as folders
 from heed.errors import ConfigError, HeedError, RunError
@@ -34,11 +32,6 @@ def made(tmp_path_factory):
     heed.train("classification", out=out / "made", **told)
     heed.train("classification", out=out / "child", parent=out / "made", **told)
     return out
-
-
-@pytest.fixture
-def call(capsys):
-    return partial(commands.call, capsys)
 
 
 @pytest.fixture

@@ -27,22 +27,10 @@ def refused(read, path, *problems):
     return message
 
 
-def test_a_whole_file_is_read(tmp_path):
-    path = tmp_path / "values.json"
-    path.write_text('{"name": "M\u00fcller", "half": "\\ud83d\\ude00"}', encoding="utf-8")
-    assert read_object(path) == {"name": "M\u00fcller", "half": "\U0001f600"}
-    path.write_text('["a", "b"]')
-    assert read_list(path, str) == ["a", "b"]
-    path.write_text("a: [1, 2]\nb: &b {c: 3}\nd: *b\n")
-    assert read_yaml(path) == {"a": [1, 2], "b": {"c": 3}, "d": {"c": 3}}
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("[]", "it holds a list, expected an object"),
-        ("5", "it holds a number, expected an object"),
-        ("null", "it holds null, expected an object"),
         ('"a"', "it holds text, expected an object"),
         ("", "it is not JSON: Expecting value"),
         ('{"a": ', "it is not JSON"),
@@ -73,7 +61,6 @@ def test_a_list_of_other_values(tmp_path):
         ("a: &a [*a]", "nested more than 64 levels deep"),
         ("[" * 5000, "nested too deep"),
         ("a: 2001-99-99", "it is not YAML"),
-        ("a: !!timestamp x", "it is not YAML"),
         ('a: "\\UFFFFFFFF"', "it is not YAML"),
         ("a: !!python/object/apply:os.system [ls]", "it is not YAML: line 1"),
         ("a: [1\nb: }", "it is not YAML: line 2"),
