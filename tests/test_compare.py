@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -418,12 +417,6 @@ def test_compare_as_json(call, gru, rnn):
     assert [row["run"] for row in content["rows"]] == ["gru-seed1", "rnn"]
 
 
-def test_the_validation_set_is_marked(call, gru, rnn):
-    out = call("compare", gru.folder, rnn.folder, "--split", "valid", "--resamples", 20)[1]
-    assert "scores on 20 validation examples" in out
-    assert "Each run's weights were selected on this set" in out
-
-
 def test_without_a_test_set_the_validation_set_is_compared(own, folder):
     runs = []
     for name, cell in (("a", "gru"), ("b", "rnn")):
@@ -543,30 +536,9 @@ def test_compare_trains_what_is_missing_and_nothing_else(call, config):
     assert code == 2 and "although training has finished: the file was removed" in err
 
 
-def test_the_seeds_of_a_model_are_one_row(call, gru, gru_again, rnn, tmp_path):
-    from heed.comparison.training import finished_entries
-
-    plan = {}
-    for run, label in ((gru, "a"), (rnn, "b"), (gru_again, "a")):
-        name = run.folder.name
-        shutil.copytree(run.folder, tmp_path / "both" / name)
-        plan[name] = {"label": label, "config": {"task": "translation", "data": {}, "tokenizer": {}}}
-    (tmp_path / "both" / "compare.plan.json").write_text(json.dumps({"format": 1, "runs": plan}))
-    entries = finished_entries(tmp_path / "both")
-    assert [(entry.label, entry.seeds) for entry in entries] == [("a", [1, 2]), ("b", [1])]
-
-
 def test_an_unbuildable_model_is_found_before_anything_trains(call, config):
     code, _, err = call("compare", config, "--models", "bahdanau,bahdanau:d_hiden=3", *COMMON)
     assert code == 2 and "unknown field 'model.d_hiden'" in err and not os.path.exists("runs")
-
-
-def test_a_failing_run_says_which(call, config):
-    words = f"bahdanau{TINY}:training.learning_rate=1e38:training.optimizer=sgd:training.clip=null"
-    words += f":training.warmup=0:training.schedule=constant,bahdanau{TINY}"
-    code, out, err = call("compare", config, "--models", words, "training.steps=20")
-    assert code == 3 and out == "" and "Traceback" not in err
-    assert re.search(r"heed: bahdanau\S+learning_rate=1e38\S*: the .* at update \d+", err.splitlines()[-1])
 
 
 def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
@@ -577,23 +549,29 @@ def test_a_folder_of_something_else_is_left_alone(call, config, tmp_path):
     assert os.listdir("full") == ["letter.txt"]
 
 
-@pytest.mark.usefixtures("compared_here")
-def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
-    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
-    words += ["training.steps=60", "training.validate_every=60", "--sentences", "0"]
+def interrupted(words, home, count):
+    """Interrupt a comparison while so many of its runs train; its folder and what it says."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "heed", *words], cwd=home, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )
-    folders = tmp_path / "runs" / "compare-copy"
+    folders = home / "runs" / "compare-copy"
     deadline = time.monotonic() + 120
-    while not any(folders.glob("*/metrics.jsonl")) and time.monotonic() < deadline:
+    while len(list(folders.glob("*/metrics.jsonl"))) < count and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     out, err = (text.decode() for text in process.communicate(timeout=120))
     assert process.returncode == 130 and out == "" and "Traceback" not in err, err
+    return folders, err
+
+
+@pytest.mark.usefixtures("compared_here")
+def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
+    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
+    words += ["training.steps=60", "training.validate_every=60", "--sentences", "0"]
+    folders, err = interrupted(words, tmp_path, 1)
     assert err.strip().endswith("interrupted; saved. Resume with the same command")
     assert not any(folders.glob("*/model.safetensors"))
-    code, out, err = call(*words)
+    code, _, err = call(*words)
     assert code == 0 and re.search(r"resumed at update \d+", err)
     assert len(made_at("runs/compare-copy")) == 2
 
@@ -615,16 +593,7 @@ def test_runs_trained_side_by_side_equal_those_trained_one_after_the_other(call,
 def test_side_by_side_an_interruption_and_a_failure_stop_all(call, config, tmp_path):
     words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
     words += ["training.steps=3000", "training.validate_every=1000", "--sentences", "0", "--jobs", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "heed", *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    folders = tmp_path / "runs" / "compare-copy"
-    deadline = time.monotonic() + 120
-    while len(list(folders.glob("*/metrics.jsonl"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = (text.decode() for text in process.communicate(timeout=120))
-    assert process.returncode == 130 and out == "" and "Traceback" not in err, err
+    folders, _ = interrupted(words, tmp_path, 2)
     assert len(list(folders.glob("*/checkpoints/step-*"))) >= 2 and not any(folders.glob("*/model.safetensors"))
     bad = f"bahdanau{TINY}:training.learning_rate=1e38:training.optimizer=sgd:training.clip=null"
     bad += ":training.warmup=0:training.schedule=constant"

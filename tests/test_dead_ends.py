@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,13 +14,11 @@ from PIL import Image
 
 import heed
 from heed.cli import main
-from heed.cli.show import lesson_titles, models_table
+from heed.cli.show import lesson_titles
 from heed.errors import ConfigError, DiskError, RunError
 from heed.folder import FORMAT
 from heed.lessons import list_lessons
-from heed.registry import list_models
 from heed.storage import disk
-from heed.tasks import config_class
 from pictures import noise
 
 SHORT = {"training.device": "cpu", "training.threads": 1, "evaluation.bootstrap": 5}
@@ -177,28 +174,5 @@ def test_commands_refuse_their_output_before_the_work(two, tmp_path, monkeypatch
     assert os.listdir(tmp_path) == ["file"]
 
 
-# --- lists without torch
-
-
-@pytest.mark.parametrize("command", ["models", "lesson"])
-def test_models_and_lessons_are_listed_without_torch(command):
-    ask = """
-import sys
-from heed.cli import main
-try:
-    main(sys.argv[1:])
-except SystemExit as end:
-    assert not end.code
-assert not {*sys.modules} & {"torch", "scipy", "numpy", "heed.config.sections"}
-"""
-    subprocess.run([sys.executable, "-c", ask, command], check=True, capture_output=True)
-
-
-def test_the_lists_are_those_of_the_models_and_lessons_themselves():
-    listed = models_table()
-    for name, body in list_models():
-        assert f"{name:<15}{body.summary:<39} {body.paper}" in listed
-    for block in listed.split("\n\n")[:-1]:
-        (default,) = re.findall(r"^\* (\w+)", block, flags=re.MULTILINE)
-        assert default == config_class(block.partition(":")[0]).model_fields["model"].default.name
+def test_the_list_of_lessons_is_that_of_the_lessons_themselves():
     assert list(lesson_titles().items()) == list(list_lessons().items())

@@ -13,6 +13,7 @@ from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
 from heed.tasks.base.rates import layers_of, num_layers
 from heed.training.progress import Quiet
+from reporters import Listener
 
 WORDS = "red old big cat dog man sun sea sees likes".split()
 SMALL = {"model.d_model": 8, "model.num_heads": 2, "model.d_ff": 8, "model.num_layers": 2}
@@ -73,18 +74,6 @@ def test_the_body_and_the_tokenizer_come_along(folder, parent, task, file, data,
         assert torch.equal(tensor, theirs[f"body.{name}"]), name
     assert set(taken.new) == new and "body.pooler.weight" in taken.whole
     assert any("the tokenizer comes from another run:" in line for line in made.notes.splitlines())
-
-
-def test_a_fine_tuned_run_is_trained_used_and_opened(folder, parent):
-    settings = TRAINING | {"data.valid": 8}
-    run = heed.train(
-        "classification", train=folder / "texts.txt", parent=parent.folder, steps=3, out=folder / "run",
-        settings=settings, quiet=True,
-    )  # fmt: skip
-    assert run.report["parent"]["run"] == str(parent.folder)
-    again = heed.load(folder / "run")
-    assert again.predict("red cat.").probabilities == run.predict("red cat.").probabilities
-    assert again.config.model.model_extra["pooling"] == "mean" and not again.config.tokenizer.extend
 
 
 def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
@@ -154,21 +143,13 @@ def config_of(labelled, model=None, **training):
     return contract.config_of("classification", data, tokenizer=tokenizer, model=model, training=training)
 
 
-class Said(Quiet):
-    def __init__(self):
-        self.said = []
-
-    def say(self, message):
-        self.said.append(message)
-
-
 def moved(labelled, model=None, **training):
     """How far one update moves each tensor, and the run."""
     config = config_of(labelled, model, **training)
     task = task_class("classification").prepare(config)
     torch.manual_seed(task.config.training.seed)
     drawn = task.build_model().state_dict()
-    run, _ = train_config(config, labelled / f"run-{len(list(labelled.iterdir()))}", Said())
+    run, _ = train_config(config, labelled / f"run-{len(list(labelled.iterdir()))}", Listener())
     return {name: tensor - drawn[name] for name, tensor in run.model.state_dict().items()}
 
 
@@ -215,7 +196,7 @@ def test_what_cannot_be_frozen_is_said_before_there_is_a_folder(labelled, freeze
 
 
 def test_layers_are_unfrozen_one_by_one_from_the_last_one_down(labelled):
-    drawn, at, said = {}, {}, Said()
+    drawn, at, said = {}, {}, Listener()
 
     def note(event):
         if event.run is None:

@@ -67,10 +67,8 @@ def test_sizes_are_read_and_ordered():
     [
         ("100,some", "'some' is not a number of training examples"),
         ("0", "'0' is not a number"),
-        ("-5", "'-5' is not a number"),
         ("1.5", "'1.5' is not a number"),
         ("100,all,100", "names 100 twice"),
-        ("all,all", "names all twice"),
         ("", "'' is not a number"),
     ],
 )
@@ -292,5 +290,3 @@ def test_the_command_draws_learning_curves(folder, here, curves, capsys, tmp_pat
     assert "0 of 2 runs exist; 2 to train" in err and "on 10 training examples" in err
     code, out, err = call(capsys, *words, "--train-size", "10,20", "model.cell=gru", *fields)
     assert code == 2 and "'model.cell=gru': give the fields of a model in --models: --models NAME:cell=gru" in err
-    code, out, err = call(capsys, *words, "--train-size", "10;20", *fields)
-    assert code == 2 and "'10;20' is not a number of training examples" in err

@@ -26,19 +26,6 @@ SETTINGS = {
     "training.validate_every": 1_000,
     "evaluation.bootstrap": 10,
 }
-TEXT_ONLY = dict.fromkeys(
-    (
-        "check_fit_score_takes_y",
-        "check_estimators_overwrite_params",
-        "check_dont_overwrite_parameters",
-        "check_estimators_fit_returns_self",
-        "check_readonly_memmap_input",
-        "check_n_features_in_after_fitting",
-        "check_positive_only_tag_during_fit",
-    ),
-    "fits an array of numbers, and the input is a list of texts",
-)
-"""Checks of the protocol that fail as scikit-learn makes them, and why; written as texts, their numbers pass."""
 FAST = (
     "check_estimators_overwrite_params",
     "check_dont_overwrite_parameters",
@@ -99,33 +86,12 @@ def written(rows):
     return [" ".join(f"{chr(97 + i % 26)}{round(2 * value)}" for i, value in enumerate(row)) for row in rows.tolist()]
 
 
-class TakesArrays(Classifier):
-    """The classifier as it is, that claims to take arrays of numbers."""
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = True
-        return tags
-
-
 @pytest.mark.parametrize("estimator", [Classifier(steps=1), Tagger(steps=1)], ids=["Classifier", "Tagger"])
 def test_the_check_of_scikit_learn_passes(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that texts are no arrays
         results = check_estimator(estimator, on_skip=None)
     assert results and all(one["status"] == "passed" for one in results)
-
-
-def test_what_fails_where_arrays_of_numbers_are_tried_fails_because_they_are_no_texts():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        results = check_estimator(TakesArrays(steps=1), legacy=False, expected_failed_checks=TEXT_ONLY, on_skip=None)
-    states = {one["check_name"]: one["status"] for one in results}
-    assert {name for name, state in states.items() if state == "xfail"} == set(TEXT_ONLY) and len(TEXT_ONLY) <= 8
-    assert set(states.values()) == {"xfail", "passed"}
-    for one in results:
-        if one["status"] == "xfail":
-            assert "expected text" in str(one["exception"]) or "raised DataError" in str(one["exception"])
 
 
 def checks(slow):

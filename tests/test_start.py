@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 import heed
-from heed.cli import main
 
 SETTINGS = {
     "task": "translation",
@@ -70,45 +69,29 @@ def modules_after(*commands):
     return [(int(code), set(modules)) for code, *modules in lines]
 
 
-def test_a_look_at_a_run_whose_task_has_none_is_refused_without_torch(tmp_path):
-    (tmp_path / "config.yaml").write_text("task: table\n")
-    ((code, modules),) = modules_after(["look", tmp_path, "5.1 3.5 1.4 0.2"])
-    assert code == 2 and "torch" not in modules
-    assert len([name for name in modules if name.startswith("heed.")]) < 50
-
-
 def other_models(modules, *used):
     return {name for name in modules if name.startswith("heed.models.") and name.split(".")[2] not in ("base", *used)}
 
 
-def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_them(run, tmp_path):
-    helped, described = modules_after(["--help"], ["models"])
-    predicted, looked, refused, one = modules_after(
+def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_them(config, run, tmp_path):
+    helped, lessons, described = modules_after(["--help"], ["lesson"], ["models"])
+    predicted, looked, refused, one, trained = modules_after(
         *(["predict", run.folder, "1 2"], ["look", run.folder, "1 2"]),
         *(["train", "translation", tmp_path / "none.tsv"], ["models", "gpt"]),
+        ["train", config, "--out", tmp_path / "run"],
     )
-    assert [code for code, _ in (helped, described, predicted, looked, refused, one)] == [0, 0, 0, 0, 2, 0]
+    every = (helped, lessons, described, predicted, looked, refused, one, trained)
+    assert [code for code, _ in every] == [0, 0, 0, 0, 0, 2, 0, 0]
     assert not helped[1] & {"torch", "heed.lessons"}
-    assert not described[1] & (NEVER | {"rich", "babel", "tokenizers"})
+    assert not described[1] & (NEVER | {"rich", "babel", "tokenizers", "torch", "numpy", "heed.config.sections"})
     assert not looked[1] & (NEVER | {"rich"}) and not other_models(looked[1], "bahdanau")
     assert "torch" in predicted[1]  # what is looked for can be found
     assert not refused[1] & NEVER and not other_models(refused[1], "bahdanau")
+    assert "torch._dynamo" not in trained[1]
     assert "heed.models.gpt" in one[1] and not other_models(one[1], "bahdanau", "gpt")
 
 
 # --- one of something
-
-
-def test_one_update_and_one_thread_are_singular(config, capsys, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["train", str(config), "--dry-run"])
-    out = capsys.readouterr().out
-    assert ", 1 thread\npredicted: 1 update (" in out
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["train", str(config)])
-    err = capsys.readouterr().err
-    assert "1 update done" in err and "all 1 " not in err
 
 
 # --- what pyproject.toml asks for is what the code imports, so that an install is neither short nor long of a package
@@ -148,12 +131,6 @@ def imported():
 def test_the_dependencies_are_what_the_code_imports():
     assert imported() - NOT_LISTED == CORE | set(EXTRA) - OF_OTHERS
     assert not CORE & set(EXTRA)
-
-
-@pytest.mark.parametrize("extra", sorted({*OF_USERS, "tensorboard"}))
-def test_an_extra_is_named_where_its_package_is_missing(extra):
-    named = [p for p in Path(heed.__file__).parent.rglob("*.py") if f"'.[{extra}]'" in p.read_text()]
-    assert named
 
 
 def test_every_dependency_has_a_version_that_is_tested():

@@ -13,7 +13,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks import check_config, task_class, task_names
-from heed.tasks.base.transfer import Parent, axes_of
+from heed.tasks.base.transfer import axes_of
 from heed.tasks.translation.task import Translation
 from small_runs import SMALL, write_data
 
@@ -378,13 +378,6 @@ def test_the_axes_of_the_vocabularies_are_found_in_every_model(name):
     assert {side for over in axes.values() for side in over.values()} == {"source", "target"}
 
 
-def test_one_table_for_both_sides_is_the_targets():
-    fields = {"source_vocab_size": 17, "target_vocab_size": 17, "shared_embeddings": True}
-    axes = axes_of(of_model("transformer", fields))
-    assert {side for over in axes.values() for side in over.values()} == {"target"}
-    assert axes["target_embedding.weight"]
-
-
 @pytest.mark.parametrize("shared", [False, True])
 def test_tied_tables_reach_every_name(shared, tmp_path):
     for name, letters in (("a.tsv", "abcdefgh"), ("b.tsv", "defghijk")):
@@ -435,11 +428,6 @@ def test_a_tag_joins_the_parents_tokens(family, parent):
     assert taken.tokens["source_embedding.weight"] == (total - 1, total)
 
 
-def test_a_field_that_contradicts_the_parents_tokenizers_is_refused(family, parent):
-    with pytest.raises(ConfigError, match=r"tokenizer.kind is 'bpe', but .*parent unchanged, with 'char'"):
-        prepared(family, parent, tokenizer={"from": str(parent.folder), "kind": "bpe"})
-
-
 # --- whole runs
 
 
@@ -461,32 +449,3 @@ def test_a_child_run_says_what_it_took_and_needs_its_parent_no_more(family, pare
     assert stored["model"]["from"] == report["run"] and stored["tokenizer"]["from"] is None
     (tmp_path / "runs" / "old").unlink()
     assert heed.load("child").predict("efg").finished in (True, False)
-
-
-def test_from_python(family, parent, tmp_path):
-    settings = {"training.threads": 1, "training.device": "cpu", "tokenizer.from": str(parent.folder)}
-    run = heed.train(
-        "translation",
-        train=family / "child.tsv",
-        parent=parent.folder,
-        steps=1,
-        out=tmp_path / "child",
-        settings=settings,
-        quiet=True,
-    )
-    assert run.report["parent"]["new"] == []
-    assert heed.ensemble([parent, run]).predict("ab")  # one vocabulary
-
-
-def test_what_is_no_finished_run_is_refused_by_its_field(family, parent, tmp_path):
-    (tmp_path / "empty").mkdir()
-    for name, message in [("nowhere", "no run folder 'nowhere'"), (str(tmp_path / "empty"), "is not a run folder")]:
-        with pytest.raises(ConfigError, match=f"model.from: .*{message}"):
-            Parent.open(name, "model.from")
-    begun = tmp_path / "begun"
-    begun.mkdir()
-    for file in parent.folder.iterdir():
-        if file.is_file() and file.suffix != ".safetensors":
-            (begun / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(ConfigError, match=r"from: .*begun' has no final model\.safetensors: training has not"):
-        Parent.open(str(begun), "tokenizer.from")
