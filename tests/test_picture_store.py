@@ -9,7 +9,7 @@ from PIL import Image
 
 from heed.config.pictures import AugmentSection
 from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.sizing import Box, Normalisation, Sizing, settled_size
+from heed.data.pictures.sizing import Normalisation, Sizing, settled_size
 from heed.data.pictures.source import Arrays, Pixels
 from heed.data.pictures.store import PictureForm, PictureStore, collate_pictures
 from heed.errors import DataError, RunError
@@ -209,12 +209,6 @@ def test_the_box_says_where_in_the_original_a_pixel_was(sizing, size):
         box.left + column * (box.right - box.left) / sizing.width,
     )
     assert found == pytest.approx((top + side / 2, left + side / 2), abs=1.0)
-
-
-def test_boxes_of_the_three_crops():
-    assert Sizing(10, 10, 3).placed((20, 40)) == Box(0, 10, 20, 30)
-    assert Sizing(10, 10, 3, "pad").placed((20, 40)) == pytest.approx(Box(-8, 0, 32, 40))
-    assert Sizing(10, 10, 3, "squash").placed((20, 40)) == Box(0, 0, 20, 40)
 
 
 def test_the_size_follows_the_pictures_where_none_is_named():
