@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import commands
@@ -314,9 +315,11 @@ def test_huge_weights_are_finite():
 def test_check_finds_weights_that_are_not_finite_under_checksums_that_agree(run, call, where):
     path = run / where
     weights = load_file(path)
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
     name = min(weights)
     weights[name].view(-1)[0] = float("nan")
-    save_file(weights, path)
+    save_file(weights, path, metadata)
     sums = json.loads((path.parent / "checksums.json").read_text())
     sums["model.safetensors"] = checksum(path)
     (path.parent / "checksums.json").write_text(json.dumps(sums))
