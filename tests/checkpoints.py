@@ -85,6 +85,12 @@ def changed(folder, change):
     save_file(change(load_file(path)), path)
 
 
+def with_field(folder, file="config.json", **fields):
+    """Write fields anew in a JSON file of a folder."""
+    path = folder / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+
+
 def refused(kind, folder, *words):
     """Importing a checkpoint is an error with these words, and leaves no run."""
     with pytest.raises(kind) as caught:

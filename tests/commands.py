@@ -19,6 +19,13 @@ def call(captured, *words, stdin=None):
     return ended.value.code or 0, *captured.readouterr()
 
 
+def output_of(captured, *words):
+    """The stdout of a command that must succeed."""
+    code, out, err = call(captured, *words)
+    assert not code, err
+    return out
+
+
 def failing(captured, *words):
     """The stderr of a command that must fail."""
     code, _, err = call(captured, *words)

@@ -117,13 +117,12 @@ def classifier(folder, body: str, **tokenizer: Any):
 
 
 @cache
-def tagger(folder, body: str, delay: int = 0):
+def tagger(folder, body: str):
     draw = random.Random(2)
     rows = [(draw.choice(WORDS), draw.choice(("O", "B-per", "I-per", "B-loc"))) for _ in range(300)]
     lines = [f"{word}\t{tag}\n" + "\n" * (n % 5 == 4) for n, (word, tag) in enumerate(rows)]
     (folder / "t.conll").write_text("".join(lines))
-    section = {**BODIES[body], **({"delay": delay, "bidirectional": False} if delay else {})}
-    section = {name: value for name, value in section.items() if name not in ("d_pooling", "pooling")}
+    section = {name: value for name, value in BODIES[body].items() if name not in ("d_pooling", "pooling")}
     values = {
         "task": "tagging",
         "data": {"train": [str(folder / "t.conll")], "valid": 8, "scheme": "bio"},
@@ -184,7 +183,6 @@ def all_cases(folder) -> dict[str, Case]:
     cases["label wide"] = case_of(classifier(folder, "self_rnn"), look_at_text, "great \u4e00 film")
     for body in ("rnn", "self_rnn", "lstmn", "encoder"):
         cases[f"tags {body}"] = case_of(tagger(folder, body), look_at_tags, TEXT, gates=body == "rnn")
-    cases["tags late"] = case_of(tagger(folder, "rnn", 1), look_at_tags, TEXT)
     for name in ("bahdanau", "transformer", "seq2seq"):
         cases[f"translation {name}"] = case_of(translator(name), look_at, "31415", target="314")
     cases["written"] = case_of(translator("bahdanau"), look_at, "31x15")

@@ -10,7 +10,8 @@ def shrink(patch):
     for lesson in (cat, mess, order, pizza, politics, teddy):
         steps = lesson._STEPS
         patch.setattr(lesson, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
-    patch.setattr(cat, "_NOUNS", [*cat._WORDS, *(noun for noun in cat._NOUNS if noun not in cat._WORDS)][:NOUNS])
+    nouns = [*cat._WORDS, *(noun for noun in cat._NOUNS if noun not in cat._WORDS)][:NOUNS]
+    patch.setattr(cat, "_NOUNS", {noun: cat._NOUNS[noun] for noun in nouns})
     patch.setattr(mess, "_EACH", 6)
     for lesson in (mess, politics):
         patch.setattr(lesson, "_SIZES", {"train": 60, "valid": 6, "test": 12})

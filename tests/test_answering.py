@@ -227,15 +227,6 @@ def test_bad_lines_are_named_and_leave_an_empty_line(short, call):
     assert said[-1] == ("heed: 3 inputs could not be used (numbers 2, 5, 3); their output is empty")
 
 
-def test_a_line_longer_than_the_positions_is_named_where_it_is_an_error(short, call, tmp_path):
-    run = short
-    texts = [str(n) for n in range(40)]
-    (tmp_path / "in.txt").write_text("\n".join([*texts[:25], "1" * 30, *texts[25:]]))
-    code, out, err = call(run.folder, "--input", "in.txt")
-    assert code == 2 and "heed: 'in.txt' line 26: a sequence of length " in err.splitlines()[-1]
-    assert out == "".join(one.text + "\n" for one in run.predict(texts[:25]))
-
-
 @pytest.mark.parametrize("pack", [gzip.compress, lzma.compress], ids=["gz", "xz"])
 def test_compressed_input_is_read_and_one_that_is_cut_is_named(run, call, tmp_path, pack):
     whole = pack(b"12\n34\n56\n")

@@ -8,8 +8,7 @@ from torch.testing import assert_close
 import heed
 import reference as ref
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, sharpened, step_of
-from heed.attention import Rows, attend
-from heed.errors import ConfigError
+from heed.attention import Rows
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 
 D_EMBEDDING, D = 4, 3
@@ -116,40 +115,6 @@ def test_a_copied_first_state_is_the_whole_last_state_of_the_encoder(cell, bidir
     assert len(started) == len(started[0]) == 1 and len(started[0][0]) == len(finals[-1][-1])
     for part, final in zip(started[0][0], finals[-1][-1], strict=True):
         assert_close(part, final[[2, 0, 1]], **TIGHT)
-
-
-def test_the_next_token_is_predicted_from_state_and_context():
-    model = make_model(cell="rnn")
-    memory = model.encode(SOURCE, MASK)
-    s_0 = torch.tanh(model.initial(memory.summary))
-    # the first context is what s_0 attends to, before any target token is read
-    score = model.attention.score
-    values = memory.keys[0].value[:, 0]
-    context, _ = attend(s_0.unsqueeze(1), values, values, MASK.unsqueeze(1), score)
-    hidden = model(SOURCE, MASK, TARGET)
-    assert_close(hidden[:, 0, D:], context[:, 0])
-    w, b = model.output.weight, model.output.bias
-    assert_close(model.logits(hidden), hidden[..., :D] @ w[:, :D].T + hidden[..., D:] @ w[:, D:].T + b)
-
-
-def test_alignment_is_called_m_times_per_output_token(monkeypatch):
-    model, pairs = make_model(), []
-    scores = model.attention.score.scores
-
-    def count(projected, prepared):
-        pairs.append(len(projected) * projected.shape[-2] * prepared.shape[-2])
-        return scores(projected, prepared)
-
-    monkeypatch.setattr(model.attention.score, "scores", count)
-    model(SOURCE[:1], MASK[:1], TARGET[:1])
-    m, t = SOURCE.shape[1], TARGET.shape[1]
-    assert pairs == [m] * t
-
-
-@pytest.mark.parametrize("score", ["dot", "scaled_dot"])
-def test_a_plain_dot_of_state_and_both_directions_is_refused(score):
-    with pytest.raises(ConfigError, match=f"score '{score}' needs equal widths, but the query has 3 and the key 6"):
-        make_model(score=score)
 
 
 def test_with_lexical_the_output_also_reads_the_words_looked_at():

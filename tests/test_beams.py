@@ -219,11 +219,7 @@ def test_edits_act_on_the_search(writer):
     [
         ({"beam_size": 1}, "with a beam of 1 the search is greedy: one path; add --beam 4, or see"),
         ({"steps": True}, "--beams shows a table of its own: leave out all options but"),
-        ({"layer": 0}, "--beams shows a table of its own"),
         ({"target": "one"}, "--beams shows a table of its own"),
-        ({"lens": True}, "--beams shows a table of its own"),
-        ({"patch_from": "one"}, "--beams shows a table of its own"),
-        ({"rather_than": "one"}, "--beams shows a table of its own"),
     ],
 )
 def test_options_that_exclude_a_table_are_refused(options, said, writer):

@@ -11,7 +11,7 @@ import heed
 from heed.data.batch import fit, frame, frame_size, framed, framed_features, unframed
 from heed.data.tokens.special import OWN
 from heed.data.tokens.tokenizer import END, PADDING, START
-from heed.errors import ConfigError, DataError, ShapeError
+from heed.errors import ConfigError, DataError
 from heed.layers.elementwise import RELU
 from heed.layers.embeddings import MaskedWords, TokenEmbedding
 from heed.models.bert import Bert, BertConfig
@@ -115,22 +115,6 @@ def test_segments_follow_from_the_end_tokens():
     assert double.segments_of(torch.tensor([frame([5], [7, 8], double=True)])).tolist() == [[0, 0, 0, 1, 1, 1, 1]]
     three = make_bert(num_segments=3)
     assert three.segments_of(torch.tensor([[START, 5, END, 6, END, 7, END, 8]])).tolist() == [[0, 0, 0, 1, 1, 2, 2, 2]]
-
-
-def test_segments_matter_and_can_be_given():
-    model = make_bert()
-    tokens, mask = batch()
-    own = model(tokens, mask)
-    assert_close(model(tokens, mask, segments=model.segments_of(tokens)), own)
-    others = model(tokens, mask, segments=torch.zeros_like(tokens))
-    assert (others - own)[0].abs().max() > 0.01
-    assert_close(others[1:][mask[1:]], own[1:][mask[1:]])
-
-
-def test_a_text_longer_than_the_table_is_refused():
-    model = make_bert(max_length=4)
-    with pytest.raises(ShapeError, match=r"a sequence of length 5 does not fit 4 learned positions"):
-        model(torch.tensor([frame([5, 6, 7])]), torch.ones(1, 5, dtype=torch.bool))
 
 
 def test_sizes_are_the_published_ones():

@@ -101,13 +101,6 @@ def test_a_batch_says_where_documents_begin_if_one_does(counts, context, batch_t
     assert all(Blocks(stream, context, END, "run_on").collate(i).documents is None for i in blocks.plan(9))
 
 
-def test_the_token_before_a_document_belongs_to_it():
-    batch = Blocks(stream_of([3, 2, 3]), 8, END).collate([0])
-    assert batch.tokens.tolist() == [[END, 10, 11, END, 13, END, 15, 16]]
-    assert batch.labels.tolist() == [[10, 11, END, 13, END, 15, 16, END]]
-    assert batch.documents.tolist() == [[0, 0, 0, 1, 1, 2, 2, 2]]
-
-
 def test_without_end_tokens_documents_run_on():
     batch = Blocks(stream_of([3, 2], end_token=False), 5, START, "mask").collate([0])
     assert batch.tokens.tolist() == [[START, 10, 11, 12, 13]] and batch.documents is None
@@ -123,17 +116,6 @@ def test_borders_and_order_are_drawn_by_seed_and_pass():
     assert len(offsets) > 3
     order = [i for batch in plans[1, 0] for i in batch]
     assert order != sorted(order)
-
-
-def test_a_batch_is_a_function_of_its_indices_alone():
-    stream = stream_of([50, 70, 31])
-    one = Blocks(stream, 8, END)
-    indices = one.plan(32, 5, 2)[3]
-    whole, other = one.collate(indices), Blocks(stream, 8, END).collate(indices)
-    parts = [one.collate(part) for part in divided(indices, 2)]
-    for name in ("tokens", "labels", "mask"):
-        assert torch.equal(getattr(whole, name), getattr(other, name))
-        assert torch.equal(getattr(whole, name), torch.cat([getattr(part, name) for part in parts]))
 
 
 # Streams

@@ -383,10 +383,6 @@ def test_without_a_script_the_page_says_what_is_in_it(small, opened):
     assert single.locator("section.map [role=grid] td").count() == 49
 
 
-def test_equal_looks_give_equal_bytes(large):
-    assert look_to_html(look(large[0])) == large[1]
-
-
 @pytest.mark.parametrize(
     ("body", "dark"),
     [

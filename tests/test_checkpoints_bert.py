@@ -13,6 +13,7 @@ from checkpoints import (
     ragged,
     randomise,
     refused,
+    with_field,
     word_pieces,
     write_byte_pairs,
     write_word_pieces,
@@ -153,7 +154,7 @@ def assert_same(run, model, longest):
         seen = mask[:, None, :, None] & mask[:, None, None, :]
         torch.testing.assert_close(maps[n] * seen, out.attentions[n] * seen, **CLOSE)
     expected = logits_of(out, type(model).__name__)
-    assert set(heads) == set(expected)
+    assert {*expected} <= {*heads}  # a run may have further heads; its export is of their class
     for name, logits in expected.items():
         if logits.dim() == 3:
             torch.testing.assert_close(heads[name][mask], logits[mask], **CLOSE)
@@ -174,17 +175,6 @@ def test_random_models_compute_the_same_in_and_out(tmp_path, name, n, kind, tied
     assert_same(run, again, longest)
     before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
     assert not (before.keys() - after.keys())
-
-
-def test_roberta_skips_pads_on_the_left(tmp_path):
-    model = roberta(tmp_path / "theirs", 2, "Model")
-    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    ours, theirs, mask = rows(run, 9)
-    lengths = mask.sum(1)
-    left = torch.stack([row.roll(int(len(row) - size)) for row, size in zip(theirs, lengths, strict=True)])
-    out = theirs_of(model, left, mask.flip(1)).last_hidden_state
-    states = outputs_of(run, ours, mask)[0][-1]
-    torch.testing.assert_close(states[mask], out[mask.flip(1)], **CLOSE)
 
 
 # --- special tokens with other ids
@@ -282,11 +272,6 @@ def test_a_missing_tensor_and_another_shape_are_named(tmp_path):
     refused(RunError, tmp_path / "theirs", f"lacks tensor '{name}'")
     changed(tmp_path / "theirs", lambda given: {**whole, "classifier.weight": torch.zeros(3, 12)})
     refused(RunError, tmp_path / "theirs", "'classifier.weight' has shape (3, 12)", "(2, 12)")
-
-
-def with_field(folder, **fields):
-    path = folder / "config.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 @pytest.mark.parametrize(

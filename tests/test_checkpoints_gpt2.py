@@ -5,14 +5,13 @@ import random
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 import heed
-from checkpoints import byte_pairs, ragged, randomise, write_byte_pairs
+from checkpoints import byte_pairs, ragged, randomise, with_field, write_byte_pairs
 from heed.errors import ConfigError
 from heed.folder import unsealed
 from heed.observe.trace import trace
-from heed.runs.checkpoints import import_checkpoint
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)
@@ -156,12 +155,6 @@ def test_an_empty_prompt_begins_with_the_end_token_and_scores_are_theirs(tmp_pat
     torch.testing.assert_close(torch.tensor(run.token_scores([text])[0].log_probs).float(), scores, **CLOSE)
 
 
-def edit(folder, drop=(), **fields):
-    """Change the fields of a config.json."""
-    values = json.loads((folder / "config.json").read_text()) | fields
-    (folder / "config.json").write_text(json.dumps({key: one for key, one in values.items() if key not in drop}))
-
-
 @pytest.mark.parametrize(
     ("field", "value", "message"),
     [
@@ -176,25 +169,10 @@ def edit(folder, drop=(), **fields):
 )
 def test_what_is_lacking_is_refused_by_its_name(tmp_path, field, value, message):
     gpt2(tmp_path / "theirs")
-    edit(tmp_path / "theirs", **{field: value})
+    with_field(tmp_path / "theirs", **{field: value})
     with pytest.raises(ConfigError, match=message):
         heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
     assert not (tmp_path / "run").exists()
-
-
-def test_old_files_have_masks_and_no_prefix(tmp_path):
-    """As the published gpt2: names without "transformer.", and tensors that hold the causal mask."""
-    model = gpt2(tmp_path / "theirs", 1)
-    path = tmp_path / "theirs" / "model.safetensors"
-    old = {name.removeprefix("transformer."): tensor for name, tensor in load_file(path).items()}
-    for layer in range(2):
-        old[f"h.{layer}.attn.bias"] = torch.ones(33, 33).tril().view(1, 1, 33, 33)
-        old[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
-    save_file(old, path)
-    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
-    assert imported.unused == ()
-    *_, mask, their_mask, hidden, _, out = read_alike(imported.run, model)
-    torch.testing.assert_close(hidden[mask], out.hidden_states[-1][their_mask], **CLOSE)
 
 
 def write_lines(path, count=40):

@@ -1,7 +1,5 @@
 """ViT with random weights: the same states, maps and logits, in and out again; in use without `transformers`."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import heed
-from checkpoints import changed, randomise, refused
+from checkpoints import changed, randomise, refused, with_field
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
@@ -107,7 +105,7 @@ def test_a_distilled_deit_computes_the_same_in_and_out(tmp_path, n, kind):
 def test_a_look_at_a_distilled_deit_names_both_tokens(tmp_path, pictures):
     vit(tmp_path / "theirs", 1, WITH_TEACHER, classes=CLASSES[:2], name="DeiT")
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    assert "Weight on the class and distillation tokens" in run.look(str(pictures[0])).html()
+    assert "Weight on the class and distillation tokens" in run.look(str(pictures[0])).json()
 
 
 def test_a_deit_with_one_head_is_refused(tmp_path):
@@ -192,9 +190,8 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
             use(str(pictures[0]) if use == run.predict else tmp_path / "photos")
     seen = str(run.look(str(pictures[0])))
     assert "attention rolled" in seen and "label" not in seen
-    for asked in ({"map": "gradient"}, {"steps": True}):
-        with pytest.raises(ConfigError, match="has no classifier"):
-            run.look(str(pictures[0]), **asked)
+    with pytest.raises(ConfigError, match="has no classifier"):
+        run.look(str(pictures[0]), map="gradient")
 
 
 def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
@@ -206,11 +203,6 @@ def test_without_the_file_of_the_processor_the_default_is_named(tmp_path):
         "preprocessor_config.json is missing: the default of ViT"
     ) in str(imported)
     assert "4 classes: bird, cat, dog, fish" in str(imported)
-
-
-def with_field(folder, file="config.json", **fields):
-    path = folder / file
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
 
 
 @pytest.mark.parametrize(
@@ -232,9 +224,6 @@ def test_what_heed_lacks_is_refused_by_name(tmp_path, file, field, value, words)
     vit(tmp_path / "theirs", 1)
     with_field(tmp_path / "theirs", file, **{field: value})
     refused((ConfigError, RunError), tmp_path / "theirs", *words)
-
-
-# --- in use
 
 
 # --- runs that start from an imported one, and runs that were trained here

@@ -150,14 +150,6 @@ def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem
     json.dumps(started["ngrams"].as_report())
 
 
-def test_n_grams_of_a_new_run_are_read_once(folder, monkeypatch):
-    read, rows = [], Reading.rows
-    monkeypatch.setattr(Reading, "rows", lambda one, *given: read.append(given) or rows(one, *given))
-    values = settings(folder, model={}, training={"minutes": 0.1, "threads": 1})
-    task = Classification.prepare(check_config(values, "test"))
-    assert task.reading and len(read) == sum(map(len, task.splits.examples.values()))
-
-
 def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder):
     task, model, _ = prepared(settings(folder))
     texts = task.encoded("train")
@@ -262,14 +254,11 @@ def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
         assert (longest, training.learning_rate, training.validate_every) == (0, 0.003, None)
 
 
-def test_the_baseline_is_fitted_once_and_stands_in_the_report(run):
+def test_the_baseline_stands_in_the_report(run):
     values = run.report["scores"]["test"]["baselines"][NAME]
     assert {*values} == {"accuracy", "macro_f1"} and values["accuracy"]["value"] == 1.0
     alone = run.report["scores"]["test"]["baselines"][ALONE]["accuracy"]["value"]
     assert alone >= 0.95 and run.evaluate("test")["baselines"][ALONE]["accuracy"]["value"] == alone
-    first = run._tfidf
-    run.evaluate("valid")
-    assert run._tfidf is first
 
 
 def test_the_baseline_is_scikit_learns():

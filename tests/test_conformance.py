@@ -46,10 +46,6 @@ def runs(data, tmp_path_factory):
     return of
 
 
-def test_every_task_has_a_small_run():
-    assert set(SMALL) == set(task_names())
-
-
 @every_task
 def test_a_report_names_its_task_and_every_measure_of_the_outcomes(name, runs):
     run = runs(name)[0]

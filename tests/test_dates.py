@@ -80,19 +80,6 @@ def test_the_sources_are_what_babel_writes_for_the_target(samples: dict[str, lis
             assert pair.source == format_date(dates_of(pair)[0], pair.origin.split(":")[2], locale)
 
 
-def said(language: str) -> list[tuple[str, str]]:
-    """What each field of 1998-05-09 is linked to in the full style of a language."""
-    wanted = (f"dates:{language}:full", "1998-05-09")
-    pairs = DateSource([language], unseen=(), styles=["full"], years=(1998, 1998)).sample(split_of(wanted[1]), 3000)
-    pair = next(pair for pair in pairs if (pair.origin, pair.target) == wanted)
-    return [(pair.target[slice(*link.target)], pair.source[slice(*link.source)]) for link in pair.links or ()]
-
-
-def test_the_example_of_the_documentation() -> None:
-    assert said("es") == [("1998", "1998"), ("05", "mayo"), ("09", "9")]
-    assert write(read_format("es", "full"), DAYS[0]) == "sábado, 9 de mayo de 1998"
-
-
 # Links
 
 

@@ -17,13 +17,6 @@ def test_sinusoids_are_the_reference_also_for_odd_widths(d):
     assert_close(table[0].double(), torch.from_numpy(ref.sinusoidal(50, d)), rtol=0, atol=1e-5)
 
 
-def test_each_row_has_its_own_positions():
-    positions = torch.tensor([[0, 1, 2], [7, 8, 9]])
-    for layer in (SinusoidalPositions(6), LearnedPositions(10, 6)):
-        everything = layer(torch.arange(10).unsqueeze(0))[0]
-        assert torch.equal(layer(positions), everything[positions])
-
-
 def test_a_position_beyond_the_table_is_refused():
     layer = LearnedPositions(4, 6)
     assert layer(torch.tensor([[3]])).shape == (1, 1, 6)

@@ -145,8 +145,6 @@ def test_an_ensemble_of_runs_predicts_and_scores(runs):
     # Jensen: the mean of probabilities is at least the geometric mean, so its loss is at most the mean loss.
     assert all(m <= (a + b) / 2 + 1e-4 for m, a, b in zip(mixed, *nll, strict=True))
     assert both.align(text, one) == runs[0].align(text, one)
-    with pytest.raises(ConfigError, match="`look` is not available for an ensemble; use one run at a time"):
-        both.look(text)
     assert repr(both).startswith("<heed ensemble of ")
 
 

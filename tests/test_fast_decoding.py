@@ -7,15 +7,12 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from heed import kernels
 from heed.attention import Rows
 from heed.errors import ShapeError
 from heed.generation import SearchOptions, generate, without_gradient
 from heed.generation.search import NextTokenScores, without
 from heed.kernels import best_of
-from heed.layers import DecoderStack, FastDecoding, StackState
-from heed.layers.elementwise import GELU, RELU, Activation
-from heed.layers.transformer import DecoderBlock
+from heed.layers import FastDecoding, StackState
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
 from heed.models.transformer import Transformer, TransformerConfig
 
@@ -162,75 +159,6 @@ def test_searches_write_the_same_watched_or_not(beam_size):
     assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
 
 
-# --- without a memory
-
-
-def make_language_model():
-    torch.manual_seed(2)
-    model = AttentionLM(AttentionLMConfig(vocab_size=20, d_model=16, num_heads=4, num_layers=3)).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(2.0)
-    return model
-
-
-def test_a_language_model_decodes_fast_what_its_full_pass_says():
-    model = make_language_model()
-    tokens = draw(4, 40)
-    state, outputs = model.start(None, Rows.repeat(4)), []
-    with torch.no_grad():
-        for n in (3, *[1] * 37):  # a prompt, then one by one
-            hidden, state = model.step(tokens[:, sum(h.shape[1] for h in outputs) :][:, :n], state)
-            outputs.append(hidden)
-        assert isinstance(state, FastDecoding)
-        assert_close(torch.cat(outputs, dim=1), model(tokens), **CLOSE)
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_language_model_writes_the_same_fast_and_plain(beam_size):
-    model = make_language_model()
-    options = SearchOptions(END, 12, beam_size=beam_size, num_best=beam_size, forbidden=(0, 1, 2))
-    fast = generate(model, None, draw(5, 3), options).hypotheses
-    with kernels.plain():
-        plain = generate(model, None, draw(5, 3), options).hypotheses
-    assert [[h.tokens for h in group] for group in fast] == [[h.tokens for h in group] for group in plain]
-    assert [h.score for g in fast for h in g] == pytest.approx([h.score for g in plain for h in g], abs=1e-4)
-
-
-def test_one_padded_prompt_that_is_left_does_not_look_at_its_padding():
-    model = make_language_model()
-    tokens, lengths = draw(3, 20), torch.tensor([20, 17, 18])
-    with torch.no_grad():
-        _, fast = model.step(tokens, model.start(None, Rows.repeat(3)), lengths)
-        _, fast = model.step(draw(3), fast)
-        assert isinstance(fast, FastDecoding)
-        hidden, _ = model.step(draw(1, seed=1), fast.select(torch.tensor([1])))
-        alone = torch.cat([tokens[1:2, :17], draw(3)[1:2], draw(1, seed=1)], dim=1)
-        assert_close(hidden[:, 0], model(alone)[:, -1], **CLOSE)
-
-
-def gated(x):
-    gate, value = x.chunk(2, dim=-1)
-    return torch.nn.functional.silu(gate) * value
-
-
-@pytest.mark.parametrize(
-    ("norm", "activation"), [("pre", RELU), ("post", GELU), ("pre", Activation("swiglu", gated, width=2))]
-)
-def test_blocks_without_a_memory_and_with_another_activation(norm, activation):
-    torch.manual_seed(0)
-    blocks = [DecoderBlock(16, 4, 24, cross=False, norm=norm, activation=activation, layer=i) for i in range(2)]
-    stack, x = DecoderStack(blocks).eval(), torch.randn(3, 20, 16)
-    whole, _ = stack(x, stack.start((), Rows.repeat(3)))
-    state, outputs = stack.start((), Rows.repeat(3)), []
-    with torch.no_grad():
-        for part in x.split(1, dim=1):
-            output, state = stack(part, state)
-            outputs.append(output)
-    assert isinstance(state, FastDecoding)
-    assert_close(torch.cat(outputs, dim=1), whole.detach(), **CLOSE)
-
-
 # --- scores of the next token
 
 
@@ -253,9 +181,6 @@ def test_the_best_of_runs_are_the_best_of_all(vocab_size, beams, k):
             assert torch.equal(found.tokens, expected.tokens) and torch.equal(found.rows, expected.rows)
             assert_close(found.totals, expected.totals, **CLOSE)
             assert_close(found.log_probs, expected.log_probs, **CLOSE)
-
-
-# --- memory and products
 
 
 def test_what_a_watcher_keeps_can_be_differentiated():

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -125,28 +124,6 @@ def test_greedy_scores_as_hypotheses_are_compared():
 # --- beam
 
 
-def test_a_beam_leaves_the_garden_path():
-    options = SearchOptions(END, 4, length_penalty=0.0)
-    greedy = generate(GARDEN_PATH, None, starts(1), options).hypotheses[0][0]
-    assert greedy.tokens == (3, 3, 3, 3) and not greedy.finished  # 0.6 * 0.4 * 0.4 * 0.4
-    assert greedy.score == pytest.approx(math.log(0.6 * 0.4**3))
-    beam = generate(GARDEN_PATH, None, starts(1), SearchOptions(END, 4, length_penalty=0.0, beam_size=2))
-    best = beam.hypotheses[0][0]
-    assert best.tokens == (0,) and best.finished  # 0.4 * 1
-    assert best.score == best.log_prob == pytest.approx(math.log(0.4))
-
-
-def test_the_length_penalty_is_a_power_of_the_length_with_the_end():
-    options = SearchOptions(END, 4, length_penalty=1.0, beam_size=64, num_best=64)
-    found = generate(GARDEN_PATH, None, starts(1), options).hypotheses[0]
-    by_tokens = {with_end(h): h.score for h in found if h.score > -10}
-    assert by_tokens[0, END] == pytest.approx(math.log(0.4) / 2)
-    assert by_tokens[3, END] == pytest.approx(math.log(0.6 * 0.3) / 2)
-    assert by_tokens[3, 0, END] == pytest.approx(math.log(0.6 * 0.3) / 3)
-    assert by_tokens[3, 3, 3, 3] == pytest.approx(math.log(0.6 * 0.4**3) / 4)
-    assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-
-
 @pytest.mark.parametrize(("seed", "min_length", "length_penalty"), [(0, 0, 0.0), (1, 2, 0.6), (0, 2, 1.0), (1, 0, 2.0)])
 def test_a_wide_beam_is_exhaustive_search(seed, min_length, length_penalty):
     model = make_language_model(seed=seed)
@@ -165,20 +142,6 @@ def test_a_wide_beam_is_exhaustive_search(seed, min_length, length_penalty):
     assert [h.score for h in few.hypotheses[0]] == pytest.approx([score for score, _ in expected[:3]], **CLOSE)
 
 
-def test_a_wide_beam_over_sources_is_exhaustive_search_for_each():
-    model = make_pair_model(vocab_size=4)
-    source, mask = make_sources(6)
-    options = SearchOptions(END, 3, beam_size=4**3, num_best=5, forbidden=(0, START))
-    banned = np.array([-np.inf, -np.inf, 0, 0])
-    with torch.no_grad():
-        found = generate(model, model.encode(source, mask), starts(6), options).hypotheses
-        for i in range(6):
-            memory = model.encode(source[i : i + 1], mask[i : i + 1])
-            log_probs = next_log_probs(model, [START], memory)
-            expected = ref.exhaustive_search(lambda prefix, of=log_probs: of(prefix) + banned, END, 3, 0, 1.0)
-            assert [h.score for h in found[i]] == pytest.approx([score for score, _ in expected[:5]], **CLOSE)
-
-
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_a_batch_of_many_is_one_by_one(beam_size):
     model = make_pair_model()
@@ -192,25 +155,6 @@ def test_a_batch_of_many_is_one_by_one(beam_size):
         assert [h.tokens for h in alone] == [h.tokens for h in together[i]]
         assert [h.score for h in alone] == pytest.approx([h.score for h in together[i]], **CLOSE)
         assert [h.score for h in alone] == sorted((h.score for h in alone), reverse=True)
-
-
-def test_the_steps_of_a_beam_lead_to_its_hypotheses():
-    model = make_pair_model()
-    generated = generate(model, model.encode(*make_sources(4)), starts(4), SearchOptions(END, 8, beam_size=3))
-    written = [((), (), 0.0)] * 4  # tokens, log-probabilities, total of each row of the step before
-    prefixes = [{((), ())} for _ in range(4)]
-    for step in generated.steps:
-        rows = []
-        parts = step.sources, step.parents, step.tokens, step.log_probs, step.totals
-        for source, parent, token, log_prob, total in zip(*parts, strict=True):
-            tokens, log_probs, before = written[parent]
-            assert total == pytest.approx(before + log_prob, **CLOSE)
-            rows.append(((*tokens, token), (*log_probs, log_prob), total))
-            prefixes[source].add(rows[-1][:2])
-        written = rows
-    for source, hypotheses in enumerate(generated.hypotheses):
-        for h in hypotheses:  # its last token either ended it or was cut off by the limit
-            assert ((h.tokens if h.finished else h.tokens[:-1]), h.log_probs[:-1]) in prefixes[source]
 
 
 # --- limits, for both searches
@@ -263,21 +207,6 @@ def test_options_that_do_not_fit_are_refused(options, message):
 
 
 # --- prompts
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_a_language_model_continues_prompts_of_unequal_length(beam_size):
-    model = make_language_model(vocab_size=8)
-    prompts = [[START, 3, 4, 5], [START], [START, 6, 7], [START, 5]]
-    lengths = torch.tensor([len(p) for p in prompts])
-    padded = torch.tensor([p + [0] * (4 - len(p)) for p in prompts])
-    options = SearchOptions(END, 6, beam_size=beam_size, num_best=beam_size)
-    together = generate(model, None, padded, options, lengths).hypotheses
-    assert len({tuple(h.tokens for h in hypotheses) for hypotheses in together}) > 1
-    for prompt, hypotheses in zip(prompts, together, strict=True):
-        (alone,) = generate(model, None, torch.tensor([prompt]), options).hypotheses
-        assert [h.tokens for h in alone] == [h.tokens for h in hypotheses]
-        assert [h.score for h in alone] == pytest.approx([h.score for h in hypotheses], **CLOSE)
 
 
 def test_a_forced_prefix_is_continued_not_repeated():

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-import heed
 import reference as ref
 from equations import array
 from heed.errors import ConfigError, ShapeError
@@ -184,12 +183,3 @@ def test_a_text_beyond_the_table_is_refused_and_other_positions_have_no_end():
         make_model()(tokens)
     for positions in ("rotary", "sinusoidal"):
         assert make_model(positions=positions)(tokens).shape == (1, 10, 8)
-
-
-def test_the_map_of_packed_documents_stays_within_each():
-    model = make_model(positions="rotary").float()
-    with torch.no_grad(), heed.trace(model) as seen:
-        model(TOKENS, torch.tensor([[0, 0, 0, 1, 1, 1, 1], [0] * 7]))
-    weights = seen.maps("decoder", layer=1).weights
-    assert not weights[0, :, 3:, :3].any() and weights[1, :, 3:, :3].all()
-    assert_close(weights.sum(-1), torch.ones(2, 2, 7))

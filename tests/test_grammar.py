@@ -104,13 +104,6 @@ def test_more_than_the_table_has_is_refused():
         heed.train("translation", data="grammar", settings={"data.train": 9_000})
 
 
-def test_a_run_on_it_reports_the_alignment_error(tmp_path):
-    settings = {"data.train": 300, "data.valid": 20, "data.test": 20, "model.d_hidden": 16, "training.threads": 1}
-    run = heed.train("translation", data="grammar", steps=3, out=tmp_path / "run", quiet=True, settings=settings)
-    assert 0 <= run.report["scores"]["test"]["alignment_error"]["value"] <= 1
-    assert run.predict(["The cat sat on the wall."])[0].tokens
-
-
 @pytest.mark.slow
 def test_the_recipe_is_learned(tmp_path):
     recipe = Path(__file__).parents[1] / "examples" / "grammar-es.yaml"

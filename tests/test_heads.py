@@ -12,28 +12,31 @@ from heed.runs.heads import score_heads
 from small_runs import SMALL
 
 
-def test_the_change_is_that_of_the_scores_with_and_without_the_head(data, tmp_path):
-    run = SMALL["classification"].untrained(data, tmp_path, "encoder", {})
+@pytest.mark.parametrize(
+    ("name", "model", "factor", "mechanisms"),
+    [
+        ("translation", "luong", 1.0, {"cross"}),
+        ("classification", "encoder", 3.0, {"encoder", "pooling"}),  # so that the score changes
+        ("images", "vit", 1.0, {"encoder"}),
+    ],
+)
+def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, model, factor, mechanisms, data, tmp_path):
+    run = SMALL[name].untrained(data, tmp_path, model, {})
     with torch.no_grad():
         for parameter in run.model.parameters():
-            parameter.mul_(3.0)
-    found = score_heads(run, "valid", say=lambda line: None)
-    examples = run.examples("valid")
-    whole = run.outcomes(examples).measures[0].score()
-    assert found.score == whole and found.examples == len(examples)
+            parameter.mul_(factor)
+    found = score_heads(run, "valid", 4, say=lambda line: None)
+    examples = evenly(run.examples("valid"), 4)
+    whole, loss = run.score_and_loss(examples)
+    assert (found.score, found.examples) == (whole.score(), 4)
     places = [(one.mechanism, one.layer, one.head) for one in found.heads]
-    assert len(places) == len(set(places)) and {"encoder", "pooling"} == {mechanism for mechanism, *_ in places}
+    assert len(places) == len(set(places)) and {mechanism for mechanism, *_ in places} == mechanisms
     for one in found.heads:
         with heed.edit(run, heed.ZeroHead(one.mechanism, one.layer, one.head)):
-            without = run.outcomes(examples).measures[0].score()
-        assert one.change.value == pytest.approx(without - whole)
+            without, its_loss = run.score_and_loss(examples)
+        assert one.change.value == pytest.approx(without.score() - whole.score())
         assert one.change.low <= one.change.high
-
-
-def test_pictures_are_looked_at_in_the_runs_own_files(data, tmp_path):
-    run = SMALL["images"].untrained(data, tmp_path, "vit", {})
-    found = score_heads(run, "valid", 3, say=lambda line: None)
-    assert {one.mechanism for one in found.heads} == {"encoder"} and found.examples == 3
+        assert one.loss.value == pytest.approx(its_loss.score() - loss.score(), abs=1e-5)
 
 
 @pytest.mark.parametrize("name", ["translation", "language_modelling", "tagging", "pretraining", "dialogue"])
@@ -53,25 +56,6 @@ def test_runs_of_every_kind_have_heads(name, data, tmp_path, capsys):
     assert code == 0 and "the change without each head" in out and "layer 0 head  0" in out
     code, _, err = call(capsys, "heads", tmp_path / "run", "--split", "tset")
     assert code == 2 and "this run has no set 'tset'" in err
-
-
-def test_the_loss_without_a_head_is_that_of_the_edited_model(data, tmp_path):
-    for name, model in (("translation", "luong"), ("classification", "encoder"), ("images", "vit")):
-        run = SMALL[name].untrained(data, tmp_path, model, {})
-        found = score_heads(run, "valid", 4, say=lambda line: None)
-        examples = evenly(run.examples("valid"), found.examples)
-        for one in found.heads[:2]:
-            with heed.edit(run, heed.ZeroHead(one.mechanism, one.layer, one.head)):
-                without = run.score_and_loss(examples)[1].score()
-            assert one.loss.value == pytest.approx(without - run.score_and_loss(examples)[1].score(), abs=1e-5)
-
-
-def test_examples_are_labelled_once_for_each_head(data, tmp_path, monkeypatch):
-    run = SMALL["classification"].untrained(data, tmp_path, "encoder", {})
-    label, calls = run.label, []
-    monkeypatch.setattr(run, "label", lambda examples: calls.append(len(examples)) or label(examples))
-    found = score_heads(run, "valid", 4, say=lambda line: None)
-    assert calls == [4] * (len(found.heads) + 1)
 
 
 def test_a_head_that_follows_the_known_alignment_is_named(tmp_path):

@@ -15,7 +15,7 @@ import marian
 from checkpoints import randomise
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
-from test_checkpoints_bert import logits_of, outputs_of, rows, theirs_of
+from test_checkpoints_bert import assert_same as assert_same_texts
 from test_checkpoints_vit import assert_same as assert_same_pictures
 from tokenizer_folders import (
     CASED,
@@ -78,6 +78,7 @@ def old_names(name):
 def with_masks(tensors):
     """The triangles that GPT-2 stored, under the names of its body alone."""
     masks = {f"h.{i}.attn.bias": torch.ones(64, 64).tril()[None, None] for i in range(2)}
+    masks |= {f"h.{i}.attn.masked_bias": torch.tensor(-1e4) for i in range(2)}
     return {name.removeprefix("transformer."): one for name, one in tensors.items() if name != "lm_head.weight"} | masks
 
 
@@ -173,16 +174,7 @@ def assert_same(run, model):
         for layer, other in enumerate(out.attentions):
             torch.testing.assert_close(seen.maps("decoder", layer).weights, other, **CLOSE)
         return
-    ours, theirs, mask = rows(run, 20)
-    out = theirs_of(model, theirs, mask)
-    states, maps, heads = outputs_of(run, ours, mask)
-    seen = mask[:, None, :, None] & mask[:, None, None, :]
-    for n, state in enumerate(states):
-        torch.testing.assert_close(state[mask], out.hidden_states[n + 1][mask], **CLOSE)
-        torch.testing.assert_close(maps[n] * seen, out.attentions[n] * seen, **CLOSE)
-    for name, logits in logits_of(out, type(model).__name__).items():
-        own, other = (one[mask] if one.dim() == 3 else one for one in (heads[name], logits))
-        torch.testing.assert_close(own, other, **CLOSE)
+    assert_same_texts(run, model, 20)
 
 
 @pytest.mark.slow

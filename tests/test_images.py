@@ -11,8 +11,7 @@ import torch
 from PIL import Image
 
 import heed
-from commands import failing
-from heed import cli
+from commands import call, failing, output_of
 from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
@@ -83,11 +82,9 @@ def test_a_file_an_array_and_a_picture_of_pillow_are_the_same(run, photos):
 def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_read(run, photos, capsys, tmp_path):
     broken = tmp_path / "broken.png"
     broken.write_bytes((photos / "down" / "1.png").read_bytes()[:60])
-    words = ["predict", str(run.folder), str(photos / "across"), str(broken), str(photos / "down" / "*1.png")]
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    out, err = capsys.readouterr()
-    assert ended.value.code == 4
+    words = ["predict", run.folder, photos / "across", broken, photos / "down" / "*1.png"]
+    code, out, err = call(capsys, *words)
+    assert code == 4
     rows = [line.split("\t") for line in out.splitlines()]
     assert len(rows) == 40 + 1 + 4
     assert all(row[1] == "across" for row in rows[:40]) and rows[40] == [str(broken), "", ""]
@@ -95,31 +92,22 @@ def test_predictions_have_a_line_for_each_picture_and_say_which_could_not_be_rea
     assert said[0].startswith(f"heed: '{broken}'") and said[0].endswith("; left empty")
     assert said[1] == "heed: 1 input could not be used (number 41); its output is empty"
     assert "broken.png" in failing(capsys, *words, "--bad-lines", "error")
-    main(["predict", str(run.folder), str(photos / "down" / "1.png"), "--nbest", "2"])
-    first, second = (line.split("\t") for line in capsys.readouterr().out.splitlines())
+    out = output_of(capsys, "predict", run.folder, photos / "down" / "1.png", "--nbest", "2")
+    first, second = (line.split("\t") for line in out.splitlines())
     assert first[1:2] + second[1:2] == ["down", "across"] and float(first[2]) + float(second[2]) == pytest.approx(1)
 
 
-def test_csv_and_json_hold_every_probability(run, photos, capsys, monkeypatch):
+def test_csv_and_json_hold_every_probability(run, photos, capsys):
     path = str(photos / "down" / "1.png")
-    main(["predict", str(run.folder), path, "--csv"])
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (row,) = csv.DictReader(io.StringIO(output_of(capsys, "predict", run.folder, path, "--csv")))
     assert row["picture"] == path and row["label"] == "down"
     assert float(row["P(down)"]) == float(row["probability"]) == pytest.approx(1 - float(row["P(across)"]), abs=2e-6)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{path}\n{path}\n".encode())))
-    main(["predict", str(run.folder), "--json"])
-    values = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    _, out, _ = call(capsys, "predict", run.folder, "--json", stdin=f"{path}\n{path}\n")
+    values = [json.loads(line) for line in out.splitlines()]
     assert len(values) == 2 and values[0]["picture"] == path and set(values[0]["probabilities"]) == {"across", "down"}
     assert failing(capsys, "predict", str(run.folder), path, "--csv", "--json").endswith("give only one\n")
     said = failing(capsys, "predict", str(run.folder), str(run.folder))
     assert "contains no pictures (files that end in .jpg" in said
-
-
-def main(words):
-    """A command that succeeds."""
-    with pytest.raises(SystemExit) as ended:
-        cli.main(words)
-    assert not ended.value.code
 
 
 def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, tmp_path, capsys):
@@ -130,8 +118,7 @@ def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, 
     for i in range(3):
         (swapped / "down" / f"{i}.png").write_bytes((photos / "down" / f"{i}.png").read_bytes())
     page = tmp_path / "errors.html"
-    main(["evaluate", str(run.folder), str(swapped), "--errors", "5", "--page", str(page)])
-    out = capsys.readouterr().out
+    out = output_of(capsys, "evaluate", run.folder, swapped, "--errors", "5", "--page", page)
     assert "75.00%" in out and "is across, predicted down" in out and "5.png" in out
     text = page.read_text()
     assert text.count("<img") == 1 and "predicted <b>down</b>" in text and "https://" not in text
@@ -139,8 +126,9 @@ def test_evaluation_lists_the_wrong_ones_and_writes_them_as_a_page(run, photos, 
 
 def test_check_writes_samples_as_the_model_sees_them_augmented_too(photos, tmp_path, capsys):
     page = tmp_path / "check.html"
-    main(["check", "images", str(photos), "data.valid=20", "data.size=8", "augment.flip=true", "--out", str(page)])
-    out = capsys.readouterr().out
+    out = output_of(
+        capsys, "check", "images", photos, "data.valid=20", "data.size=8", "augment.flip=true", "--out", page
+    )
     assert "pictures are read as 8 x 8 pixels, grey" in out and "12 x 12 grey 60" in out
     text = page.read_text()
     assert text.count("<img") == 2 * 4 * (1 + 1 + 4)  # classes, samples; file, sized, augmented
@@ -160,22 +148,9 @@ def test_scores_stand_beside_the_nearest_neighbour_on_pixels(run, photos):
     assert report["baselines"][name]["accuracy"]["value"] == pytest.approx(right)
 
 
-def test_two_classes_by_one_output_have_the_probability_of_the_second(photos, tmp_path):
-    settings = {**SMALL, **QUICK, "data.valid": 20, "model.head": "sigmoid"}
-    run = heed.train("images", train=photos, steps=20, out=tmp_path / "run", settings=settings, quiet=True)
-    assert run.model.output.out_features == 1
-    assert run.report["scores"]["valid"]["accuracy"] > 0.9
-    one = run.predict(photos / "down" / "1.png")
-    assert sum(one.probabilities.values()) == pytest.approx(1)
+def test_one_output_is_for_two_classes():
     with pytest.raises(ConfigError, match=r"model.head sigmoid has one output for two classes, but there are 10"):
         heed.train("images", data="digits", steps=1, settings={"model.head": "sigmoid"}, quiet=True)
-
-
-def test_classes_are_weighed_as_asked(photos):
-    task = prepare(photos, valid=20, class_weights={"down": 3.0})
-    assert task.class_weights == [1.0, 3.0]
-    with pytest.raises(ConfigError, match="no training picture has the label 'up'"):
-        prepare(photos, valid=20, class_weights={"up": 2.0})
 
 
 def test_settings_of_texts_are_refused(photos):

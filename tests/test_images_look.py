@@ -10,9 +10,7 @@ from PIL import Image
 
 import heed
 from commands import call, failing
-from heed import cli
 from heed.errors import ConfigError, DataError
-from heed.observe.edits import Uniform
 from heed.observe.picture_drawing import ramp
 from heed.observe.scene import Label
 
@@ -103,11 +101,19 @@ def planted(photos):
     return run
 
 
-@pytest.mark.parametrize("orientation", [1, 6, 7])
+TURNS = {
+    1: None, 2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}  # fmt: skip
+"""How a picture of each orientation of EXIF is stored."""
+
+
+@pytest.mark.parametrize("orientation", TURNS)
 def test_a_planted_bright_patch_of_a_rotated_photo_is_where_the_drawn_map_has_it(planted, orientation, tmp_path):
     run = planted
     shown_as = picture(RED, top=8, left=60)  # grey and red are of one luma: the ground does not show the patch
-    turn = {1: None, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE}[orientation]
+    turn = TURNS[orientation]
     stored = Image.fromarray(shown_as) if turn is None else Image.fromarray(shown_as).transpose(turn)
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -180,12 +186,8 @@ def test_several_pictures_give_the_mean_attention_distance(vit, photos):
             vit.look(name)
     with pytest.raises(DataError, match="nowhere#1"):
         vit.look("nowhere#1")
-
-
-def test_an_edit_changes_what_is_seen(vit, photos):
-    plain, edited = (vit.look(photos / "red" / "0.png", map="attention", edits=e) for e in ((), (Uniform(),)))
-    assert torch.allclose(edited.maps[0].weights, torch.full((8, 8), 1 / 65), atol=1e-6)
-    assert not torch.allclose(plain.maps[0].weights, edited.maps[0].weights, atol=1e-4)
+    with pytest.raises(ConfigError, match="no picture valid:9: the valid set has 4 pictures, counted from 0"):
+        vit.look("valid:9")
 
 
 @pytest.mark.parametrize(
@@ -202,16 +204,3 @@ def test_an_edit_changes_what_is_seen(vit, photos):
 )
 def test_what_there_is_not_is_named(vit, photos, arguments, said, capsys):
     assert said in failing(capsys, "look", str(vit.folder), str(photos / "red" / "0.png"), *arguments)
-
-
-def test_the_command_writes_every_form(vit, photos, tmp_path, capsys):
-    path = str(photos / "red" / "0.png")
-    for ending in ("png", "svg", "html", "json", "txt"):
-        out = tmp_path / f"look.{ending}"
-        with pytest.raises(SystemExit) as ended:
-            cli.main(["look", str(vit.folder), path, "--map", "gradient", "--map", "attention", "--out", str(out)])
-        assert not ended.value.code
-        assert out.stat().st_size > 500
-    assert (tmp_path / "look.png").read_bytes().startswith(b"\x89PNG")
-    said = failing(capsys, "look", str(vit.folder), "valid:9")
-    assert "no picture valid:9: the valid set has 4 pictures, counted from 0" in said

@@ -56,8 +56,9 @@ def test_a_text_has_the_probabilities_that_transformers_gives(made, family, text
     assert look.source == text and look.target == found.label
 
 
-def test_a_pair_has_the_probabilities_that_transformers_gives(made, tmp_path):
-    folder, _ = made(roberta, "ForSequenceClassification")
+@pytest.mark.parametrize("family", [roberta, bert])
+def test_a_pair_has_the_probabilities_that_transformers_gives(made, family, tmp_path):
+    folder, _ = made(family, "ForSequenceClassification")
     run = heed.import_model(folder, tmp_path / "pairs", settings={"data.columns.second": "second"}, quiet=True)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
     pairs = [(" the man", "in\nthe "), ("the", " man")]

@@ -5,7 +5,6 @@ import os
 import pkgutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -20,7 +19,6 @@ from heed.models.base import PairDecoder
 from test_fast_paths import loss_of
 from test_models import BODIES, VARIANTS, make_config, make_model
 
-ROOT = Path(heed.__file__).parent
 LINEAR = importlib.import_module("heed.kernels.linear")
 MODULES = [importlib.import_module(f"heed.kernels.{found.name}") for found in pkgutil.iter_modules(kernels.__path__)]
 FUNCTIONS = {
@@ -101,21 +99,6 @@ def test_a_training_step_with_dropout_is_the_same_fast_and_plain(counted, body, 
     assert fast_gradients.keys() == gradients.keys() != set()
     for name, gradient in gradients.items():
         assert_close(fast_gradients[name], gradient, rtol=1e-4, atol=2e-5, msg=lambda text, n=name: f"{n}: {text}")
-
-
-def test_a_few_models_reach_every_fast_form(counted):
-    for name, fields in (
-        ("bahdanau", {}),
-        ("transformer", {"attention_dropout": 0.0}),
-        ("lstmn-encoder", {}),
-        ("gpt-language_model", {"positions": "rotary"}),
-        ("bert", {}),
-    ):
-        config = with_dropout(make_config(BODIES[name]), **fields)
-        step(make_model(BODIES[name], config), BODIES[name].example(config, 1))
-    available = [name for name in counted if name != "onednn_linear" or private.find_onednn_linear() is not None]
-    assert not [name for name in available if counted[name] == 0]
-    assert len(FUNCTIONS) == 7
 
 
 def test_writing_is_plain_too(counted):

@@ -3,7 +3,6 @@
 import json
 import math
 import random
-from collections import Counter
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -21,7 +20,6 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.base.report import SideCounts, length_table
 from heed.tasks.language_modelling.scoring import TokenScores, Trigram, Units, outcomes_of, score_ids, score_texts
 from heed.tasks.language_modelling.task import CarriedRows
 from heed.training.progress import Quiet
@@ -248,34 +246,12 @@ def test_bits_per_byte_do_not_depend_on_how_a_text_is_cut():
         assert one[name].score() == pytest.approx(two[name].score(), abs=1e-9), name
     assert one["bits_per_byte"].score() < one["bits_per_character"].score()  # one letter has two bytes
     np.testing.assert_allclose(one["bits_per_byte"].each(), two["bits_per_byte"].each(), atol=1e-9)
+    assert one["perplexity"].score() == pytest.approx(2 ** one["bits_per_character"].score())
     assert two["perplexity"].score() == pytest.approx(one["perplexity"].score() ** 2)
     path = [4, *map(letters.index, texts[0])]
     expected = -sum(math.log2(chances[a, b]) for a, b in pairwise(path))
     own = outcomes_of(Units.of([Document(texts[0])]), [scores[0]]).measures[0]
     assert own.score() == pytest.approx(expected / len(texts[0].encode()), abs=1e-9)
-
-
-@pytest.mark.parametrize("model", ["gpt", "rnn"])
-def test_perplexity_is_that_of_the_logits(model, folder):
-    task, net = prepared(folder, model)
-    text = (folder / "other.txt").read_text()[:100]
-    ids = task.tokenizer.encode(text).ids
-    step, nll, ranks = (16, [], []) if model == "gpt" else (len(text) + 1, [], [])
-    wanted = [*ids, END]
-    for start in range(0, len(wanted), step):
-        part = wanted[start : start + step]
-        read = [wanted[start - 1] if start else END, *part[:-1]]
-        with torch.no_grad():
-            logits = net.logits(net(torch.tensor([read])))[0].double().numpy()
-        for row, token in zip(logits, part, strict=True):
-            nll.append(math.log(np.exp(row - row.max()).sum()) + row.max() - row[token])
-            ranks.append(1 + int((row > row[token]).sum()))
-    (scores,) = score_texts(task, net, [text])
-    np.testing.assert_allclose(-scores.log_probs, nll[:-1], atol=1e-5)
-    assert scores.ranks.tolist() == ranks[:-1]
-    assert -float(scores.end.log_probs[0]) == pytest.approx(nll[-1], abs=1e-5)
-    found = outcomes_of(Units.of([Document(text)]), [scores]).measure("perplexity").score()
-    assert found == pytest.approx(math.exp(sum(nll[:-1]) / len(text)), rel=1e-5)
 
 
 @pytest.mark.parametrize("stride", [1, 8, 16, None])
@@ -480,12 +456,6 @@ def test_settings_that_cannot_be_are_refused(sections, message, folder):
         prepared(folder, **sections)
 
 
-def test_a_model_that_reads_both_ways_is_refused_with_the_reason(folder):
-    values = {"task": "language_modelling", "data": {"train": str(folder / "book.txt")}, "model": {"name": "encoder"}}
-    with pytest.raises(ConfigError, match=r"'encoder'.* seen the token that it is asked to predict"):
-        task_class("language_modelling").prepare(check_config(values, "test"))
-
-
 def test_a_file_without_text_is_refused(folder):
     with pytest.raises(DataError, match="no training documents left"):
         prepared(folder, file="blank.txt")
@@ -505,10 +475,3 @@ def test_the_loss_by_place_begins_at_the_first_place():
     found = outcomes_of(Units.of([Document("abcde")]), [scores]).details["by_place"]
     ranges = [(part["first"], part["last"], part["tokens"], part["loss"]) for part in found]
     assert ranges == [(0, 0, 1, 1.0), (1, 1, 1, 2.0), (2, 3, 2, 3.5), (4, 4, 1, 5.0)]
-
-
-def test_the_table_of_lengths_widens_to_its_longest_number():
-    rows = [SideCounts("train", "text", Counter({1_080_388: 2})), SideCounts("valid", "text", Counter({9: 1}))]
-    header, train, valid = length_table(rows).splitlines()
-    assert train.split() == ["train", "text", "0", *["1,080,388"] * 3, "0.00%"]
-    assert len(header) == len(train) == len(valid)

@@ -15,7 +15,7 @@ import commands
 import reference
 from heed.errors import ConfigError
 from heed.lessons import run_lesson
-from heed.lessons.lesson import _paths
+from heed.lessons.lesson import TRAINED, _paths
 from heed.lessons.schema import LessonFile, OtherScales, Step, Values
 from heed.observe.number_tables import table_scene
 from heed.observe.scene import Label
@@ -189,9 +189,7 @@ def test_the_animal_says_what_the_page_leaves_open(animal):
     left_out = [token for token in file["tokens"] if token not in file["embeddings"]]
     assert len(left_out) == 8 and f"({', '.join(left_out)})" in animal["input"].lines[0]
     assert "this word is street is inferred" in animal["input"].lines[1]
-    cosines, claim = animal["unlearned"].lines
-    for text in ("The 1.000", "animal 1.000", "street 1.000", ". 0.724"):
-        assert text in cosines
+    _, claim = animal["unlearned"].lines
     assert "1.000 for The, animal and street" in claim and '0.724 for ".", which gives 0.490 of it to street' in claim
     assert round(float(animal["unlearned"]["weights"][3, FOUR.index("street")]), 3) == 0.490
     assert "do not divide their scores at this point" in animal["one-word"].lines[0]
@@ -350,22 +348,17 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"input": [[1, 0]]}, "input has 1 row, expected 2, one per token"),
         ({"w_qurey": [[1]]}, "unknown field 'w_qurey' for LessonFile; did you mean 'w_query'?"),
         ({"w_query": [[1]]}, "w_query has 1 row, expected 2: input is 2 x 2"),
-        ({"w_key": [[1, 2], [3]]}, "w_key row 1 has 1 number, expected 2, as many as row 0"),
         ({"w_query": [[1], [2]]}, "queries are 1 wide and keys 2"),
         ({"tokens": ["a", True]}, "tokens 1 is True, not text; YAML does not read bare numbers, yes, no, on and off"),
-        ({"input": [[1, "x"], [0, 1]]}, "input.0.1 is 'x', but must be a number"),
         ({"input": [[1, math.nan], [0, 1]]}, "input.0.1 is nan, but must be a finite number"),
         ({"input": None}, "give either 'input' (a row per token) or 'embeddings'"),
         ({"input": None, "embeddings": {"A": [1]}}, "embeddings: no token 'A'"),
-        ({"input": None, "embeddings": {}}, "embeddings is {}, but must have at least 1 item"),
         ({"input": [[], []]}, "input.0 is [], but must have at least 1 item"),
-        ({"other_widths": [2, 0]}, "other_widths.1 is 0, but must be greater than 0"),
         ({"scale": "sqr(3)"}, "scale is 'sqr(3)': expected query_width, model_width, rows, none, sqrt(N) or a number"),
         ({"mask": [[1], [1, 1]]}, "mask row 0 (a) has 1 number, expected 2, one per token"),
         ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
         ({"expected": {"weights": [[1]]}}, "expected.weights row 0 has 1 number, expected 2"),
         ({"expected": {"weights": {"c": [1, 2]}}}, "expected.weights: no token 'c'; valid: a, b"),
-        ({"steps": [{"rosw": ["a"]}]}, "unknown field 'steps.0.rosw'; did you mean 'rows'?"),
         ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
         ({"input": [[1e300, 0], [0, 1e300]]}, "a score or context overflows; make the input or the weights smaller"),
         ({"steps": [{"rows": ["q"]}]}, "steps 0.rows: no token 'q'"),
@@ -441,14 +434,6 @@ def test_json_holds_every_stage_and_check(animal):
     assert (score["printed"], score["tolerated"], score["equal"]) == (16.676, True, False)
 
 
-def test_saving_goes_by_the_ending(lion, tmp_path):
-    for ending in ("html", "json", "txt"):
-        lion.save(tmp_path / f"lion.{ending}")
-    assert (tmp_path / "lion.html").read_text(encoding="utf-8") == lion.html()
-    with pytest.raises(ConfigError, match=re.escape("ends in '.pdf'; valid: .html, .svg, .png, .json, .txt")):
-        lion.save(tmp_path / "lion.pdf")
-
-
 # The command
 
 
@@ -463,7 +448,7 @@ def call(capsys, monkeypatch, tmp_path):
 def test_the_command_lists_works_out_and_writes(call, tmp_path, lion):
     code, out, _ = call("lesson")
     assert code == 0
-    assert {"animal", "lion"} <= {line.split("  ")[0].strip() for line in out.splitlines()}
+    assert {"animal", "lion", *TRAINED} <= {line.split("  ")[0].strip() for line in out.splitlines()}
     assert call("lesson", "lion")[:2] == (0, lion.text() + "\n")
     code, out, _ = call("lesson", "lion", "--row", "zebra", "--stage", "one-row")
     assert (code, out.count("-- ")) == (0, 1)
@@ -614,8 +599,6 @@ def test_masked_cells_are_hatched_in_a_picture(own):
         (["--slides"], "--slides writes files; end --out in .html, .svg or .png"),
         (["--slides", "--out", "a.json"], "--slides writes files"),
         (["--out", "a.html", "--theme", "dark"], "--theme is for .svg and .png"),
-        (["--out", "a.svg", "--scale", "2"], "--scale is for .png"),
-        (["--out", "a.pdf"], "cannot tell the format of 'a.pdf'"),
     ],
 )
 def test_wrong_options_of_pictures_are_refused(words, said, tmp_path, monkeypatch, capsys):

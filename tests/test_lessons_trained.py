@@ -89,14 +89,6 @@ def check_teddy(found):
     assert "Roosevelt / bear" in found.text() and "Roosevelt / bear" in found.html()
 
 
-def test_the_command_lists_them(capsys):
-    with pytest.raises(SystemExit):
-        main(["lesson"])
-    out = capsys.readouterr().out
-    for name in STAGES:
-        assert f"{name} " in out and list_lessons()[name] in out
-
-
 def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     monkeypatch.setitem(
         files.TRAINED, "cat", files.Trained("Two orders", lambda: (Stage("only", "one stage", (), ""),), 35)

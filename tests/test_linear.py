@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from heed.kernels import Linear, linear, outer, private
+from heed.kernels import Linear, linear, private
 
 
 def close(given, expected):
@@ -71,21 +71,6 @@ def test_any_few_rows_without_a_gradient(bias, monkeypatch):
         close(found, (expected if shift is None else expected + shift.double()).numpy())
 
 
-def test_few_rows_are_not_padded_to_many(monkeypatch):
-    """Padding one row to 16 takes up to six times as long; every other number of rows would be compiled anew."""
-    computed = []
-
-    def counted(x, weight, *_):
-        computed.append(len(x))
-        return x @ weight.t()
-
-    monkeypatch.setattr(private, "onednn_linear", lambda: counted)
-    with torch.no_grad():
-        for rows in (1, 2, 5, 6, 8, 9, 16, 17, 511, 513):
-            linear(torch.zeros(rows, 256), torch.zeros(10_000, 256))
-    assert computed == [1, 2, 5, 8, 8, 16, 16, 32, 512, 513]
-
-
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
 def test_only_the_gradients_that_are_wanted_are_computed(wanted):
     torch.manual_seed(0)
@@ -105,12 +90,6 @@ def test_a_gradient_of_a_gradient():
         return torch.autograd.grad(d_x.pow(2).sum(), weight)[0]
 
     close(penalty(linear), penalty(nn.functional.linear).numpy())
-
-
-@pytest.mark.parametrize("d_out, d_in", [(40, 300), (300, 40)])
-def test_outer_is_the_product_over_rows(d_out, d_in):
-    rows, columns = torch.randn(500, d_out), torch.randn(500, d_in)
-    close(outer(rows, columns), rows.double().numpy().T @ columns.double().numpy())
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").is_file(), reason="the system does not tell a process its memory")

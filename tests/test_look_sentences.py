@@ -19,7 +19,7 @@ from heed.attention import AttentionPooling, Rows
 from heed.observe.edits import Force
 from heed.observe.looks import Choice
 from heed.observe.maps import Traces, best_spans, key_units
-from heed.observe.trace import edit, trace
+from heed.observe.trace import edit
 from look_cases import Case, all_cases
 
 CHECKS: list[tuple[str, Callable[..., None]]] = []
@@ -156,20 +156,6 @@ def looks_at_earlier_words_at_once(case, one):
         assert moved(plain, hidden(case, first_only(t, t))) == [n >= t for n in range(count)]
 
 
-@says(r"Words: weights are summed over the parts of the attended word and averaged over those of the attending word\.")
-def words_join_parts(case, one):
-    batch, encoded = batch_of(case)
-    with torch.no_grad(), trace(case.model) as seen:
-        case.model(batch.tokens, batch.mask)
-    tokens = seen.maps("self").weights[0, 0]
-    words = case.task.tokenizer.words(case.task.tokens_of(encoded))
-    assert len(words) == len(one.query) < len(tokens)
-    for i, row in enumerate(words):
-        for j, column in enumerate(words):
-            part = tokens[row.start : row.stop, column.start : column.stop].sum(1).mean()
-            assert float(one.weights[i, j]) == pytest.approx(float(part), abs=1e-6)
-
-
 # Shadings -----------------------------------------------------------------------------------------------------
 
 
@@ -233,42 +219,6 @@ def ngrams_add_up_to_the_score(case, shading, count, label):
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
-@says(
-    r"N-gram classifier: the (\d+) largest contributions to the score of '(\w)' "
-    r"\(minus the mean score of all labels\)"
-)
-def ngrams_beside_the_model_add_up(case, shading, count, label):
-    assert len(shading.weights) == int(count) <= 12
-    look = case.again("great film story", contributions=False)
-    (shading,) = look.shadings
-    number = case.task.labels.index(look.target)
-    batch, _ = batch_of(replace(case, text="great film story"))
-    scores = []
-    with torch.no_grad():
-        for scale in (1.0, 0.0):
-            case.model.ngram_scale.fill_(scale)
-            logits = case.task.forward(case.model, batch)[0]
-            scores.append(float(logits[number] - logits.mean()))
-        case.model.ngram_scale.fill_(1.0)
-    assert len(shading.weights) == 5, "three words and two pairs"
-    assert sum(shading.weights) == pytest.approx(scores[0] - scores[1], abs=1e-5)
-
-
-@says(r"Weight of each word in the sum over its sentence, times the weight of the sentence in the sum over the text")
-def both_levels_multiply(case, shading):
-    assert sum(shading.weights) == pytest.approx(1, abs=1e-5)  # test_classification checks each from the modules
-    sentences = next(s for s in case.look.shadings if s.axis.kind == "sentence")
-    lengths = [len(label.split()) for label in sentences.axis.labels]
-    parts = torch.tensor(shading.weights).split(lengths)
-    assert_close(torch.stack([part.sum() for part in parts]), torch.tensor(sentences.weights))
-
-
-@says(r"Surprisal of the (?:given|generated) text in bits")
-def surprisal_is_minus_the_logarithm(case, shading):
-    for bits, said in zip(shading.weights, shading.others, strict=True):
-        assert float(said.split("probability ")[1]) == pytest.approx(2.0**-bits, rel=1e-2)
-
-
 # Notes --------------------------------------------------------------------------------------------------------
 
 
@@ -306,19 +256,6 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
     (shading,) = case.look.shadings
     found = [math.prod(shading.weights[s.start : s.stop]) for s in shading.spans if s.label == kind]
     assert any(one == pytest.approx(float(value), abs=6e-4) for one in found)
-
-
-@says(r"model\.delay (\d+): each word is tagged after that many more tokens have been read")
-def later_words_decide_only_so_far(case, _, delay):
-    words = list(case.look.shadings[0].axis.labels)
-    for t in range(len(words) - 1):
-        other = [*words[: t + 1], "great" if words[t + 1] != "great" else "of", *words[t + 2 :]]
-        states = []
-        for some in (words, other):
-            batch = case.task.collate_encoded(case.task.encode_words([some]), [0])
-            with torch.no_grad():
-                states.append(case.task.hidden(case.model, batch)[0])
-        assert moved(*states)[: t + 1] == [n > t - int(delay) for n in range(t + 1)] or words[t + 1] == other[t + 1]
 
 
 @says(

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from heed.kernels.private import find_onednn_linear
-from heed.training.loss import loss_at, piece_positions, vocabulary_loss
+from heed.training.loss import loss_at, vocabulary_loss
 
 LINEAR = sys.modules["heed.kernels.linear"]  # the package has a function of this name
 
@@ -93,14 +93,6 @@ def test_in_bf16_the_vocabulary_is_padded_and_the_sum_is_not(bias):
     for one, other in zip(found, slopes, strict=True):
         assert one.shape == other.shape and one.dtype == torch.float32 and one.is_contiguous()
         assert (one - other).norm() < 0.01 * other.norm()
-
-
-@pytest.mark.parametrize(
-    ("vocab_size", "device", "positions"),
-    [(1_000, "cpu", 2_096), (8_192, "cpu", 256), (50_304, "cpu", 256), (50_304, "cuda", 10_672), (10**9, "cuda", 16)],
-)
-def test_a_piece_has_enough_positions_for_its_products(vocab_size, device, positions):
-    assert piece_positions(vocab_size, device) == positions
 
 
 def test_a_frozen_output_layer_still_passes_the_gradient_to_the_hidden_states():

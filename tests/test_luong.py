@@ -9,7 +9,6 @@ import heed
 import reference as ref
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, hidden_of, sharpened, step_of
 from heed.attention import Rows
-from heed.errors import ConfigError
 from heed.models.luong import Luong, LuongConfig
 
 D_EMBEDDING, D = 4, 3
@@ -99,28 +98,3 @@ def test_maps_and_gates_of_the_whole_target_are_those_of_its_steps(input_feeding
     for cell, gates in whole.gates().items():
         for name, gate in gates.items():
             assert_close(gate, stepped.gates()[cell][name], **TIGHT)
-
-
-def test_what_was_seen_is_fed_to_the_next_step_only():
-    # the model's first step reads h~_0 = 0, so that changing what the source says cannot move s_1
-    def states(model, source):
-        with torch.no_grad(), heed.trace(model) as seen:
-            memory = model.encode(SOURCE[:1], MASK[:1])
-            other = model.encode(source, MASK[:1])
-            model.step(TARGET[:1], model.start(type(memory)(other.keys, memory.summary), Rows.repeat(1)))
-        return seen.gates()["decoder.forward_cells.1"]["hidden"][0]
-
-    fed, unfed = make_model(input_feeding=True), make_model(input_feeding=False)
-    changed = torch.tensor([[10, 9, 8, 7, 6]])
-    assert torch.equal(states(unfed, SOURCE[:1]), states(unfed, changed))
-    before, after = states(fed, SOURCE[:1]), states(fed, changed)
-    assert torch.equal(before[0], after[0])
-    assert ((before - after)[1:].abs() > 1e-6).any(-1).all()
-
-
-@pytest.mark.parametrize("score", ["dot", "scaled_dot"])
-def test_a_plain_dot_of_a_state_and_both_directions_is_refused(score):
-    widths = f"score '{score}' needs equal widths, but the query has 3 and the key 6; score 'general'"
-    with pytest.raises(ConfigError, match=widths):
-        make_model(score=score, bidirectional=True)
-    make_model(score="general", bidirectional=True)

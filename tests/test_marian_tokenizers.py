@@ -104,13 +104,6 @@ def test_characters_that_a_side_lacks_are_found_in_the_joint_table(tmp_path, kin
             assert sides[side].encode_all(["the", text])[1] == ids
 
 
-def test_every_token_keeps_its_id(tmp_path, pieces):
-    tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
-    ids = json.loads((tmp_path / "vocab.json").read_text())
-    assert {token: i for i, token in enumerate(tokenizer.tokens)} == ids
-    assert [tokenizer.token(i) for i in tokenizer.special] == ["<pad>", "<unk>", "<pad>", "</s>"]
-
-
 def test_spans_and_words_are_those_of_the_text(tmp_path, pieces):
     tokenizer = read_tokenizers(tmp_path, write(tmp_path, pieces))["source"]
     encoded = tokenizer.encode(">>deu<< The dog.")

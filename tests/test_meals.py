@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 import pytest
 
 import heed
-from heed.cli import main
 from heed.data.embedded.texts import PROBABILITIES, distribution, draw_meals, prompts
 from heed.errors import DataError
 from heed.tasks.language_modelling.writing import rank
@@ -63,16 +62,6 @@ def test_choices_are_drawn_by_their_probabilities_and_a_seed_repeats():
 def test_an_unknown_prompt_is_named():
     with pytest.raises(DataError, match=r"no prompt 'I love eating pizza wit'; did you mean 'I love eating pizza with"):
         distribution("I love eating pizza wit")
-
-
-def test_the_data_can_be_checked(capsys):
-    with pytest.raises(SystemExit) as ended:
-        main(["check", "language_modelling", "data.name=meals", "data.train=300", "data.valid=20", "data.test=20"])
-    out, _ = capsys.readouterr()
-    assert not ended.value.code and "embedded data: meals" in out and "tokenizer word" in out
-    with pytest.raises(SystemExit):
-        main(["check", "language_modelling", "data.name=mels"])
-    assert "data.name is 'mels'; did you mean 'meals'" in capsys.readouterr()[1]
 
 
 def errors_by_length(run, questions):

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from equations import randn
-from heed.attention import Additive, Attention, AttentionLayer, MultiHeadAttention, Rows, padding_mask
+from heed.attention import Additive, Attention, AttentionLayer, MultiHeadAttention, padding_mask
 from heed.errors import ConfigError
 
 B, Q, K, D_MODEL, D_KEY, HEADS = 3, 4, 5, 6, 8, 2
@@ -54,16 +54,6 @@ def test_keys_are_their_own_values_by_default():
     assert_close(attention(query, attention.prepare(key)), attention(query, attention.prepare(key, key)))
 
 
-def test_keys_are_prepared_once_whatever_the_number_of_queries(monkeypatch):
-    attention, calls = make_additive(), []
-    prepare = attention.score.prepare
-    monkeypatch.setattr(attention.score, "prepare", lambda key: calls.append(1) or prepare(key))
-    keys = attention.prepare(randn(B, K, D_KEY))
-    for t in range(Q):
-        attention(randn(B, 1, D_MODEL, seed=t), keys)
-    assert len(calls) == 1
-
-
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_attention_layer_of_the_notes(masked):
     torch.manual_seed(3)
@@ -98,16 +88,6 @@ def test_multi_head_cross_attention_is_the_reference():
     for b in range(B):
         expected = reference_multi_head(attention, x[b], memory[b], mask[b].expand(Q, K).numpy())
         assert_close(outputs[b], expected, rtol=0, atol=1e-12)
-
-
-def test_cross_attention_of_rows_that_share_a_source():
-    attention, memory, mask = make_multi_head(D_KEY), randn(B, K, D_KEY, seed=1), padding_mask(LENGTHS, K)
-    source_of = torch.tensor([2, 0, 0, 2])  # source 1 is not used
-    x = randn(4, Q, D_MODEL)
-    outputs = attention(x, attention.prepare(memory, mask=mask), rows=Rows(source_of, B))
-    for row, b in enumerate(source_of.tolist()):
-        expected = reference_multi_head(attention, x[row], memory[b], mask[b].expand(Q, K).numpy())
-        assert_close(outputs[row], expected, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("chunks", [[1] * 6, [3, 1, 2], [6]], ids=str)

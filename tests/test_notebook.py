@@ -1,7 +1,6 @@
-"""Notebooks: progress is one output that changes, and a look is as high as its content."""
+"""Notebooks: progress is one output that changes, and hints name arguments."""
 
 import html
-import re
 import sys
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ import torch
 import heed
 from heed.observe.looks import Choice, Look, View
 from heed.observe.maps import Axis, Map
-from heed.observe.shown import ShownLook, framed
+from heed.observe.shown import ShownLook
 from heed.training import progress
 from heed.training.progress import NotebookReporter, TerminalReporter, usual_reporter
 
@@ -87,19 +86,6 @@ def test_a_terminal_keeps_its_lines(shell, monkeypatch):
     assert isinstance(usual_reporter(), TerminalReporter)
     monkeypatch.delitem(sys.modules, "IPython")
     assert isinstance(usual_reporter(), TerminalReporter)
-
-
-def test_a_page_in_a_notebook_is_as_high_as_its_content():
-    frame = framed('<p title="a">it\'s</p>', "heed look")
-    attributes = dict(re.findall(r'([\w-]+)="([^"]*)"', frame))
-    assert html.unescape(attributes["srcdoc"]) == '<p title="a">it\'s</p>'
-    fit = html.unescape(attributes["onload"])
-    # The root element is as high as the content; the scroll height is never less than the frame.
-    assert "documentElement" in fit and "getBoundingClientRect().height" in fit and "scrollHeight" not in fit
-    assert frame.startswith("<style>") and 'class="heed-page"' in frame  # tests/test_browser.py has the themes
-    assert "ResizeObserver" in fit  # steps make the page higher and lower
-    shown = heed.lessons.run_lesson("lion")._repr_html_()
-    assert attributes["onload"] in html.unescape(shown) or attributes["onload"] in shown
 
 
 def test_hints_name_options_on_the_command_line_and_arguments_in_python():

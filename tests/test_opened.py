@@ -135,7 +135,6 @@ def test_the_command_prints_and_writes_a_number(run_of, data, tmp_path, capsys):
         assert "product" in (tmp_path / f"one.{ending}").read_text()
     for further, said in (
         (["--out", str(tmp_path / "a.svg")], "one weight is not drawn as a picture"),
-        (["--out", str(tmp_path / "a.npz")], "cannot tell the format"),
         (["--steps"], None),
     ):
         code, _, err = call(capsys, *base, *further)

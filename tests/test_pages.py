@@ -67,13 +67,6 @@ def lines(path):
     return path.read_text(encoding="utf-8").split("\n")
 
 
-def test_every_command_of_the_page_left_its_run(folder):
-    named = re.findall(r"--out (\w+)(?:\s|$)", PAGE)
-    assert {"mixed", "back", "forth", "one", "two", "parent", "child", "law"} <= set(named)
-    for name in ("mixed", "back", "forth", "one", "two", "parent", "child", "law"):
-        assert heed.load(folder / name).folder == folder / name
-
-
 def test_back_translations_stand_line_by_line_beside_the_text(folder):
     written, mono = lines(folder / "bt.en"), lines(folder / "mono.yo")
     assert len(written) == len(mono) == 29

@@ -164,13 +164,7 @@ def test_the_n_grams_beside_a_network_have_no_part_in_the_shares(untrained):
 
 def test_grids_stand_alone_and_take_edits(untrained):
     run = untrained("classification", "encoder")
-    for options in (
-        {"steps": True},
-        {"layer": 0},
-        {"lens": True},
-        {"beside": "twin"},
-        {"gates": True},
-    ):
+    for options in ({"steps": True}, {"lens": True}):
         with pytest.raises(ConfigError, match="each draw a grid of their own"):
             run.look(TEXT, patch_from=OTHER, **options)
     with pytest.raises(ConfigError, match="--rather-than needs --for"):

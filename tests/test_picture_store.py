@@ -9,9 +9,9 @@ from PIL import Image
 
 from heed.config.pictures import AugmentSection
 from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.sizing import Box, Normalisation, Sizing, settled_size
+from heed.data.pictures.sizing import Normalisation, Sizing, settled_size
 from heed.data.pictures.source import Arrays, Pixels
-from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
+from heed.data.pictures.store import PictureForm, PictureStore, collate_pictures
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -185,13 +185,6 @@ def test_a_shorter_side_is_scaled_first_and_the_middle_cut_out_as_checkpoints_wa
     assert np.array_equal(squashed, np.asarray(scaled)[3:27, 3:27])
 
 
-def test_grey_becomes_three_equal_channels_and_colours_become_their_luma():
-    grey, colours = noise(9, 9, 1), noise(9, 9, 3)
-    assert np.array_equal(Sizing(9, 9, 3).apply(grey), grey.repeat(3, axis=2))
-    luma = colours @ np.array([0.299, 0.587, 0.114])
-    assert np.abs(Sizing(9, 9, 1).apply(colours)[..., 0] - luma).max() <= 1
-
-
 @pytest.mark.parametrize(
     "sizing",
     [
@@ -216,12 +209,6 @@ def test_the_box_says_where_in_the_original_a_pixel_was(sizing, size):
         box.left + column * (box.right - box.left) / sizing.width,
     )
     assert found == pytest.approx((top + side / 2, left + side / 2), abs=1.0)
-
-
-def test_boxes_of_the_three_crops():
-    assert Sizing(10, 10, 3).placed((20, 40)) == Box(0, 10, 20, 30)
-    assert Sizing(10, 10, 3, "pad").placed((20, 40)) == pytest.approx(Box(-8, 0, 32, 40))
-    assert Sizing(10, 10, 3, "squash").placed((20, 40)) == Box(0, 0, 20, 40)
 
 
 def test_the_size_follows_the_pictures_where_none_is_named():
@@ -285,9 +272,3 @@ def test_a_tensor_of_pictures_of_any_size_is_that_of_the_sized_ones():
     assert form.tensor([]).shape == (0, 1, 16, 16)
     value = pictures[1][3, 5, 0] / 255
     assert together[1, 0, 3, 5].item() == pytest.approx((value - 0.5) / 0.25, abs=1e-6)
-
-
-def test_a_batch_of_pictures_counts_pictures_and_has_no_padding():
-    batch = PictureBatch([4, 2], torch.zeros(2, 1, 3, 3), torch.tensor([0, 1]))
-    assert batch.num_targets == 2 and batch.padding_share == 0.0
-    assert batch.to(torch.device("meta")).pixels.device.type == "meta"

@@ -10,7 +10,7 @@ from PIL import Image
 
 from heed.config.pictures import HubPictures, MemoryPictures
 from heed.data.findings import Findings
-from heed.data.kinds.pictures import hold_pictures, pictures_of
+from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.source import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
@@ -112,27 +112,6 @@ def test_pictures_in_memory_are_held_out_and_compared_as_files_are():
     splits = open_pictures(section, pixels, given)
     assert len(splits.examples["valid"]) >= 5 and "duplicate picture, kept: 1 picture" in splits.notes
     assert pixels.read([one.place for one in splits.examples["test"]])[1].shape == (9, 7, 3)
-
-
-def test_pictures_to_predict_are_one_or_many(tmp_path):
-    (tmp_path / "one.png").write_bytes(encoded(noise(1)))
-    pixels = Pixels()
-    for given, count in (
-        (tmp_path / "one.png", 1),
-        (noise(1, channels=1), 1),
-        ([noise(1), noise(2)], 2),
-        (Image.new("L", (3, 3)), 1),
-    ):
-        found = pictures_of(given, pixels)
-        assert len(found) == len(pixels.read([one.place for one in found])) == count
-    first, second = pictures_of([noise(1)], pixels), pictures_of([noise(2)], pixels)
-    assert (pixels.read([first[0].place])[0] == noise(1)).all() and (
-        pixels.read([second[0].place])[0] == noise(2)
-    ).all()
-    with pytest.raises(DataError, match=r"pictures\[1\] \('none.png'\) does not exist"):
-        pictures_of([noise(1), "none.png"], pixels)
-    with pytest.raises(DataError, match=r"pictures is the number 3, expected a path"):
-        pictures_of(3, pixels)
 
 
 # --- data sets of the Hub

@@ -224,13 +224,6 @@ def test_what_would_never_end_is_not_waited_for(photos, kind, problem):
     assert "contains no pictures" in refusal(photos / "dog/0-images-idx3-ubyte")
 
 
-def test_one_text_among_many_pictures_is_found_in_its_place(tmp_path):
-    folder_of(tmp_path / "photos", each=150)
-    (tmp_path / "photos" / "dog" / "77.png").write_text("hello")
-    splits, _ = opened(tmp_path / "photos", bad_lines="skip", workers=3)
-    assert splits.counts["train"].filtered["not a picture"] == 1 and "(dog/77.png)" in splits.notes
-
-
 def test_an_animation_is_noted(photos):
     frames = [Image.new("RGB", (5, 5), colour) for colour in ("red", "blue")]
     frames[0].save(photos / "cat" / "a.gif", save_all=True, append_images=frames[1:])
@@ -418,15 +411,6 @@ def test_the_result_does_not_depend_on_the_workers(tmp_path, workers):
     for place, array in zip(places, pixels.read(places), strict=True):
         name, file = place.split("/")[-2:]
         assert (array == noise(int(file.removesuffix(".png")) + 1_000 * (name == "dog"))).all()
-
-
-def test_a_picture_that_vanished_after_reading_is_named(photos):
-    splits, pixels = opened(photos, valid=2)
-    pixels.forget()
-    place = splits.examples["train"][0].place
-    os.remove(place)
-    with pytest.raises(DataError, match=r"cat/0.png' does not exist"):
-        pixels.read([place])
 
 
 def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():

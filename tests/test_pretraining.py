@@ -9,9 +9,9 @@ import pytest
 import torch
 
 import heed
-from contract import batch_of, config_of, loss_of, task_and_model, write_lines
+from commands import failing, output_of
+from contract import batch_of, config_of, task_and_model, write_lines
 from example_data import section
-from heed.cli import main
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
@@ -57,13 +57,6 @@ def mean_of(hidden, mask):
 STORIES_DATA = {**section("stories", 40, 8, 8), "format": "lines", "max_length": 64}
 
 
-def out_of(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    assert not ended.value.code, capsys.readouterr().err
-    return capsys.readouterr().out.splitlines()
-
-
 # --- training
 
 
@@ -80,6 +73,8 @@ def test_masked_words_are_learned_and_both_losses_are_reported_apart(run):
     scores = run.report["scores"]["test"]
     assert {"masked_accuracy", "masked_loss", "next_accuracy", "next_loss"} <= set(scores)
     assert scores["examples"] == 60 and scores["pairs"] > 50 and scores["masked"] > 200
+    lines = "\n".join(run.body(scores))
+    assert "masked words right" in lines and "nats per pair" in lines
     assert set(scores["baselines"]) == {"word overlap and lengths"}
     assert scores["baselines"]["word overlap and lengths"]["next_accuracy"]["value"] > 0.5
 
@@ -128,37 +123,6 @@ def test_either_part_can_be_switched_off(off, left):
         assert ((batch.tokens == END).sum(1) == 1).all()  # texts one at a time
     else:
         assert batch.num_targets == len(batch.indices) and len(batch.words) == 0
-
-
-def test_one_batch_is_the_sum_of_its_parts():
-    task, model = task_and_model(small(STORIES_DATA))
-    whole = loss_of(task, model, batch_of(task, [0, 1, 2, 3, 4, 5]))
-    parts = sum(loss_of(task, model, batch_of(task, part)) for part in ([0, 3], [1, 2, 4], [5]))
-    assert whole == pytest.approx(parts, rel=1e-5)
-
-
-def test_a_pass_has_other_masks_and_pairs_than_the_one_before():
-    task, _ = task_and_model(small(STORIES_DATA))
-    batches = [task.collate([0, 1, 2, 3], epoch) for epoch in (0, 2)]
-    again = task.collate([0, 1, 2, 3], 0)
-    assert batches[0].tokens.tolist() == again.tokens.tolist()
-    assert batches[0].tokens.tolist() != batches[1].tokens.tolist()
-
-
-def test_own_files_train_resume_and_score(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
-    write_lines(tmp_path / "texts.tsv", "text\tlabel", *(f"{text}\tpos" for text in TEXTS))
-    settings = [f"{name}={value}" for name, value in QUICK.items()]
-    lasting = ["training.steps=3", "data.side_words=5", "--out", "run"]
-    out = "\n".join(out_of(capsys, "train", "pretraining", "texts.tsv", *settings, *lasting))
-    assert "next_accuracy" in out
-    out = "\n".join(out_of(capsys, "evaluate", "run", "texts.tsv"))
-    assert "masked words right" in out and "nats per pair" in out
-    out = "\n".join(out_of(capsys, "check", "pretraining", "texts.tsv", *settings))
-    assert "pairs that follow" in out and "[CLS]" in out and "[MASK]" in out
-    out_of(capsys, "train", "run", "--resume", "training.steps=5")
-    assert heed.load("run").report["training"]["updates"] == 5
 
 
 def test_texts_from_python_are_documents(tmp_path, monkeypatch):
@@ -342,23 +306,27 @@ def test_drawn_embeddings_and_a_parent_take_nothing_from_the_text(run, tmp_path)
 
 def test_predict_writes_a_line_for_a_line(run, tmp_path, capsys):
     write_lines(tmp_path / "masked.txt", "The [MASK] left.", "", "He [MASK] the [MASK].")
-    lines = out_of(capsys, "predict", run.folder, "--input", tmp_path / "masked.txt")
+    lines = output_of(capsys, "predict", run.folder, "--input", tmp_path / "masked.txt").splitlines()
     assert len(lines) == 3 and lines[1] == "" and lines[2].count("\t") == 2
-    lines = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--nbest", 3)
+    lines = output_of(capsys, "predict", run.folder, "The [MASK] left.", "--nbest", 3).splitlines()
     assert len(lines) == 3 and all(float(line.split("\t")[0]) > 0 for line in lines)
-    lines = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--choice", "man", "--choice", "boy")
+    lines = output_of(
+        capsys, "predict", run.folder, "The [MASK] left.", "--choice", "man", "--choice", "boy"
+    ).splitlines()
     assert lines[0].split() == ["probability", "log-prob", "pieces", "choice"] and len(lines) == 3
-    (line,) = out_of(capsys, "predict", run.folder, "The [MASK] left.", "--json")
+    (line,) = output_of(capsys, "predict", run.folder, "The [MASK] left.", "--json").splitlines()
     assert json.loads(line)["masks"][0][0]["probability"] > 0
 
 
 def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
-    (line,) = out_of(capsys, "predict", run.folder, "--next", "He went to the store.", "He bought milk.")
+    (line,) = output_of(
+        capsys, "predict", run.folder, "--next", "He went to the store.", "He bought milk."
+    ).splitlines()
     answer, probability = line.split("\t")
     (found,) = run.follows([("He went to the store.", "He bought milk.")])
     assert (answer, float(probability)) == (found.answer, pytest.approx(found.probability, abs=1e-4))
     write_lines(tmp_path / "pairs.tsv", "He went out.\tIt was cold.", "", "He left.\tHe bought milk.")
-    lines = out_of(capsys, "predict", run.folder, "--next", "--input", tmp_path / "pairs.tsv")
+    lines = output_of(capsys, "predict", run.folder, "--next", "--input", tmp_path / "pairs.tsv").splitlines()
     pairs = run.follows([("He went out.", "It was cold."), ("He left.", "He bought milk.")])
     assert lines == [pairs[0].summary(), "", pairs[1].summary()]
 
@@ -378,9 +346,7 @@ def test_wrong_input_is_named(run, tmp_path, capsys, arguments, lines, message):
     given = []
     if lines is not None:
         given = ["--input", write_lines(tmp_path / "input.tsv", *lines)]
-    with pytest.raises(SystemExit):
-        main(["predict", str(run.folder), *arguments, *given])
-    assert message in capsys.readouterr().err
+    assert message in failing(capsys, "predict", run.folder, *arguments, *given)
 
 
 def test_a_look_names_special_tokens_and_fills_masks(run):

@@ -156,17 +156,6 @@ def test_gradients_of_ragged_batches_are_those_of_each_sequence_alone(kind):
 
 
 @pytest.mark.parametrize("kind", CELLS)
-def test_a_full_mask_is_no_mask(kind):
-    layers, x = make_layers(kind, bidirectional=True, num_layers=2), randn(B, T, D_INPUT)
-    outputs, finals = layers(x)
-    masked_outputs, masked_finals = layers(x, torch.ones(B, T, dtype=torch.bool))
-    assert_close(masked_outputs, outputs, **TIGHT)
-    for layer, masked_layer in zip(finals, masked_finals, strict=True):
-        for final, masked_final in zip(layer, masked_layer, strict=True):
-            assert_close(tuple(masked_final), tuple(final), **TIGHT)
-
-
-@pytest.mark.parametrize("kind", CELLS)
 def test_an_empty_sequence_ends_where_it_began(kind):
     layers, mask = make_layers(kind, bidirectional=True), MASK.clone()
     mask[1] = False

@@ -283,17 +283,6 @@ def test_an_edit_names_positions_of_the_text_and_not_places_on_the_tape(body):
     assert row.argmax() == 5 and row[5] == 1
 
 
-# --- configuration
-
-
-def test_a_model_that_does_not_carry_says_so():
-    (body,) = [b for name, b in list_models() if name == "attention_lm"]
-    model = make(body, d_model=WIDTH, num_heads=2)
-    assert not body.carries
-    with pytest.raises(TypeError, match="AttentionLM does not carry a state"):
-        model.pack(start(model, 1))
-
-
 @pytest.mark.parametrize("num_layers", [1, 2])
 @pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
 def test_source_and_target_are_one_sequence(cell, num_layers):
@@ -343,17 +332,6 @@ def test_self_rnn_is_the_notes_equations(cell, score):
     assert not weights.triu(1).any()
 
 
-def test_the_gates_of_lstmn_are_replayed_from_its_summaries():
-    torch.manual_seed(2)
-    model = LSTMN(LSTMNConfig(vocab_size=9, d_embedding=5, d_hidden=4, d_attention=3)).eval()
-    tokens = torch.tensor([[4, 5, 6, 7, 8], [5, 4, 8, 0, 0]])
-    with torch.no_grad(), trace(model) as seen:
-        hidden = model(tokens, tokens > 0)
-    (gates,) = seen.gates().values()  # checked against the states when asked for
-    torch.testing.assert_close(gates["hidden"], hidden)
-    assert {"input", "forget", "output", "candidate", "cell"} <= set(gates)
-
-
 def test_lstmn_is_the_papers_equations():
     model = encoder_of(LSTMN, LSTMNConfig(**SIZES))
     with torch.no_grad(), trace(model) as seen:
@@ -365,17 +343,3 @@ def test_lstmn_is_the_papers_equations():
         states, expected = ref.lstmn(xs, D, score, *weights_of(model.cell))
         assert_close(hidden[b, :length], torch.from_numpy(states), **TIGHT)
         assert_close(weights[b, : length - 1, : length - 1], torch.from_numpy(expected[1:, :-1]), **TIGHT)
-
-
-@pytest.mark.parametrize(("body", "config"), [(SelfRNN, SelfRNNConfig), (LSTMN, LSTMNConfig)])
-def test_a_token_sees_no_later_one_and_features_are_read(body, config):
-    model = encoder_of(body, config(**SIZES, d_features=2))
-    features = torch.randn(3, 5, 2, dtype=torch.double)
-    expected = model(SOURCE, MASK, features)
-    changed = model(torch.cat([SOURCE[:, :3], torch.full((3, 2), 10)], 1), torch.ones_like(MASK), features)
-    assert_close(changed[:, :3], expected[:, :3], **TIGHT)
-    assert not torch.allclose(model(SOURCE, MASK, features + 1)[MASK], expected[MASK])
-    assert model(SOURCE, MASK, features).shape == (3, 5, D)
-    (expected * MASK.unsqueeze(-1)).sum().backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad.isfinite().all() and parameter.grad.any(), name

@@ -1,60 +1,23 @@
 """Models are found by file name and interface."""
 
-import sys
-from types import ModuleType
-
 import pytest
 
-import heed.models
 from heed import registry
 from heed.errors import ConfigError
-from heed.models.attention_lm import AttentionLM
-from heed.models.bahdanau import Bahdanau
-from heed.models.base import Body, DecoderBody
+from heed.models.base import DecoderBody
+from heed.models.rnn import RNN, RnnLanguageModel
 
 
-@pytest.fixture
-def two(monkeypatch):
-    """A file `two` with a pair decoder, an encoder and what they share, in place of the real ones."""
-    module = ModuleType("heed.models.two")
-
-    class Shared(Body):
-        pass
-
-    class Encoder(Shared):
-        interface = "encoder"
-        example = classmethod(lambda cls, config, seed: {})
-
-    class Decoder(Bahdanau):
-        pass
-
-    for value in (Shared, Encoder, Decoder):
-        value.__module__ = module.__name__
-        setattr(module, value.__name__, value)
-    module.Imported = AttentionLM
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setattr(heed.models, "two", module, raising=False)
-
-    class Info:
-        name = "two"
-
-    monkeypatch.setattr(registry.pkgutil, "iter_modules", lambda path: [Info])
-    yield Encoder, Decoder
-    registry.bodies_of.cache_clear()
+def test_a_file_may_hold_one_body_for_each_interface():
+    assert registry.body_class("rnn", ("encoder",)) is RNN
+    assert registry.body_class("rnn", ("language_model",)) is RnnLanguageModel
+    assert registry.body_class("rnn", ("encoder", "language_model")) is RNN
+    assert registry.body_class("rnn", ("language_model", "encoder")) is RnnLanguageModel
 
 
-def test_a_file_may_hold_one_body_for_each_interface(two):
-    encoder, decoder = two
-    assert registry.list_models() == [("two", encoder), ("two", decoder)]
-    assert registry.body_class("two", ("pair_decoder",)) is decoder
-    assert registry.body_class("two", ("encoder",)) is encoder
-    assert registry.body_class("two", ("encoder", "pair_decoder")) is encoder
-    assert registry.body_class("two", ("pair_decoder", "encoder")) is decoder
-
-
-def test_a_body_that_no_task_asked_for_is_refused_by_all_its_interfaces(two):
-    with pytest.raises(ConfigError, match=r"model 'two' \(encoder and pair decoder\) does not fit this task"):
-        registry.body_class("two", ("language_model",))
+def test_a_body_that_no_task_asked_for_is_refused_by_all_its_interfaces():
+    with pytest.raises(ConfigError, match=r"model 'lstmn' \(encoder and language model\) does not fit this task"):
+        registry.body_class("lstmn", ("image_encoder",))
 
 
 def test_the_models_that_fit_are_listed_once():

@@ -122,11 +122,3 @@ def test_the_alignment_is_known_for_held_out_examples_of_embedded_data(tmp_path)
 def test_entropy_is_a_share_of_the_largest_possible_over_allowed_keys():
     half = torch.tensor([[1.0, 0, 0, 0], [0.5, 0.5, 0, 0], [1, 0, 0, 0], [0.25, 0.25, 0.25, 0.25]])
     assert entropy(made(half, CAUSAL[:4, :4])) == pytest.approx((1 + 0 + 1) / 3)
-
-
-def test_a_page_computes_the_remarks_of_each_map_once(monkeypatch):
-    seen = []
-    monkeypatch.setattr("heed.observe.draw_html.remarks", lambda map: seen.append(map) or remarks(map))
-    maps = [made(peaked([3, 3, 3, 3, 3, 0])), made(EVEN)]
-    page = look_to_html(Look("a model", "a text", "", tuple(maps), (), ()))
-    assert [*map(id, seen)] == [*map(id, maps)] and page.count("near-uniform: its entropy is 1.00") == 2

@@ -119,7 +119,7 @@ def test_links_lead_nowhere_else(tmp_path):
         ["look", "RUN", "one"],
         ["look", "RUN"],
         ["heads", "RUN"],
-        ["align", "RUN"],
+        ["align", "RUN", "my.en", "my.yo"],
         ["compare", "RUN", "OTHER"],
         ["pack", "RUN", "--out", "run.zip"],
         ["export", "RUN", "--to", "ctranslate2"],

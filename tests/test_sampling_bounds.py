@@ -4,11 +4,9 @@ import json
 import random
 
 import pytest
-import torch
 
 import heed
 from heed.config import TokenizerConfig
-from heed.data.tokens.subwords import Growth
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class
@@ -64,21 +62,6 @@ def test_a_sampled_text_has_at_most_so_many_tokens_and_the_same_characters(token
         assert ids == within and len(spans) == len(ids)
         assert all(0 <= start < end <= len(text) for start, end in spans) and spans == sorted(spans)
     assert longer > 10  # else nothing was tested
-
-
-def test_the_growth_of_texts_is_measured_on_them():
-    texts = sentences(300)
-    cutter = TextTokenizer.train(texts, TokenizerConfig(**KINDS[0]))
-    sampler = cutter.sampler(0.1)
-    growth = Growth.measured(sampler, texts[:200])
-    lengths = torch.tensor([len(cutter.encode(text).ids) for text in texts[200:]])
-    drawn = torch.tensor([len(sampler.encode(text, 7)) for text in texts[200:]])
-    assert drawn.sum() > 1.2 * lengths.sum()
-    bound = torch.from_numpy(growth.bound(lengths.numpy()))
-    assert (drawn > bound).float().mean() < 0.1 and (bound >= lengths).all()
-    plain = TextTokenizer.train(texts, TokenizerConfig(kind="word"))
-    words = [len(text.split()) for text in texts]
-    assert (Growth.measured(plain.sampler(0.1), texts).bound(torch.tensor(words).numpy()) == words).all()
 
 
 @pytest.mark.parametrize("tokenizer", KINDS)

@@ -8,7 +8,6 @@ from torch.testing import assert_close
 import reference as ref
 from equations import LENGTHS, MASK, SOURCE, TARGET, TIGHT, array, hidden_of, sharpened, step_of
 from heed.attention import Rows
-from heed.layers import pack_states, unpack_states
 from heed.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 D_EMBEDDING, D = 4, 3
@@ -107,13 +106,3 @@ def test_the_summary_is_all_the_decoder_knows_of_the_source(summary):
     same = TARGET[:1].expand(3, -1)
     hidden, _ = model.step(same, model.start(memory, Rows.repeat(3)))
     assert_close(hidden[1:], hidden[:1].expand(2, -1, -1), **TIGHT)
-
-
-@pytest.mark.parametrize("cell", ["rnn", "lstm"])
-def test_packed_states_come_back(cell):
-    states = [[tuple(torch.randn(2, D) for _ in range(2 if cell == "lstm" else 1))] for _ in range(3)]
-    back = unpack_states(pack_states(states), 3, cell)
-    assert [len(layer) for layer in back] == [1, 1, 1]
-    for layer, other in zip(back, states, strict=True):
-        for part, expected in zip(layer[0], other[0], strict=True):
-            assert torch.equal(part, expected)

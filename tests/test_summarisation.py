@@ -10,10 +10,10 @@ import torch
 from torch.testing import assert_close
 
 import heed
+from commands import call
 from contract import config_of, task_and_model
 from heed import trace
 from heed.attention import Rows
-from heed.cli import main
 from heed.data.batch import plan_pass
 from heed.data.examples import Pair
 from heed.data.findings import Findings
@@ -85,13 +85,10 @@ def test_a_line_without_one_of_the_columns_is_named_and_does_not_hide_them(tmp_p
         prepared({"train": str(tmp_path / "m.jsonl"), "valid": 1})
 
 
-def test_columns_that_are_given_win_and_unknown_names_are_an_error(tmp_path):
+def test_columns_that_are_given_win(tmp_path):
     path = write(tmp_path / "mails.jsonl", [(f"a b {n}", f"a {n}") for n in range(12)])
     task, _ = prepared({"train": path, "valid": 4, "columns": {"target": "note"}})
     assert {pair.target for pair in task.splits.examples["train"]} == {"x"}
-    other = write(tmp_path / "odd.jsonl", [(f"a b {n}", f"a {n}") for n in range(12)], ("eins", "zwei"))
-    with pytest.raises(DataError, match=r"odd\.jsonl.*no field 'source'|odd\.jsonl.*'source'"):
-        prepared({"train": other, "valid": 4})
 
 
 def test_a_field_that_is_missing_is_called_by_its_usual_names(tmp_path):
@@ -99,8 +96,6 @@ def test_a_field_that_is_missing_is_called_by_its_usual_names(tmp_path):
     message = r"m.jsonl' has no field 'summary' \(or subject, .*\); did you mean 'summry'\?; data.columns.target=NAME"
     with pytest.raises(DataError, match=message):
         prepared({"train": path, "valid": 4})
-    task, _ = prepared({"train": path, "valid": 4, "columns": {"target": "summry"}})
-    assert len(task.splits.examples["train"]) == 8
 
 
 @pytest.mark.parametrize(
@@ -311,14 +306,6 @@ def run(tmp_path_factory):
         )
 
 
-def out_of(capsys, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    printed = capsys.readouterr()
-    assert not ended.value.code, printed.err
-    return printed
-
-
 def test_the_lead_of_the_report_is_written_beside_the_summary_without_the_data(run, tmp_path, monkeypatch):
     opened = heed.load(run.folder)
     gone = opened.task.config.data.model_copy(update={"train": [str(tmp_path / "gone.jsonl")]})
@@ -360,20 +347,12 @@ def test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead(run):
     )
 
 
-def test_a_loaded_run_scores_and_writes_the_same(run, capsys):
-    again = heed.load(run.folder)
-    scores = again.evaluate()
-    assert scores["rouge2"] == run.report["scores"]["test"]["rouge2"]
-    documents = [pair.source for pair in run.examples("test")]
-    assert [p.text for p in again.predict(documents)] == [p.text for p in run.predict(documents)]
-    assert again.look(documents[0]).maps[-1].mechanism in ("cross", "copy")
-
-
 def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, capsys):
     file = run.config.data.test[0]
-    printed = out_of(capsys, "predict", run.folder, "--input", file)
-    assert len(printed.out.splitlines()) == 20
-    long = run.task.cut_in([pair.source for pair in run.examples("test")])
+    code, out, err = call(capsys, "predict", run.folder, "--input", file)
+    documents = [pair.source for pair in run.examples("test")]
+    assert code == 0 and out.splitlines() == [one.text for one in run.predict(documents)]
+    long = run.task.cut_in(documents)
     cut, first = len(long), ", ".join(str(n + 1) for n in long[:5])
-    assert f": number {first}" in printed.err
-    assert f"{cut} documents are longer than data.max_source 30 tokens; only the beginning was read" in printed.err
+    assert f": number {first}" in err
+    assert f"{cut} documents are longer than data.max_source 30 tokens; only the beginning was read" in err

@@ -224,9 +224,6 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path):
         turned = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
         expected = turned if pair.target.startswith("B") else torch.eye(2)
         assert_close(task.collate([index]).alignment[0, :2], expected)
-    write_lines(tmp_path / "my.links", *["0-0"] * (count - 1))
-    with pytest.raises(DataError, match=r"my.links' has 29 lines, but train has 30 pairs; line N must contain the"):
-        Translation.prepare(made, {"train": Translation.hold(pairs, "train", made, Findings())})
 
 
 def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
@@ -328,16 +325,6 @@ def test_a_run_names_both_losses_and_opens_without_its_links(folder):
 
 
 # --- what cannot be
-
-
-def test_a_link_out_of_range_is_named_and_may_be_left_out(folder):
-    write_lines(folder / "my.links", *[LINKS] * 4, "0-0 5-1", "", "1-1")
-    message = r"my.links' line 5: link 5-1 names source word 5, but the source \(my.hi:5\) has 5 words, .*"
-    with pytest.raises(DataError, match=message + "data.bad_lines=skip leaves such links out and counts them"):
-        prepared(folder)
-    task = prepared(folder, data={"bad_lines": "skip"})
-    assert_close(task.collate([4]).alignment[0].nonzero(), torch.tensor([[0, 0]]))
-    assert "link to a word that does not exist, left out: 1 link (5)" in task.notes
 
 
 @pytest.mark.parametrize("lines", [6, 8])

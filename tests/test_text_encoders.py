@@ -10,7 +10,6 @@ from equations import array
 from heed.data.batch import TokenText, collate_texts
 from heed.data.tokens.special import OWN
 from heed.errors import ShapeError
-from heed.layers.ragged import length_groups
 from heed.models.bag import Bag, BagConfig
 from heed.models.cnn import CNN, CNNConfig
 from heed.models.encoder import Encoder, EncoderConfig
@@ -131,14 +130,6 @@ def test_a_classifier_knows_the_order_of_words_by_positions_or_recurrence_only(b
         assert torch.allclose(model(TOKENS[:1, order], MASK[:1]), logits, rtol=0, atol=1e-6) == same
 
 
-def test_encoder_reads_features_beside_the_tokens():
-    model = make(Encoder, EncoderConfig(vocab_size=11, d_model=8, num_heads=2, num_layers=1, d_ff=12, d_features=3))
-    features = torch.randn(4, 6, 3, dtype=torch.double)
-    hidden = model(TOKENS, MASK, features)
-    assert hidden.shape == (4, 6, 8)
-    assert not torch.allclose(model(TOKENS, MASK, features + 1)[MASK], hidden[MASK])
-
-
 # --- hierarchical attention
 
 
@@ -206,14 +197,6 @@ def test_both_levels_are_the_papers_equations():
 def test_documents_without_words_are_zeros():
     model, (tokens, mask) = make_han(), documents()
     assert not model(tokens[2:3], mask[2:3]).any()
-
-
-def test_sentences_are_read_in_groups_of_like_length():
-    lengths = [1, 60, 31, 30, 2, 16, 15, 58]
-    groups = length_groups(lengths)
-    assert sorted(row for group in groups for row in group) == list(range(8))
-    assert [[lengths[row] for row in group] for group in groups] == [[60, 58, 31], [30, 16], [15], [2], [1]]
-    assert length_groups([]) == []
 
 
 def test_one_long_document_makes_the_others_no_longer():

@@ -77,10 +77,3 @@ def test_a_tutorial_is_short_and_says_where_to_go_next(name):
     prose = re.sub(r"^```.*?^```", "", PAGES[name], flags=re.MULTILINE | re.DOTALL)
     assert len(prose.split()) <= 180
     assert "\nNext: [" in prose
-
-
-def test_there_is_a_tutorial_for_each_kind_of_model():
-    assert set(PAGES) == {
-        *("translation", "classification", "tagging", "language-model", "pretraining", "images", "dialogue"),
-        "alignment",
-    }

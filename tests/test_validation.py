@@ -347,17 +347,6 @@ def test_smoothing_of_tagging(tmp_path):
     assert loss_of(task, model, batch_of(task, [0, 1, 2, 3]), E) == pytest.approx(expected, rel=1e-4)
 
 
-def test_smoothing_of_table(tmp_path):
-    lines = ["1,2,a", "2,1,b", "4,4,c", "0,3,a"]
-    files = {name: write_lines(tmp_path / f"{name}.csv", "x,y,label", *lines) for name in ("train", "valid")}
-    task, model = task_and_model(config_of("table", files, model={"d_hidden": 6}))
-    with torch.no_grad():
-        model.output.weight.mul_(10)
-    batch = batch_of(task, [0, 1, 2, 3])
-    log_probs = torch.log_softmax(model(batch.values).double(), -1).detach()
-    assert loss_of(task, model, batch, E) == pytest.approx(smoothed(log_probs, [0, 1, 2, 0]), rel=1e-4)
-
-
 # --- what is said of it
 
 
