@@ -189,12 +189,6 @@ def test_a_set_that_takes_long_is_validated_on_in_part_and_at_the_end_as_a_whole
     assert asked[-1] - asked[-2] > 9.0
 
 
-def test_it_never_ends_early_where_patience_is_null(tmp_path, clock):
-    result, _, _ = budgeted(tmp_path, clock, 1, steady, steady, steady, lambda n: 0.5, patience=None)
-    assert result.reason.startswith("all")
-    assert clock.now == pytest.approx(60, rel=0.05)
-
-
 def test_it_never_ends_early_where_the_run_is_given_in_steps(tmp_path):
     config = make_config(steps=9, validate_every=1)
     assert config.training.patience == "auto"

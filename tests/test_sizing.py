@@ -13,10 +13,6 @@ from heed.training.progress import Quiet
 SECONDS = {"base": (1.0, 10.0), "small": (0.1, 1.0), "tiny": (0.01, 0.1)}
 
 
-def chosen(seconds, enough=100, batches=(1.0, 0.5, 0.25)):
-    return choose_size([*SECONDS], batches, SECONDS.__getitem__, lambda size, batch, n: n >= enough, seconds)
-
-
 @pytest.mark.parametrize(
     ("seconds", "size", "batch"),
     [
@@ -30,15 +26,11 @@ def chosen(seconds, enough=100, batches=(1.0, 0.5, 0.25)):
     ],
 )
 def test_the_largest_size_of_which_enough_updates_fit(seconds, size, batch):
-    choice = chosen(seconds)
+    choice = choose_size([*SECONDS], (1.0, 0.5, 0.25), SECONDS.__getitem__, lambda size, batch, n: n >= 100, seconds)
     assert (choice.size, choice.batch) == (size, batch)
     fixed, of_batch = SECONDS[size]
     assert choice.updates == pytest.approx(0.8 * seconds / (fixed + batch * of_batch), abs=1)
     assert [*choice.larger] == [*SECONDS][: [*SECONDS].index(size)]
-
-
-def test_a_batch_that_the_user_gave_stays():
-    assert chosen(500, batches=(1.0,)).size == "small"
 
 
 TEXT = "the cat sees a dog . a dog sees the cat . " * 2_000

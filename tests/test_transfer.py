@@ -406,15 +406,6 @@ def test_tied_tables_reach_every_name(shared, tmp_path):
 # --- tokenizers
 
 
-def test_the_parents_tokenizers_are_taken_as_they_are(family, parent):
-    task = prepared(family, parent, tokenizer={"from": str(parent.folder), "sampling": 0.1})
-    for side in ("source", "target"):
-        mine, theirs = getattr(task, f"{side}_tokenizer"), getattr(parent.task, f"{side}_tokenizer")
-        assert mine.first_difference(theirs) == "" and mine.vocab_size == theirs.vocab_size
-    assert task.config.tokenizer.kind == "char" and task.config.tokenizer.sampling == 0.1
-    assert task.report_counts()["train"]["source_unknown"] > 0  # letters that only the child has
-
-
 def test_a_tag_joins_the_parents_tokens(family, parent):
     values = {
         "data": {"train": str(family / "child.tsv"), "extra": [{"files": str(family / "parent.tsv"), "tag": "<bt>"}]},

@@ -79,13 +79,6 @@ def test_without_any_checkpoint_the_error_says_what_to_do(tmp_path):
         heed.load(out)
 
 
-def test_a_finished_run_that_lost_its_weights_is_not_called_unfinished(tmp_path):
-    train_config(copying(steps=2), tmp_path / "run", Quiet())
-    (tmp_path / "run" / "model.safetensors").unlink()
-    with pytest.raises(RunError, match="although training has finished: the file was removed"):
-        heed.load(tmp_path / "run")
-
-
 def test_last_is_the_newest_run_that_can_be_used(tmp_path, monkeypatch, call):
     monkeypatch.chdir(tmp_path)
     code, _, err = call("predict", "last", "1")
