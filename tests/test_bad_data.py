@@ -10,7 +10,6 @@ import pytest
 import heed
 from commands import call
 from heed.config import Columns, FilesData
-from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.text_files import lines_of
@@ -90,21 +89,6 @@ def test_a_bad_line_is_refused_with_its_place_or_left_out_with_its_pair(tmp_path
     assert kept == {*CLEAN[:6], *CLEAN[7:]}, "the pairs after it are those they were"
 
 
-def test_a_pair_that_is_bad_on_both_sides_is_left_out_once(tmp_path):
-    files = write(tmp_path, with_line(3, b"\0"), with_line(3, b"\xff", side=1))
-    _, counts, _ = opened(files, bad_lines="skip")
-    assert counts["train"].filtered == {"NUL byte": 1, "held out for validation": 10}
-    assert [(Path(f.where).name, f.count) for f in counts["train"].found] == [("a.en", 1), ("a.yo", 1)]
-
-
-def test_the_first_places_are_named_and_all_are_counted(tmp_path):
-    raw = lines(pair[0] for pair in CLEAN)
-    for number in (5, 9, 30, 44):
-        raw[number - 1] = b"\xff\n"
-    (one,) = opened(write(tmp_path, raw), bad_lines="skip")[1]["train"].found
-    assert str(one) == "not UTF-8, left out: 4 lines (5, 9, 30, ...)"
-
-
 def test_a_line_of_ten_megabytes_does_not_take_their_memory(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"first\n" + b"x" * 10_000_000 + b"\nlast\n")
@@ -116,25 +100,6 @@ def test_a_line_of_ten_megabytes_does_not_take_their_memory(tmp_path):
         tracemalloc.stop()
     assert (read[0], read[2], len(read)) == ("first", "last", 3)
     assert peak < 2_000_000
-
-
-def test_the_longest_line_is_counted_in_characters(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_text("\U0001f600" * 10 + "\n" + "x" * 11 + "\n", encoding="utf-8")
-    read = list(lines_of(path, Findings("skip", max_line=10)))
-    assert read[0] == "\U0001f600" * 10 and not isinstance(read[1], str)
-
-
-def test_windows_1252_is_recognised_and_read_where_that_is_said(tmp_path):
-    files = write(tmp_path, with_line(7, "le café noir \x96 déjà".encode("latin-1")))
-    said = problem(files)
-    assert "byte 0xe9 at position 7 (after 'le caf') is not UTF-8; it looks like Windows-1252 ('le café noir" in said
-    assert "; convert the file (iconv -f WINDOWS-1252 -t UTF-8); data.encoding=windows-1252 reads such lines" in said
-    assert said.endswith(SKIP)
-    pairs, counts, _ = opened(files, encoding="windows-1252")
-    assert counts["train"].read == 60 and not set(counts["train"].filtered) - {"held out for validation"}
-    assert Pair("le café noir \u2013 déjà", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]
-    assert found(files, encoding="windows-1252") == {"a.en": [("not UTF-8, read as windows-1252", 1, ["7"])]}
 
 
 def test_lines_in_utf_8_stay_utf_8_beside_lines_of_another_encoding(tmp_path):
@@ -172,20 +137,6 @@ def test_utf_16_is_recognised_with_and_without_its_mark(tmp_path, encoding):
 # --- line ends and marks
 
 
-def test_a_carriage_return_inside_a_line_shifts_nothing(tmp_path):
-    files = write(tmp_path, with_line(7, b"the\rcat"))
-    pairs, _, _ = opened(files)
-    assert Pair("the cat", CLEAN[6][1]) in [*pairs["train"], *pairs["valid"]]
-    assert found(files) == {"a.en": [("carriage return inside the line, read as a space", 1, ["7"])]}
-
-
-def test_a_file_whose_lines_end_in_cr_alone_is_read_by_them(tmp_path):
-    files = write(tmp_path, lines((pair[0] for pair in CLEAN), "\r"))
-    pairs, _, _ = opened(files)
-    assert {(p.source, p.target) for p in (*pairs["train"], *pairs["valid"])} == set(CLEAN)
-    assert found(files) == {"a.en": [("lines end in CR, read as line breaks", 60, ["1"])]}
-
-
 def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ(tmp_path):
     raw = lines(pair[0] for pair in CLEAN)
     raw[9] = raw[9].replace(b"\n", b"\r")
@@ -195,14 +146,6 @@ def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ
             f"'{files[0]}' has 59 lines but '{files[1]}' has 60; line N of one must belong to line N of the other; "
             f"'{files[0]}' contains carriage returns (the first in line 10), which do not end lines here"
         )
-
-
-def test_a_byte_order_mark_is_left_out_and_said_also_where_files_were_joined(tmp_path):
-    mark = "\ufeff".encode()
-    files = write(tmp_path, [mark, *lines(pair[0] for pair in CLEAN[:30]), mark, *lines(p[0] for p in CLEAN[30:])])
-    pairs, _, _ = opened(files)
-    assert not any("\ufeff" in pair.source for pair in pairs["train"])
-    assert found(files) == {"a.en": [("byte-order mark at the start of the line, left out", 2, ["1", "31"])]}
 
 
 # --- whole files
@@ -295,22 +238,6 @@ def test_a_file_that_can_no_longer_be_read_is_named_with_the_line_before(tmp_pat
 
 
 # --- blanks, repeats, overlap
-
-
-def test_empty_lines_and_empty_sides_are_left_out_and_said_with_their_places(tmp_path):
-    source, target = (lines(pair[side] for pair in CLEAN) for side in (0, 1))
-    source[3], target[3] = b"\n", b" \t\n"
-    source[8], target[11] = b"  \n", b"\n"
-    files = write(tmp_path, source, target)
-    filtered = {"both sides blank": 1, "source blank": 1, "target blank": 1, "held out for validation": 10}
-    assert opened(files)[1]["train"].filtered == filtered
-    assert found(files) == {
-        "": [
-            ("both sides blank, left out", 1, ["a.en:4"]),
-            ("source blank, left out", 1, ["a.en:9"]),
-            ("target blank, left out", 1, ["a.en:12"]),
-        ]
-    }
 
 
 def repeated(folder):

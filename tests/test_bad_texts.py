@@ -209,30 +209,6 @@ def test_an_unknown_label_at_test_time_is_named_with_its_line(folder, han, capsy
     assert code == 2 and "test.txt:2: label 'neutral'" in err and not (tmp_path / "r").exists()  # before any training
 
 
-def test_an_unknown_type_of_entity_at_test_time_counts_as_missed_and_is_listed(tagger, capsys, tmp_path):
-    (tmp_path / "test.conll").write_text("the\tO\nfilm\tB-y\n")
-    code, out, _ = call(capsys, "evaluate", tagger.folder, tmp_path / "test.conll")
-    assert code == 0 and "never seen in training, so never predicted: B-y" in out
-
-
-def test_ragged_columns_are_named_with_their_line(folder, tagger, capsys, tmp_path):
-    (tmp_path / "ragged.conll").write_text("the\tO\nfilm\tNN\tB-x\n")
-    said = r"ragged.conll' line 2 has 3 columns ('film\tNN\tB-x'), but the lines before it have 2"
-    for words in (["evaluate", tagger.folder], ["train", "tagging"]):
-        code, _, err = call(capsys, *words, tmp_path / "ragged.conll")
-        assert code == 2 and said in err
-
-
-def test_an_illegal_tag_sequence_is_read_as_scorers_read_it_and_told(folder, capsys, tmp_path):
-    text = (folder / "train.conll").read_text() + "\nold\tO\nplot\tI-x\nfilm\tB-x\n"
-    (tmp_path / "illegal.conll").write_text(text)
-    code, out, _ = call(capsys, "check", "tagging", tmp_path / "illegal.conll")
-    line = text.count("\n") - 2
-    assert code == 0
-    told = next(row for row in out.splitlines() if "tags that BIO does not allow, read as in seqeval" in row)
-    assert told.endswith(f"1 sentence ({line})"), told
-
-
 @pytest.mark.parametrize("text", ["", "   ", "<br /><br />", "<br />"])
 def test_an_empty_document_has_no_label(han, capsys, text):
     prediction = han.predict(["great film.", text])[1]

@@ -95,12 +95,6 @@ def test_packed_files_and_several_paragraphs(tmp_path):
         ),
         ("a.jsonl", {"a": ["x"], "b": ["y"]}, {}, r"line 1 has no field .* turns \(fields: 'a', 'b'\)"),
         ("a.jsonl", {"turn": ["x"]}, {"columns": {"turns": "turns"}}, "has no field 'turns'; did you mean 'turn'"),
-        (
-            "a.jsonl",
-            {"turns": "Hi"},
-            {"columns": {"turns": "turns"}},
-            "field 'turns' is the text 'Hi', expected a list",
-        ),
         ("a.jsonl", {"turns": "Hi"}, {}, "field 'turns' is the text 'Hi', expected a list"),
         ("a.jsonl", {"turns": ["Hi", 3]}, {}, r"field 'turns'\[1\] is the number 3, expected a text or an object"),
         ("a.jsonl", {"turns": [{"said": "Hi"}]}, {}, r"\[0\] has no field .* the text \(fields: 'said'\)"),

@@ -154,6 +154,3 @@ def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():
     pairs = [Pair(f"s {i}", f"t {i}") for i in range(30)]
     splits = open_pairs(FilesData(train=["memory"], in_memory=3), {"train": pairs[:20], "valid": pairs[20:]})
     assert splits.examples == {"train": pairs[:20], "valid": pairs[20:]}
-
-
-# --- batches

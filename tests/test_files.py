@@ -83,16 +83,6 @@ def test_how_much_is_held_out_by_default(tmp_path, count, expected):
     assert any(held in remark for remark in remarks)
 
 
-def test_validation_as_a_number_and_as_files(tmp_path):
-    train, valid = write(tmp_path, "a.tsv", numbered(50)), write(tmp_path, "v.tsv", numbered(7, "v"))
-    pairs, counts, _ = opened(train=[train], valid=11)
-    assert (len(pairs["train"]), len(pairs["valid"])) == (39, 11)
-    assert str(counts["train"]) == "39 of 50 pairs kept, 11 left out: held out for validation"
-    pairs, counts, remarks = opened(train=[train], valid=[valid], test=[valid])
-    assert [len(pairs[split]) for split in ("train", "valid", "test")] == [50, 7, 7]
-    assert (counts["train"].filtered, remarks) == ({}, [])
-
-
 sides = st.sampled_from(["", " ", "a", "b b", "c c c c", "\u00a0", "d"])
 
 

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from heed.config import TokenizerConfig
 from heed.data.examples import Link, Pair
 from heed.data.findings import Findings
-from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
+from heed.data.kinds.links import WordLink, checked, linked, read_links, word_spans, written_links
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.translation.supervision import rows_of
@@ -60,11 +60,6 @@ def test_bad_lines_may_be_left_out_and_stay_as_lines(tmp_path):
     assert [(found.what, found.count, found.places) for found in findings.found] == [("not a link, left out", 1, ["2"])]
 
 
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"no file '.*gone.links'"):
-        read_links(tmp_path / "gone.links")
-
-
 def test_links_are_written_as_they_are_read(tmp_path):
     links = [WordLink(0, 0), WordLink(2, 1, False)]
     assert written_links(links) == "0-0 2p1"
@@ -98,15 +93,6 @@ def test_a_link_out_of_range_is_named(link, message):
         checked([WordLink(0, 0), link], PAIR, "my.links", 4, Findings())
 
 
-def test_links_out_of_range_may_be_left_out_and_counted():
-    findings = Findings("skip")
-    links = [WordLink(0, 0), WordLink(5, 0), WordLink(1, 3), WordLink(9, 9)]
-    assert checked(links, PAIR, "my.links", 4, findings) == [WordLink(0, 0), WordLink(1, 3)]
-    (found,) = findings.found
-    assert (found.what, found.where, found.count) == (f"{OUT_OF_RANGE}, left out", "my.links", 2)
-    assert checked([WordLink(0, 0)], Pair("", "a"), "my.links", 1, findings) == []
-
-
 # --- links as rows of attention weights
 
 
@@ -115,44 +101,17 @@ LINKED = linked(Pair(SOURCE, TARGET), LINKS)
 BY_WORD = torch.tensor([[1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0, 0, 0.5, 0.5, 0], [0, 1, 0, 0, 0]])
 
 
-def rows_with(kind, pair=LINKED, **config):
-    texts = [pair.source, pair.target] * 3
-    tokenizer = TextTokenizer.train(texts, TokenizerConfig(kind=kind, min_count=1, **config))
-    source, target = tokenizer.encode(pair.source), tokenizer.encode(pair.target)
-    return rows_of(pair.links, source.spans, target.spans), source.spans, target.spans
-
-
-def owners(spans, text):
-    """The word of each token, None for a blank alone."""
-    return [len(text[:end].split()) - 1 if text[start:end].strip() else None for start, end in spans]
+def rows_with(pair):
+    tokenizer = TextTokenizer.train([pair.source, pair.target], TokenizerConfig(kind="word", min_count=1))
+    return rows_of(pair.links, tokenizer.encode(pair.source).spans, tokenizer.encode(pair.target).spans)
 
 
 def test_words_look_where_they_are_linked():
-    rows, _, _ = rows_with("word")
-    assert_close(rows, BY_WORD)
-
-
-@pytest.mark.parametrize(("kind", "size"), [("char", None), ("bpe", 40), ("unigram", 40), ("byte", None)])
-def test_however_a_text_is_cut_the_tokens_of_a_word_share_its_row(kind, size):
-    config = {} if size is None else {"vocab_size": size}
-    rows, source_spans, target_spans = rows_with(kind, **config)
-    sources, targets = owners(source_spans, SOURCE), owners(target_spans, TARGET)
-    assert len(sources) > 5 and len(targets) > 4
-    for row, word in zip(rows, targets, strict=True):
-        by_word = torch.zeros(5)
-        for weight, owner in zip(row, sources, strict=True):
-            if owner is None:
-                assert weight == 0
-            else:
-                by_word[owner] += weight
-        assert_close(by_word, torch.zeros(5) if word is None else BY_WORD[word])
-    for owner in range(5):  # all tokens of a word alike
-        columns = rows[:, [n for n, one in enumerate(sources) if one == owner]]
-        assert_close(columns, columns[:, :1].expand_as(columns))
+    assert_close(rows_with(LINKED), BY_WORD)
 
 
 def test_a_token_without_a_link_has_a_row_of_zeros():
-    rows, _, _ = rows_with("word", linked(Pair(SOURCE, TARGET), [WordLink(1, 3)]))
+    rows = rows_with(linked(Pair(SOURCE, TARGET), [WordLink(1, 3)]))
     assert_close(rows[:3], torch.zeros(3, 5))
     assert_close(rows[3], BY_WORD[3])
 

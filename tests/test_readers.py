@@ -92,12 +92,6 @@ def test_every_format_packed_or_not(tmp_path, packed):
         assert [pair.origin for pair in pairs] == [f"{name}{packed}:{n}" for n in range(1, 5)]
 
 
-def test_origins_name_the_source_file_and_its_line(tmp_path):
-    paths = write(tmp_path, a__en=b"x\n\ny\n", a__yo=b"1\n2\n3")
-    assert [pair.origin for pair in read(paths)] == ["a.en:1", "a.en:2", "a.en:3"]
-    assert texts_of(paths) == [("x", "1"), ("", "2"), ("y", "3")]
-
-
 def test_columns_by_number(tmp_path):
     tsv, table = write(tmp_path, a__tsv=b"7\tein\tone\n8\tzwei\ttwo\n", a__csv=b'7,"ein",one\n8,zwei,"t,wo"\n')
     assert texts_of([tsv], 1, 2) == [("ein", "one"), ("zwei", "two")]
@@ -123,26 +117,6 @@ def test_a_quoted_text_may_hold_commas_quotes_and_line_breaks(tmp_path):
     pairs = list(read([path]))
     assert pairs == [Pair('a "b", c', "one\ntwo\n\nfour"), Pair("d", "e")]
     assert [pair.origin for pair in pairs] == ["a.csv:1", "a.csv:5"]  # where each begins
-
-
-def test_quotes_mean_nothing_outside_csv(tmp_path):
-    (path,) = write(tmp_path, a__tsv=b'"\ta "b"\n""\t\'\n')
-    assert texts_of([path]) == [('"', 'a "b"'), ('""', "'")]
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_and_a_byte_order_mark_are_no_text(tmp_path, end, mark):
-    a, b, tsv, table, objects = write(
-        tmp_path,
-        a__en=mark + lines(["x", "y"], end),
-        a__yo=mark + lines(["1", "2"], end),
-        a__tsv=mark + lines(["x\t1", "y\t2"], end),
-        a__csv=mark + lines(['"x",1', "y,2"], end),
-        a__jsonl=mark + lines(['{"source": "x", "target": "1"}', '{"source": "y", "target": "2"}'], end),
-    )
-    for paths in ([a, b], [tsv], [table], [objects]):
-        assert texts_of(paths) == [("x", "1"), ("y", "2")]
 
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv", "a.jsonl"])
@@ -210,12 +184,10 @@ def test_the_place_of_a_bad_byte_is_right(folder, before, left, bad, right):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("Hallo\n".encode("utf-16"), "looks like UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"),
         (gzip.compress(b"x\n"), "looks like gzip; name it .gz"),
         (lzma.compress(b"x\n"), "looks like xz; name it .xz"),
-        (b"PK\x03\x04\x14\x00", "looks like a zip archive or an Office file (.xlsx, .docx)"),
     ],
-    ids=["utf-16", "gzip", "xz", "zip"],
+    ids=["gzip", "xz"],
 )
 def test_files_that_are_no_text_are_recognised(tmp_path, data, message):
     (path,) = write(tmp_path, a__txt=data)
@@ -231,14 +203,6 @@ def test_an_empty_file(tmp_path, packed):
         assert problem(paths) == f"'{empty}' is empty; expected one text a line"
 
 
-def test_a_missing_file_and_a_folder(tmp_path):
-    (full,) = write(tmp_path, b=b"x\n")
-    for name in ("no.en", "no.tsv", "no.csv", "no.jsonl", "no.gz", "no.xz"):
-        assert problem([tmp_path / name]) == f"no file '{tmp_path / name}'"
-    assert problem([full, tmp_path / "no"]) == f"no file '{tmp_path / 'no'}'"
-    assert problem([full, tmp_path]) == f"'{tmp_path}' is a folder; expected a file"
-
-
 def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
     def refused(*_):
         raise PermissionError(13, "Permission denied")
@@ -247,41 +211,17 @@ def test_a_file_that_must_not_be_read(tmp_path, monkeypatch):
     assert problem([tmp_path / "a"]) == f"cannot read '{tmp_path / 'a'}': Permission denied"
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
-def test_a_line_without_the_column(tmp_path, name):
-    mark = "\t" if name == "a.tsv" else ","
-    path = tmp_path / name
-    path.write_text(f"x{mark}y\nonly one\n")
-    message = problem([path])
-    expected = "expected at least 2: the target in column 1 (counted from 0) is missing"
-    assert f"'{path}' line 2 has 1 column ('only one'), {expected}" in message
-    assert ("tabs" if name == "a.tsv" else "commas") in message and "two parallel files" in message
-    assert f"'{path}' line 1 has 2 columns ('x | y'), expected at least 3: the target in column 2" in problem(
-        [path], 0, 2
-    )
-    assert f"'{path}' line 1 has 2 columns ('x | y'), the source in column -1 (counted from 0) is missing" in problem(
-        [path], -1
-    )
-
-
-@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
-def test_a_name_that_no_column_has(tmp_path, name):
-    mark = "\t" if name == "a.tsv" else ","
-    path = tmp_path / name
-    path.write_text(mark.join(("english", "yoruba")) + "\n" + mark.join("xy") + "\n")
-    message = problem([path], "english", "yorba")
-    assert message.startswith(f"'{path}' line 1 names no column 'yorba'; did you mean 'yoruba'?; data.columns.target")
-    assert f"'{path}' line 1 names no column 'q'; valid: english, yoruba; data.columns.source" in problem(
-        [path], "q", 1
-    )
+def test_a_column_that_lines_do_not_have(tmp_path):
+    (path,) = write(tmp_path, a__csv=b"x,y\nonly one\n")
+    assert f"'{path}' line 2 has 1 column ('only one'), expected at least 2" in problem([path])
+    assert "columns are separated by commas" in problem([path])
+    assert f"'{path}' line 1 has 2 columns ('x | y'), the source in column -1" in problem([path], -1)
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
         ('{"source": "x"}', "line 2 has no field 'target'; valid: source"),
-        ('{"source": "x", "targt": "y"}', "line 2 has no field 'target'; did you mean 'targt'?"),
-        ('{"source": "x", "target": 7}', "line 2: field 'target' is the number 7, expected text"),
         ('{"source": null, "target": "y"}', "line 2: field 'source' is null, expected text"),
         ('["x", "y"]', "line 2 is a list, expected an object with the fields 'source' and 'target'"),
         ('{"source": "x", "target"', "line 2 is not JSON: Expecting ':' delimiter at position 25"),
@@ -293,11 +233,6 @@ def test_a_name_that_no_column_has(tmp_path, name):
 def test_json_that_is_not_a_pair(tmp_path, line, message):
     (path,) = write(tmp_path, a__jsonl=('{"source": "x", "target": "y"}\n' + line + "\n").encode())
     assert f"'{path}' {message}" in problem([path])
-
-
-def test_csv_that_is_quoted_wrongly_is_named_where_it_begins(tmp_path):
-    (path,) = write(tmp_path, a__csv=b'a,b\n"c"d,e\n')
-    assert f"'{path}' line 2 is not CSV: ',' expected after '\"'" in problem([path])
 
 
 @pytest.mark.parametrize("limit", [1_000, 2**40])
@@ -323,13 +258,6 @@ def test_a_packed_file_that_is_cut_off_or_damaged(tmp_path, packed):
         assert message.startswith(f"'{path}' is cut off or damaged "), message
     path.write_bytes(data[: len(data) // 2])
     assert "after line " in problem([path])
-
-
-def test_neither_one_file_nor_two(tmp_path):
-    assert problem(["a", "b", "c"]) == (
-        "3 files were given (a, b, c); expected two parallel files, or one with both sides"
-    )
-    assert problem([]).startswith("0 files were given")
 
 
 # --- under any bytes: readers read or raise DataError, number lines rightly, and lose nothing uncounted

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from heed.config import FilesData, TokenizerConfig
+from heed.config import FilesData
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.tokens.special import UNKNOWN
-from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import DataError
 from heed.evaluation.labels import tag_measures
 from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
@@ -40,15 +37,6 @@ def test_tatoeba_is_read_with_two_columns_and_with_three(name, count):
     assert len(pairs) == count
     assert all(pair.source.strip() and pair.target.strip() for pair in pairs)
     assert not any("CC-BY" in pair.target for pair in pairs)
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_subwords_of_real_sentences_decode_to_the_sentences(kind):
-    texts = [pair.target for pair in pair_reader().read([DATA / "tatoeba" / "hin.txt.gz"], Findings())]
-    tokenizer = TextTokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=1000))
-    for text, ids in zip(texts, tokenizer.encode_all(texts), strict=True):
-        if UNKNOWN not in ids:
-            assert tokenizer.decode(ids).split() == tokenizer.normalize(text).split()
 
 
 def test_the_systems_of_wnut17_score_what_was_published():
@@ -97,8 +85,3 @@ def test_labelled_corpora_are_read_whole(path, counts):
     texts = list(text_reader(TextFormat()).read([DATA / path], Findings()))
     assert Counter(text.labels[0] for text in texts) == counts
     assert all(text.text.strip() for text in texts)
-
-
-def test_a_file_in_another_encoding_is_named_with_line_and_byte():
-    with pytest.raises(DataError, match=r"rt-polarity.cp1252.all.gz' line \d+: byte 0x.. .*is not UTF-8"):
-        list(text_reader(TextFormat()).read([DATA / "sentiment" / "mr" / "rt-polarity.cp1252.all.gz"], Findings()))

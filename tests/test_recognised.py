@@ -6,8 +6,6 @@ import json
 import random
 import re
 import shutil
-import sys
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -16,7 +14,6 @@ import heed
 from heed import folder
 from heed.cli import main
 from heed.config import Columns, FilesData, TagOptions
-from heed.data import tables
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
@@ -26,7 +23,6 @@ from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
-from heed.storage import cache
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
@@ -89,24 +85,16 @@ NO_HEADER = "; the file has no header, so columns are counted from 0"
         ("a.tsv", tabbed(ROWS), "columns: text is 0, label is 1 (3 values)" + NO_HEADER),
         ("a.tsv", tabbed((b, a) for a, b in ROWS), "columns: text is 1, label is 0 (3 values)" + NO_HEADER),
         ("a.txt", tabbed(ROWS), "columns: text is 0, label is 1 (3 values)" + NO_HEADER),
-        ("a.txt", tabbed((b, a) for a, b in ROWS), "columns: text is 1, label is 0 (3 values)" + NO_HEADER),
         (
             "a.csv",
             table((n, *row) for n, row in enumerate(ROWS)),
             "columns: text is 1, label is 2 (3 values)" + NO_HEADER,
         ),
         (
-            "a.tsv",
-            tabbed([("sentence", "sentiment"), *ROWS]),
-            "columns: text is 'sentence', label is 'sentiment' (3 values)",
-        ),
-        (
             "a.csv",
             table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))]),
             "columns: text is 'review', label is 'stars' (3 values)",
         ),
-        ("a.csv", table([("Wohin", "Woher"), *ROWS]), "columns: text is 'Wohin', label is 'Woher' (3 values)"),
-        ("a.csv", table([("text", "label"), *ROWS], ";"), "columns separated by semicolons"),
         (
             "a.csv",
             "\ufeff" + table([("Texte", "Catégorie"), *ROWS], ";"),
@@ -116,11 +104,6 @@ NO_HEADER = "; the file has no header, so columns are counted from 0"
             "a.jsonl",
             "".join(json.dumps({"id": f"x{n}", "review": a, "stars": b}) + "\n" for n, (a, b) in enumerate(ROWS)),
             "fields: text is 'review', label is 'stars' (3 values)",
-        ),
-        (
-            "a.jsonl",
-            "".join(json.dumps({"text": a, "sentiment": b}) + "\n" for a, b in ROWS),
-            "fields: text is 'text', label is 'sentiment' (3 values)",
         ),
     ],
 )
@@ -316,56 +299,9 @@ def test_a_run_without_stored_columns_still_opens(described, tmp_path, capsys):
     assert "60 " in evaluate(capsys, tmp_path / "run", described.parent / "a.csv")[0]
 
 
-OPENED: dict[str, int] = {}
-"""How often these files were opened in this process."""
-
-
-def count_opened(event, given):
-    if event == "open" and (name := str(given[0])) in OPENED:
-        OPENED[name] += 1
-
-
-sys.addaudithook(count_opened)  # which cannot be removed
-NUMBERED = [(f"{n / 7:.3f}", f"{n % 5}", ("a", "b")[n % 2]) for n in range(60)]
-OPENS = {
-    "classification": ([("descr", "kind"), *ROWS], "rnn", 3, 3),
-    "translation": ([("source", "target"), *ROWS], "bahdanau", 3, 3),
-    "summarisation": ([("document", "summary"), *ROWS], "bahdanau", 3, 3),
-    "table": ([("x", "y", "label"), *NUMBERED], "mlp", 2, 3),
-    "series": ([("day", "x"), *((f"2020-01-{n % 28 + 1:02}", n) for n in range(60))], "rnn", 2, 3),
-}
-
-
-@pytest.mark.parametrize("task", OPENS)
-def test_a_table_is_opened_to_recognise_and_to_read_it_and_for_its_checksum(tmp_path, capsys, task):
-    rows, model, dry, full = OPENS[task]
-    path = tmp_path / "a.csv"
-    path.write_text(table(rows))
-    time.sleep(0.1)  # time stamps are trusted later
-    settings = ["training.steps=1", "training.threads=1", "training.device=cpu", "evaluation.bootstrap=5"]
-    for most, further in ((dry, ["--dry-run"]), (full, ["--out", tmp_path / "run"])):
-        tables._read_head.cache_clear()  # as in another process
-        cache._settled_content.cache_clear()
-        OPENED[str(path)] = 0
-        with pytest.raises(SystemExit) as ended:
-            main(["train", task, str(path), f"model.name={model}", *settings, *map(str, further)])
-        assert not ended.value.code, capsys.readouterr().err
-        assert OPENED.pop(str(path)) == most
-
-
 # --- pairs
 
 PAIRS = list(zip(sentences(), sentences(seed=3), strict=True))
-
-
-def test_pairs_of_another_table_may_lack_the_columns_of_training(tmp_path):
-    rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS[:5])
-    (tmp_path / "a.tsv").write_text("de\ten\n" + rows)
-    (tmp_path / "b.tsv").write_text(rows)
-    reader = pair_reader(Columns(source="en", target="de"))
-    assert [pair.texts[::-1] for pair in reader.read([tmp_path / "a.tsv"], Findings())] == PAIRS[:5]
-    assert reader.columns == {"source": "en", "target": "de"}
-    assert [pair.texts for pair in reader.read([tmp_path / "b.tsv"], Findings())] == PAIRS[:5]
 
 
 def pairs(folder, name, content, encoding="utf-8", **columns):
@@ -710,7 +646,6 @@ def test_conversations_are_not_taken_for_pairs(tmp_path, monkeypatch):
         ("my.en", "".join(f"{one}\n" for one in sentences()), "heed train language_modelling my.en"),
         ("p.tsv", tabbed(zip(sentences(), sentences(seed=3), strict=True)), "heed train translation p.tsv"),
         ("c.tsv", tabbed(ROWS), "heed train classification c.tsv"),
-        ("c.txt", "".join(f"{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification c.txt"),
         ("f.txt", "".join(f"__label__{b.split()[-1]} {a}\n" for a, b in ROWS), "heed train classification f.txt"),
     ],
 )

@@ -9,7 +9,7 @@ import pytest
 import heed
 from contract import write_lines
 from heed.config import read_config
-from heed.data.examples import Pair, Sentence, Text
+from heed.data.examples import Sentence, Text
 from heed.data.splits.splits import drawing_order
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class
@@ -73,11 +73,6 @@ def test_the_subset_is_random_and_follows_from_the_seed_and_not_from_the_order_o
     assert {turned[i].text for i in drawing_order(turned, 1)[:100]} == chosen[0]
     places = np.array(sorted(drawing_order(examples, 1)[:100]))
     assert 30 < (places < 200).sum() < 70 and 60 < (places % 200).mean() < 140
-
-
-def test_pairs_have_no_labels_and_are_drawn_at_random():
-    pairs = [Pair(f"s{n}", f"t{n}") for n in range(50)]
-    assert set(drawing_order(pairs, 1)[:20].tolist()) < set(drawing_order(pairs, 1)[:30].tolist())
 
 
 def test_sentences_keep_the_share_of_those_with_an_entity():

@@ -43,19 +43,6 @@ def test_the_vocabulary_is_the_characters_and_the_special_tokens():
     assert (PADDING, UNKNOWN, START, END) == (0, 1, 2, 3)
 
 
-@relaxed
-@given(st.text(min_size=1), st.text())
-def test_a_saved_tokenizer_is_the_same_one(tmp_path_factory, seen, text):
-    path = tmp_path_factory.mktemp("tokenizer") / "t.json"
-    tokenizer = TextTokenizer.train_characters([seen])
-    tokenizer.save(path)
-    json.loads(path.read_text(encoding="utf-8"))
-    again = TextTokenizer.load(path)
-    assert again.encode(text) == tokenizer.encode(text)
-    assert again.vocab_size == tokenizer.vocab_size
-    assert again.decode(again.encode(seen).ids) == seen
-
-
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"t\.json is missing"):
         TextTokenizer.load(tmp_path / "t.json")
@@ -148,38 +135,6 @@ def test_no_token_joins_a_mark_to_anything(kind):
         assert len(text) == 1 or not any(is_mark(c) for c in text), text
 
 
-@pytest.mark.parametrize("kind", ["char", *KINDS])
-def test_case_and_normalisation_as_asked(kind):
-    texts = ["\u00c9t\u00e9 ABC \ufb01n"] * 3
-    decomposed = unicodedata.normalize("NFD", texts[0])
-    for fields, expected in [
-        ({}, texts[0]),
-        ({"lowercase": True}, "\u00e9t\u00e9 abc \ufb01n"),
-        ({"normalization": "nfkc"}, "\u00c9t\u00e9 ABC fin"),
-        ({"normalization": "nfkc", "lowercase": True}, "\u00e9t\u00e9 abc fin"),
-    ]:
-        tokenizer = trained(kind, texts, **fields)
-        for text in (texts[0], decomposed):
-            ids = tokenizer.encode(text).ids
-            assert UNKNOWN not in ids
-            assert tokenizer.normalize(text) == tokenizer.decode(ids) == expected
-    plain = trained(kind, texts, normalization="none")
-    assert plain.normalize(decomposed) == decomposed
-    assert UNKNOWN in plain.encode(decomposed).ids
-
-
-@pytest.mark.parametrize("kind", ["bpe", "unigram"])
-def test_sampled_cuts_differ_and_say_the_same(kind):
-    tokenizer = TOKENIZERS[kind]
-    sampler = tokenizer.sampler(0.3)
-    text = "the cats sat; the dogs ran"
-    cuts = {tuple(sampler.encode(text, seed)) for seed in range(40)}
-    assert len(cuts) > 3
-    assert all(sampler.encode(text, seed) == sampler.encode(text, seed) for seed in range(5))
-    assert {tokenizer.decode(cut) for cut in cuts} == {text}
-    assert len({tuple(tokenizer.encode_all([text])[0]) for _ in range(10)}) == 1  # the original is as it was
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampler_that_leaves_nothing_to_chance_cuts_as_the_tokenizer_does(kind):
     sampler = TOKENIZERS[kind].sampler(1000.0 if kind == "unigram" else 0.0)
@@ -225,25 +180,6 @@ def test_a_word_must_occur_often_enough():
     texts = ["a b", "a b", "a c"]
     assert trained("word", texts, min_count=2).unknown_in("a b c") == ["c"]
     assert trained("word", texts, min_count=3).unknown_in("a b c") == ["b", "c"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_saved_subword_tokenizer_is_the_same_one(tmp_path, kind):
-    TOKENIZERS[kind].save(tmp_path / "t.json")
-    again = TextTokenizer.load(tmp_path / "t.json")
-    assert (again.unit, again.vocab_size) == (TOKENIZERS[kind].unit, TOKENIZERS[kind].vocab_size)
-    for text in (*TEXTS, "the zebra \u4e00"):
-        assert again.encode(text) == TOKENIZERS[kind].encode(text)
-        ids = again.encode(text).ids
-        assert again.decode(ids) == TOKENIZERS[kind].decode(ids)
-        assert again.words(ids) == TOKENIZERS[kind].words(ids)
-
-
-@pytest.mark.parametrize(
-    ("kind", "unit"), [("char", "character"), ("byte", "byte"), ("word", "word"), ("bpe", "token")]
-)
-def test_what_a_token_is(kind, unit):
-    assert trained(kind).unit == unit
 
 
 def test_a_vocabulary_is_no_larger_than_asked():
@@ -328,15 +264,18 @@ def test_a_vocabulary_that_cannot_hold_every_byte_is_refused():
     assert trained("byte_bpe", vocab_size=260).unit == "byte"  # no room for a merge
 
 
-@pytest.mark.parametrize("kind", BYTES)
-def test_a_saved_tokenizer_of_bytes_is_the_same_one(tmp_path, kind):
-    BYTES[kind].save(tmp_path / "t.json")
+@pytest.mark.parametrize("kind", ["char", *KINDS, "wordpiece", *BYTES])
+def test_a_saved_tokenizer_is_the_same_one(tmp_path, kind):
+    tokenizer = trained(kind, vocab_size=300)
+    tokenizer.save(tmp_path / "t.json")
     again = TextTokenizer.load(tmp_path / "t.json")
-    ids = again.encode(SAID).ids
-    assert (again.unit, again.encode(SAID)) == (BYTES[kind].unit, BYTES[kind].encode(SAID))
-    assert again.decode(ids) == SAID and again.words(ids) == BYTES[kind].words(ids)
-    assert again.first_difference(BYTES[kind]) == ""
-    assert again.first_difference(BYTES["byte" if kind == "byte_bpe" else "byte_bpe"]) != ""
+    assert (again.unit, again.vocab_size) == (tokenizer.unit, tokenizer.vocab_size)
+    assert again.first_difference(tokenizer) == "" or kind == "unigram"  # whose scores a file rounds
+    assert again.first_difference(BYTES["byte_bpe" if kind == "byte" else "byte"]) != ""
+    for text in (*TEXTS, SAID, "the zebra \u4e00"):
+        ids = again.encode(text).ids
+        assert again.encode(text) == tokenizer.encode(text)
+        assert again.decode(ids) == tokenizer.decode(ids) and again.words(ids) == tokenizer.words(ids)
 
 
 def test_an_exact_tokenizer_and_one_that_puts_a_blank_before_a_text_differ():

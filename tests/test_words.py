@@ -53,13 +53,6 @@ def test_rows_still_sum_to_one():
             assert float(merged.weights[i, j]) == pytest.approx(float(expected), abs=1e-6)
 
 
-def test_words_of_one_token_change_nothing():
-    weights = torch.softmax(torch.randn(3, 4), -1)
-    whole = Map("cross", 0, None, axes("t", *"abc"), axes("s", *"wxyz"), weights)
-    one_each = [[range(n, n + 1) for n in range(size)] for size in (3, 4)]
-    assert torch.allclose(merge_subwords(whole, whole.query, one_each[0], whole.key, one_each[1]).weights, weights)
-
-
 # --- an untrained model, made to look where we say
 
 
@@ -143,18 +136,6 @@ def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
         replaced = run._without_unknown(source, replace(prediction, ids=tuple(ids)))
     assert instead == {1: "Zebra", 3: "here"}
     assert replaced.text == "los Zebra grises here"
-
-
-def test_a_look_shows_words_and_states_how(subwords):
-    task, model = subwords
-    look = look_at(task, model, SOURCE, target=TARGET)
-    (shown,) = look.maps
-    assert (shown.query.kind, shown.key.kind) == ("word", "word")
-    assert shown.query.labels == ("los", "gatos", "grises", "end")
-    assert shown.key.labels == ("the", "cats", "sat", ",", "(", "here", ")")
-    assert torch.allclose(shown.weights.sum(1), torch.ones(4), atol=1e-5)
-    assert MERGED in shown.caption
-    assert len(look.decoder) == len(task.target_tokenizer.encode(TARGET).ids) + 1  # steps stay tokens
 
 
 def test_a_look_at_an_empty_output_and_at_unknown_characters(subwords):
