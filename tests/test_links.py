@@ -9,7 +9,7 @@ from torch.testing import assert_close
 from heed.config import TokenizerConfig
 from heed.data.examples import Link, Pair
 from heed.data.findings import Findings
-from heed.data.kinds.links import WordLink, checked, linked, read_links, word_spans, written_links
+from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.translation.supervision import rows_of
@@ -91,6 +91,15 @@ def test_links_become_spans_of_characters():
 def test_a_link_out_of_range_is_named(link, message):
     with pytest.raises(DataError, match=message):
         checked([WordLink(0, 0), link], PAIR, "my.links", 4, Findings())
+
+
+def test_links_out_of_range_may_be_left_out_and_counted():
+    findings = Findings("skip")
+    links = [WordLink(0, 0), WordLink(5, 0), WordLink(1, 3), WordLink(9, 9)]
+    assert checked(links, PAIR, "my.links", 4, findings) == [WordLink(0, 0), WordLink(1, 3)]
+    (found,) = findings.found
+    assert (found.what, found.where, found.count) == (f"{OUT_OF_RANGE}, left out", "my.links", 2)
+    assert checked([WordLink(0, 0)], Pair("", "a"), "my.links", 1, findings) == []
 
 
 # --- links as rows of attention weights

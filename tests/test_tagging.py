@@ -284,6 +284,13 @@ def test_tags_that_mark_no_entities(tmp_path):
         prepare(config)
 
 
+def test_a_type_that_training_never_saw_counts_as_missed(run, tmp_path):
+    path = tmp_path / "new.conll"
+    path.write_text("we\tO\nAnn\tB-animal\n")
+    report = run.score(run.read([path]))
+    assert report["entity_f1"]["value"] == 0.0 and report["never_seen"] == ["B-animal"]
+
+
 def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
     values = settings(files)
     (tmp_path / "v.conll").write_text("we\tO\nAnn\tB-animal\n")
