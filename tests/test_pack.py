@@ -3,10 +3,12 @@
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import threading
 import zipfile
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import heed
 from heed import folder as folders
 from heed.errors import ConfigError, HeedError, RunError
 from heed.storage.files import cache_folder, checksum
+from small_runs import SMALL
 
 TEXTS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
 
@@ -111,6 +114,30 @@ def test_other_paths_of_the_home_folder_are_reduced_too(made, tmp_path, monkeypa
         folders.write_report(run, report)
     heed.pack(run, tmp_path / "run.zip")
     assert heed.load(tmp_path / "run.zip").report["note"] == "from c.txt, and /usr/share/d.txt"
+
+
+def words_of(text):
+    """Letters and digits with a space between words, so that quotes, brackets and columns make no difference."""
+    return " ".join(["", *re.findall(r"[^\W_]+", text.lower()), ""])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_example_of_the_data_is_packed(name, data, tmp_path):
+    small = SMALL[name]
+    settings = {**small.settings, "data.test": str(data / small.train)}
+    replace(small, settings=settings).trained(data, tmp_path / "run")
+    texts = [
+        line for file in ("lines.txt", "table.csv", "series.csv") for line in (data / file).read_text().split("\n")
+    ]
+    outputs = folders.read_report(tmp_path / "run")["scores"]["test"].get("common", [])  # perhaps learned by heart
+    texts += [*(" ".join(one["text"].split()[:3]) for one in outputs), *(f"{n}.png" for n in range(12))]
+    examples = {words_of(text) for text in texts[1:] if len(text.split()) > 2 or re.search("[0-9]", text)}
+    assert len(examples) > 70
+    packed = contents(heed.pack(tmp_path / "run", tmp_path / "run.zip").path)
+    assert packed.keys() >= {"run/report.json", "run/README.md", "run/metrics.jsonl"}
+    for file, content in packed.items():
+        found = words_of(content.decode(errors="replace"))
+        assert not [text for text in examples if text in found], file
 
 
 def test_the_same_run_gives_the_same_bytes(made, packed):

@@ -41,7 +41,7 @@ ROOMS = {
     "src/heed/sklearn.py": (168, 1),
     "src/heed/storage": (806, 6),
     "src/heed/tasks": (128, 1),
-    "src/heed/tasks/base": (3_895, 26),
+    "src/heed/tasks/base": (3_902, 26),  # packs leave examples out
     "src/heed/tasks/classification": (1_110, 9),
     "src/heed/tasks/dialogue": (1_136, 6),
     "src/heed/tasks/images": (1_265, 9),
@@ -57,9 +57,9 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (39_011, 235),
+    "tests": (39_030, 235),  # packs without examples
 }
-WORDS_OF_DOCS = 38_913
+WORDS_OF_DOCS = 38_934  # packs without examples
 
 
 def complaint(name, number, limit, what):
