@@ -1,7 +1,9 @@
 """A packed run is small, names nothing of the machine, and is opened safely whatever a zip file contains."""
 
+import errno
 import json
 import os
+import pwd
 import random
 import re
 import shutil
@@ -138,6 +140,15 @@ def test_no_example_of_the_data_is_packed(name, data, tmp_path):
     for file, content in packed.items():
         found = words_of(content.decode(errors="replace"))
         assert not [text for text in examples if text in found], file
+
+
+def test_a_user_without_a_home_folder_packs_too(made, tmp_path, monkeypatch):
+    def unknown(*_):
+        raise KeyError("this user has no entry")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert heed.pack(made / "made", tmp_path / "run.zip").path.is_file()
 
 
 def test_the_same_run_gives_the_same_bytes(made, packed):
@@ -295,6 +306,17 @@ def test_damage_is_named(packed):
         assert name.removeprefix("made/") in refused(written("less.zip", less))
         if name not in ("made/format.json", "made/checksums.json"):
             assert "get the file again" in refused(written("other.zip", {**files, name: files[name] + b" "}))
+
+
+def test_a_zip_file_that_cannot_be_read_is_not_called_damaged(packed, monkeypatch):
+    def fails(self, *_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", fails)
+    assert refused(packed.resolve()) == f"cannot read '{packed.resolve()}': Permission denied"
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(TypeError, match="not callable"):  # an error of the program is not the file's
+        heed.load(packed)
 
 
 def flipped(path, name, inside):

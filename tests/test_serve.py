@@ -454,6 +454,24 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
         assert client.post("/v1/predict", json={"input": "one"}).is_success
 
 
+def test_an_error_that_is_no_exception_ends_neither_the_answers_nor_the_server(folders, monkeypatch, capfd):
+    class Panic(BaseException):
+        """As Rust's, in a library."""
+
+    def panics(*_):
+        raise Panic("of a library")
+
+    (one,) = open_runs([str(folders[number_of("classification")])])
+    with TestClient(Server([one]).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        monkeypatch.setattr(one, "predict", panics)
+        answer = client.post("/v1/predict", json={"input": "one"})
+        assert answer.status_code == 500 and answer.json() == {"error": "an error in heed; the server's output has it"}
+        monkeypatch.undo()
+        assert client.post("/v1/predict", json={"input": "one"}).is_success
+    assert "Panic('of a library')" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
 def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
     monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)

@@ -38,7 +38,6 @@ _ODD = re.compile(r"^\.|[\\:\x00-\x1f]")
 """What the name of a folder in a zip file must not have."""
 _MOST_METRICS = 1 << 32
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]|\\\\")
-_HOME = re.compile(re.escape(os.path.expanduser("~")) + r"[/\\](?:[^/\\\s'\"]+[/\\])*")
 
 
 @dataclass(frozen=True)
@@ -105,6 +104,8 @@ def _made_public(folder: Path, config: RunConfig) -> dict[str, str]:
     paths = {*data_files(config), config.model.from_, config.tokenizer.from_, source}
     known = sorted((path for path in paths if isinstance(path, str) and _ABSOLUTE.match(path)), key=len, reverse=True)
 
+    in_home = re.compile(re.escape(os.path.expanduser("~")) + r"[/\\](?:[^/\\\s'\"]+[/\\])*")
+
     def shortened(value: Any) -> Any:
         if isinstance(value, dict):
             return {shortened(key): shortened(one) for key, one in value.items()}
@@ -113,7 +114,7 @@ def _made_public(folder: Path, config: RunConfig) -> dict[str, str]:
         if isinstance(value, str):
             for path in known:
                 value = value.replace(path, re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path)
-            return _HOME.sub("", value)
+            return in_home.sub("", value)
         return value
 
     own = check_config(shortened(config.model_dump(mode="json", by_alias=True)), str(folder / folders.CONFIG))
