@@ -142,6 +142,13 @@ def test_no_example_of_the_data_is_packed(name, data, tmp_path):
         assert not [text for text in examples if text in found], file
 
 
+def test_a_long_name_of_letters_of_several_bytes_is_cut_to_what_file_systems_take(made, tmp_path):
+    run = shutil.copytree(made / "made", tmp_path / ("\u00fc" * 120))
+    heed.pack(run, tmp_path / "run.zip")
+    assert {name.partition("/")[0] for name in contents(tmp_path / "run.zip")} == {"\u00fc" * 100}
+    assert heed.load(tmp_path / "run.zip").folder.name == "\u00fc" * 100
+
+
 def test_a_user_without_a_home_folder_packs_too(made, tmp_path, monkeypatch):
     def unknown(*_):
         raise KeyError("this user has no entry")

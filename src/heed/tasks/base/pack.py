@@ -70,7 +70,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     folders.check_format(folder)
     folders.check_finished(folder)
     folders.verify(folder, force=None)
-    name = _ODD.sub("_", folder.resolve().name.encode(errors="replace").decode())[:200]
+    name = _ODD.sub("_", folder.resolve().name.encode(errors="replace")[:200].decode(errors="ignore"))
     final = Path(f"{name}.zip" if out is None else out)
     if not folders.is_packed(final):
         raise ConfigError(f"--out is '{final}', expected a name that ends in .zip")
