@@ -603,6 +603,25 @@ def test_side_by_side_an_interruption_and_a_failure_stop_all(call, config, tmp_p
     assert not any((tmp_path / "bad").glob("*/model.safetensors"))
 
 
+def test_side_by_side_ctrl_c_twice_while_runs_begin_is_told_in_one_line(config, tmp_path):
+    words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "training.steps=3000"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "heed", *words, "--jobs", "2"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    while "2 of 2" not in process.stderr.readline():
+        pass
+    for _ in range(2):
+        time.sleep(0.7)  # the processes of the runs still import modules
+        process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130 and out == "" and "Traceback" not in err, err
+    assert err.strip().endswith("interrupted; saved. Resume with the same command")
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, config, tmp_path):
     class Ends:

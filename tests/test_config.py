@@ -278,3 +278,10 @@ def test_configurations_are_read_without_torch():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.splitlines() == ["[]"], done.stderr
+
+
+@pytest.mark.parametrize("sign", ["|", ">", "|-"])
+def test_a_sign_that_begins_a_block_of_yaml_is_that_sign(sign):
+    word = f"data.label_separator={sign}"
+    assert apply_overrides({}, [word]) == {"data": {"label_separator": sign}}
+    assert apply_overrides({}, ["data.x=|\n  a"]) == {"data": {"x": "a"}}

@@ -16,7 +16,7 @@ from torch.testing import assert_close
 import heed
 from commands import call
 from heed.cli import main
-from heed.data.kinds.numbers import Standard, iter_numbers, read_numbers
+from heed.data.kinds.numbers import Standard, constant_lines, iter_numbers, read_numbers
 from heed.data.splits.stored import hashes_in, label_sets_in
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
@@ -444,3 +444,16 @@ def test_a_file_without_dates_or_with_uneven_ones_has_a_forecast_without(run, tm
     rows, err = predicted(run, write(tmp_path / "b.csv", ["day", "sales"], uneven), capsys)
     assert rows[0] == ["sales"]
     assert err == "heed: the dates of column 'day' are not evenly spaced, so the forecast has no dates\n"
+
+
+def test_many_constant_columns_are_one_warning():
+    columns = [f"c{n}" for n in range(20_000)]
+    assert constant_lines(columns, np.ones((3, 20_000))) == [
+        "warning: 20,000 columns are constant in the training rows ('c0', 'c1', 'c2', 'c3', 'c4', ...), so nothing can "
+        "be learned from them; data.columns can leave them out"
+    ]
+    values = np.array([[1.0, 2.0, 3.0], [1.0, 5.0, 3.0]])
+    assert [line.partition(",")[0] for line in constant_lines(columns[:3], values)] == [
+        "warning: column 'c0' is 1 in every training row",
+        "warning: column 'c2' is 3 in every training row",
+    ]

@@ -1,12 +1,20 @@
 """A packed run is small, names nothing of the machine, and is opened safely whatever a zip file contains."""
 
+import errno
 import json
 import os
+import pwd
 import random
+import re
 import shutil
 import stat
 import threading
 import zipfile
+<<<<<<< HEAD
+=======
+from dataclasses import replace
+from functools import partial
+>>>>>>> f2
 from pathlib import Path
 
 import pytest
@@ -16,6 +24,7 @@ import heed
 from heed import folder as folders
 from heed.errors import ConfigError, HeedError, RunError
 from heed.storage.files import cache_folder, checksum
+from small_runs import SMALL
 
 TEXTS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
 
@@ -104,6 +113,46 @@ def test_other_paths_of_the_home_folder_are_reduced_too(made, tmp_path, monkeypa
         folders.write_report(run, report)
     heed.pack(run, tmp_path / "run.zip")
     assert heed.load(tmp_path / "run.zip").report["note"] == "from c.txt, and /usr/share/d.txt"
+
+
+def words_of(text):
+    """Letters and digits with a space between words, so that quotes, brackets and columns make no difference."""
+    return " ".join(["", *re.findall(r"[^\W_]+", text.lower()), ""])
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_no_example_of_the_data_is_packed(name, data, tmp_path):
+    small = SMALL[name]
+    settings = {**small.settings, "data.test": str(data / small.train)}
+    replace(small, settings=settings).trained(data, tmp_path / "run")
+    texts = [
+        line for file in ("lines.txt", "table.csv", "series.csv") for line in (data / file).read_text().split("\n")
+    ]
+    outputs = folders.read_report(tmp_path / "run")["scores"]["test"].get("common", [])  # perhaps learned by heart
+    texts += [*(" ".join(one["text"].split()[:3]) for one in outputs), *(f"{n}.png" for n in range(12))]
+    examples = {words_of(text) for text in texts[1:] if len(text.split()) > 2 or re.search("[0-9]", text)}
+    assert len(examples) > 70
+    packed = contents(heed.pack(tmp_path / "run", tmp_path / "run.zip").path)
+    assert packed.keys() >= {"run/report.json", "run/README.md", "run/metrics.jsonl"}
+    for file, content in packed.items():
+        found = words_of(content.decode(errors="replace"))
+        assert not [text for text in examples if text in found], file
+
+
+def test_a_long_name_of_letters_of_several_bytes_is_cut_to_what_file_systems_take(made, tmp_path):
+    run = shutil.copytree(made / "made", tmp_path / ("\u00fc" * 120))
+    heed.pack(run, tmp_path / "run.zip")
+    assert {name.partition("/")[0] for name in contents(tmp_path / "run.zip")} == {"\u00fc" * 100}
+    assert heed.load(tmp_path / "run.zip").folder.name == "\u00fc" * 100
+
+
+def test_a_user_without_a_home_folder_packs_too(made, tmp_path, monkeypatch):
+    def unknown(*_):
+        raise KeyError("this user has no entry")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert heed.pack(made / "made", tmp_path / "run.zip").path.is_file()
 
 
 def test_the_same_run_gives_the_same_bytes(made, packed):
@@ -261,6 +310,17 @@ def test_damage_is_named(packed):
         assert name.removeprefix("made/") in refused(written("less.zip", less))
         if name not in ("made/format.json", "made/checksums.json"):
             assert "get the file again" in refused(written("other.zip", {**files, name: files[name] + b" "}))
+
+
+def test_a_zip_file_that_cannot_be_read_is_not_called_damaged(packed, monkeypatch):
+    def fails(self, *_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", fails)
+    assert refused(packed.resolve()) == f"cannot read '{packed.resolve()}': Permission denied"
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(TypeError, match="not callable"):  # an error of the program is not the file's
+        heed.load(packed)
 
 
 def flipped(path, name, inside):

@@ -5,8 +5,10 @@ import base64
 import contextlib
 import http.client
 import json
+import logging
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -25,6 +27,7 @@ from torch import nn
 
 import heed
 from commands import call
+from heed.cli import serve as started_here
 from heed.errors import ConfigError
 from heed.serve import app
 from heed.serve.app import Server
@@ -269,6 +272,7 @@ def test_the_page_runs_its_own_script_alone_and_asks_only_this_server(client):
     assert answer.status_code == 200 and "connect-src 'self'" in policy and "default-src 'none'" in policy
     assert re.search(r"script-src 'sha256-[\w+/=]+';", policy) and "frame-ancestors 'none'" in policy
     assert answer.headers["x-content-type-options"] == "nosniff" and TOKEN not in answer.text
+    assert not [name for name in task_names() if f">{name}<" in answer.text]  # runs are listed for who has the token
     assert answer.text.count("<script") == 1 and not re.search(r"\son\w+=", answer.text)
     assert client.get("/v1/health", headers={"Authorization": ""}).json() == {"status": "ok"}
 
@@ -282,6 +286,12 @@ def test_the_page_runs_its_own_script_alone_and_asks_only_this_server(client):
         (b'{"input": NaN}', "application/json", 400, "NaN is not a number in JSON"),
         (b"[" * 60_000, "application/json", 400, "the body is not JSON"),
         (b'"\xff"', "application/json", 400, "the body is not JSON"),
+        (
+            b'{"run": ' + b"9" * 4_000 + b', "input": "x"}',
+            "application/json",
+            400,
+            "run is a huge number: there are 10",
+        ),
         (b'{"run": 99, "input": "x"}', "application/json", 400, "run is 99: there are 10 runs, counted from 0"),
         (b'{"run": -1, "input": "x"}', "application/json", 400, "run is -1"),
         (b'{"run": 5}', "application/json", 400, "give either input, for one, or inputs, a list"),
@@ -454,10 +464,28 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
         assert client.post("/v1/predict", json={"input": "one"}).is_success
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
-def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
-    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
-    guard = Server(open_runs([str(folders[0])])).app([HOST], TOKEN)
+def test_an_error_that_is_no_exception_ends_neither_the_answers_nor_the_server(folders, monkeypatch, capfd):
+    class Panic(BaseException):
+        """As Rust's, in a library."""
+
+    def panics(*_):
+        raise Panic("of a library")
+
+    (one,) = open_runs([str(folders[number_of("classification")])])
+    with TestClient(Server([one]).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
+        client.headers["Authorization"] = f"Bearer {TOKEN}"
+        monkeypatch.setattr(one, "predict", panics)
+        answer = client.post("/v1/predict", json={"input": "one"})
+        assert answer.status_code == 500 and answer.json() == {"error": "an error in heed; the server's output has it"}
+        monkeypatch.undo()
+        assert client.post("/v1/predict", json={"input": "one"}).is_success
+    assert "Panic('of a library')" in capfd.readouterr().err
+
+
+@contextlib.contextmanager
+def listening_to(folder):
+    """The address of a server with a run, and its guard."""
+    guard = Server(open_runs([str(folder)])).app([HOST], TOKEN)
     config = uvicorn.Config(guard, http=app.Connection, log_level="critical", timeout_keep_alive=60)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -465,7 +493,18 @@ def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(s
         serving = uvicorn.Server(config)
         thread = threading.Thread(target=serving.run, args=([listening],))
         thread.start()
-        with socket.create_connection(listening.getsockname(), timeout=0.05) as slow:
+        try:
+            yield listening.getsockname(), guard
+        finally:
+            serving.should_exit = True
+            thread.join()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v1/health HTTP/1.1\r\nHost: 127", ANSWERED, ANSWERED + b"GET /v1"])
+def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(sent, folders, monkeypatch):
+    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
+    with listening_to(folders[0]) as (address, _):
+        with socket.create_connection(address, timeout=0.05) as slow:
             slow.sendall(sent)
             got, closed = b"", False
             while not closed:  # with a byte each time
@@ -478,8 +517,64 @@ def test_a_connection_without_a_whole_head_is_closed_however_slowly_it_goes_on(s
                 except ConnectionError:
                     closed = True
         assert got.startswith(b"HTTP/1.1 200") is sent.startswith(ANSWERED)
-        serving.should_exit = True
-        thread.join()
+
+
+def test_a_client_that_reads_no_answer_is_closed(folders, monkeypatch):
+    monkeypatch.setattr(app, "HEAD_SECONDS", 0.2)
+    with listening_to(folders[0]) as (address, guard):
+        with socket.create_connection(address) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            with contextlib.suppress(ConnectionError):
+                for _ in range(400):  # pages of more bytes than the system buffers
+                    client.sendall(f"GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode())
+            deadline = time.monotonic() + 20
+            time.sleep(0.3)
+            while guard.open and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not guard.open
+            with pytest.raises(ConnectionError):
+                while True:
+                    client.sendall(b"x")
+
+
+def test_connections_beyond_the_limit_are_closed_and_those_within_answer(folders, monkeypatch):
+    monkeypatch.setattr(app.Connection, "most", 2)
+    with listening_to(folders[0]) as (address, _), contextlib.ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection(address, timeout=5)) for _ in range(4)]
+        answers = []
+        for client in clients:
+            try:
+                client.sendall(ANSWERED)
+                answers.append(client.recv(1000)[:15])
+            except ConnectionError:
+                answers.append(b"")
+        assert answers == [b"HTTP/1.1 200 OK"] * 2 + [b""] * 2
+
+
+def test_a_request_with_two_lengths_is_refused_and_what_it_hides_is_not_read(folders):
+    hidden = ANSWERED.decode()
+    sent = (
+        f"POST /v1/predict HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    )
+    with listening_to(folders[0]) as (address, _), socket.create_connection(address, timeout=5) as client:
+        client.sendall(f"{sent}\r\n\r\n{hidden}".encode())
+        got = b""
+        with contextlib.suppress(ConnectionError):
+            while part := client.recv(10_000):
+                got += part
+    assert got.startswith(b"HTTP/1.1 400 ") and got.count(b"HTTP/1.1") == 1
+    assert b"Content-Length and Transfer-Encoding exclude each other" in got
+
+
+def test_the_limit_of_connections_leaves_descriptors_and_errors_of_accepting_are_few():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(before[0], 256), before[1]))
+    try:
+        assert started_here._most_connections() == 96
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    record = logging.makeLogRecord({})
+    assert [started_here._once_a_second(record) for _ in range(100)].count(True) <= 1
 
 
 # The process -----------------------------------------------------------------------------------------------------

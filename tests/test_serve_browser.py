@@ -99,6 +99,20 @@ def opened(browser, address):  # noqa: F811
     assert [one for one in heard if one != refused] == []
 
 
+def test_the_page_asks_for_the_token_that_the_address_lacks(browser, address):  # noqa: F811
+    page = browser.new_page()
+    page.goto(address.partition("#")[0])
+    for typed in (f"{TOKEN}x", TOKEN):
+        page.wait_for_selector("#unlock input", state="visible")
+        assert page.locator("#menu option").count() == 0
+        page.fill("#unlock input", typed)
+        page.keyboard.press("Enter")
+    page.wait_for_selector("#inputs textarea")
+    page.wait_for_selector("#unlock", state="hidden")
+    assert page.locator("#menu option").all_inner_texts() == list(MODELS)
+    page.close()
+
+
 def ask(page, name, data, options=()):
     """Choose a run, type or choose its input, and wait for the answer."""
     page.select_option("#menu select", str(list(MODELS).index(name)))

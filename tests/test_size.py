@@ -19,10 +19,10 @@ ROOMS = {
     "src/heed/__init__.py": (34, 1),
     "src/heed/__main__.py": (2, 1),
     "src/heed/attention": (639, 9),
-    "src/heed/cli": (1_801, 11),
-    "src/heed/comparison": (1_631, 9),
-    "src/heed/config": (666, 5),
-    "src/heed/data": (6_873, 45),
+    "src/heed/cli": (1_815, 11),  # connections of the server are capped
+    "src/heed/comparison": (1_640, 9),  # Ctrl-C while runs begin
+    "src/heed/config": (667, 5),  # block signs of YAML are values
+    "src/heed/data": (6_891, 45),  # panics of the tokenizers library; constant columns together
     "src/heed/errors.py": (51, 1),
     "src/heed/evaluation": (471, 7),
     "src/heed/exchange": (2_283, 11),
@@ -36,17 +36,17 @@ ROOMS = {
     "src/heed/observe": (5_831, 32),
     "src/heed/registry.py": (62, 1),
     "src/heed/runs": (1_402, 8),
-    "src/heed/serve": (1_113, 8),
+    "src/heed/serve": (1_133, 8),  # connections are capped, clients that do not read
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (168, 1),
-    "src/heed/storage": (806, 6),
+    "src/heed/storage": (812, 6),  # no home folder, zip files that cannot be read
     "src/heed/tasks": (128, 1),
-    "src/heed/tasks/base": (3_895, 26),
+    "src/heed/tasks/base": (3_902, 26),  # packs leave examples out
     "src/heed/tasks/classification": (1_110, 9),
     "src/heed/tasks/dialogue": (1_136, 6),
     "src/heed/tasks/images": (1_265, 9),
     "src/heed/tasks/language_modelling": (1_788, 8),
-    "src/heed/tasks/pretraining": (1_312, 8),
+    "src/heed/tasks/pretraining": (1_314, 8),  # panics of the tokenizers library
     "src/heed/tasks/series": (471, 4),
     "src/heed/tasks/summarisation": (334, 5),
     "src/heed/tasks/table": (225, 4),
@@ -57,9 +57,9 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (36_751, 235),
+    "tests": (39_205, 235),  # packs, panics, no home, Ctrl-C, connections of the server; block signs, constant columns
 }
-WORDS_OF_DOCS = 38_913
+WORDS_OF_DOCS = 38_939  # packs without examples
 
 
 def complaint(name, number, limit, what):

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pwd
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from heed.data import examples as sequences
 from heed.data.examples import Joined, Pair, select, take
 from heed.data.splits import stored as store
 from heed.data.splits.stored import StoredExamples, keep_examples, lengths_of
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
+from heed.observe import png
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
@@ -357,3 +359,18 @@ def test_a_resumed_run_of_a_kept_corpus_knows_its_batches_again(tmp_path):
     first, second = prepare(files), prepare(files)
     assert repr(first.train_batches(0)) == repr(second.train_batches(0)) != repr(first.train_batches(1))
     assert repr(prepare(files, data={"valid": 50}).train_batches(0)) != repr(first.train_batches(0))
+
+
+def test_without_a_home_folder_everything_but_the_cache_works(monkeypatch, tmp_path):
+    def unknown(*_):
+        raise KeyError("this user has no entry")
+
+    for name in ("HOME", "HEED_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert png._system_fonts.__wrapped__() is not None
+    said = "no home folder for the cache: set HEED_CACHE to a folder that can be written to"
+    with pytest.raises(ConfigError, match=said):
+        cache_folder()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "heed"

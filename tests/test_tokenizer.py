@@ -7,12 +7,13 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 
 from heed.config import TokenizerConfig
 from heed.data.tokens.extend import extended
-from heed.data.tokens.special import UNKNOWN
+from heed.data.tokens.special import UNKNOWN, library_of
 from heed.data.tokens.tokenizer import END, PADDING, SPECIAL_TOKENS, START, TextTokenizer, beginning
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, InputError, RunError
 
 relaxed = settings(deadline=None, max_examples=50)
 
@@ -361,3 +362,30 @@ def test_a_beginning_that_ends_in_a_blank_is_gone_on_with_by_a_whole_word(kind):
             tokenizer.encode(text).ids,
             (),
         )
+
+
+def test_a_text_on_which_a_regular_expression_fails_is_refused():
+    library = Tokenizer(models.WordLevel({"<pad>": 0, "<unk>": 1, "a": 2}, unk_token="<unk>"))
+    library.pre_tokenizer = pre_tokenizers.Split(Regex("(a+)+$"), "isolated")
+    tokenizer, text = TextTokenizer(library), "a" * 50 + "b"
+    for ask in (
+        tokenizer.encode,
+        tokenizer.unknown_in,
+        tokenizer.sampler(0.1).count,
+        lambda one: tokenizer.encode_all([one]),
+    ):
+        ask("a")
+        with pytest.raises(InputError) as raised:
+            ask(text)
+        assert str(raised.value) == (
+            f"the tokenizer's own rules fail on the text '{text[:40]}' (Onig: Regex search error: retry-limit-in-match "
+            "over); use another tokenizer"
+        )
+    with pytest.raises(InputError, match=r"rules fail on a text \(Onig"):
+        tokenizer.encode_all(["a", text])
+
+
+def test_a_tokenizer_whose_replacements_fail_is_refused():
+    pattern = {"type": "Replace", "pattern": {"Regex": "(.+)+[^ -~\\s]"}, "content": ""}
+    with pytest.raises(InputError, match="the tokenizer's own rules fail on the text '0123"):
+        library_of({"normalizer": pattern, "model": {}})

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
 """Addresses that only this machine reaches."""
+_BACKLOG = 32
+"""Connections that wait to be accepted, and tries of asyncio to accept some at a time."""
 _SHORTEST = 20
 """Fewest characters of a token."""
 
@@ -49,6 +51,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
         raise ConfigError(f"heed serve needs {error.name}; install it with: pip install -e '.[serve]'") from None
     from heed.serve.served import open_runs
 
+    Connection.most = _most_connections()
     token = _token(place)
     runs = open_runs(names or ["last"], force, device)
     listening = _listen(place)
@@ -65,6 +68,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
             server_header=False,
             timeout_graceful_shutdown=0,
             ws="none",
+            backlog=_BACKLOG,
         )
     )
     link = f"http://{'127.0.0.1' if host in ('0.0.0.0', '::') else here}:{port}/"
@@ -73,8 +77,25 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
     if place.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
+    logging.getLogger("asyncio").addFilter(_once_a_second)  # without descriptors, each try to accept is an error
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(serving, guard, listening, place.minutes))
+
+
+def _most_connections() -> int:
+    """Connections at once that leave the server enough descriptors for files."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 200
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 1_000 if limit == resource.RLIM_INFINITY else max(1, min(1_000, limit // 2 - _BACKLOG))
+
+
+def _once_a_second(record: logging.LogRecord, said: list[float] = [0.0]) -> bool:  # noqa: B006  # kept between calls
+    now, before = time.monotonic(), said[0]
+    said[0] = now if now - before >= 1 else before
+    return said[0] == now
 
 
 async def _serve(serving: uvicorn.Server, guard: Guard, listening: socket.socket, minutes: float | None) -> None:
@@ -118,7 +139,7 @@ def _listen(place: Place) -> socket.socket:
         made = socket.socket(family, kind, protocol)  # without the protocol, asyncio leaves Nagle's 40 ms on
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-        made.listen()  # who asks before the server runs waits a moment
+        made.listen(_BACKLOG)  # who asks before the server runs waits a moment
     except OSError as error:
         raise ConfigError(f"--host {place.host} --port {place.port}: {error.strerror or error}") from None
     return made

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
@@ -209,6 +210,8 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, 
         os.setpgrp()  # Ctrl-C in the terminal then reaches only the parent, which forwards it once
     outcome: bool | HeedError
     try:
+        if _MASKS:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         config = check_config(values, str(path))
         run, _ = train_config(config, path, Quiet() if quiet else TerminalReporter(), resume=True)
         outcome = run is not None
@@ -216,6 +219,7 @@ def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, 
         outcome = False
     except HeedError as error:
         outcome = error
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # this process is ending
     with suppress(OSError):  # the parent process may have been killed
         sys.stderr.flush()
         sender.send(outcome)
@@ -250,12 +254,23 @@ def seeing_one(device: str, slot: int | None) -> Iterator[None]:
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
+_MASKS = hasattr(signal, "pthread_sigmask")
+
+
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Context manager to start a process without importing the user's script, which might compare again."""
-    before = sys.modules["__main__"]
+    """Context manager to start a process without importing the user's script, which might compare again.
+
+    Ctrl-C waits until `_train` handles it: while modules are imported, it would print a traceback.
+    """
+    before, mask = sys.modules["__main__"], set[Any]()
     sys.modules["__main__"] = ModuleType("__main__")
+    if _MASKS:
+        resource_tracker.ensure_running()  # its start would let the signal through
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         sys.modules["__main__"] = before
+        if _MASKS:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)

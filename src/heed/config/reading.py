@@ -165,7 +165,7 @@ def _tags(member: Any) -> set[str]:
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
-    """Apply `section.key=value` words from a command line; values are YAML.
+    """Apply `section.key=value` words from a command line; values are YAML, but `|` and `>` are characters.
 
     Raises:
         ConfigError: A word has no '='.
@@ -176,7 +176,8 @@ def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, A
         if not equals or not name:
             raise ConfigError(f"'{word}' is neither a file nor section.key=value")
         try:
-            set_field(result, name, plain(text, yaml.safe_load))
+            block = text.startswith(("|", ">")) and "\n" not in text  # in YAML the head of a text that follows
+            set_field(result, name, text if block else plain(text, yaml.safe_load))
         except UnicodeEncodeError:
             raise ConfigError(f"'{word}' is not UTF-8, as config.yaml must be; rename the file") from None
         except ConfigError as error:

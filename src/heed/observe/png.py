@@ -114,7 +114,7 @@ def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
 @cache
 def _system_fonts() -> dict[str, Path]:
     """The font files of the system by name."""
-    roots = [Path(folder).expanduser() for folder in reversed(_FOLDERS)]
+    roots = [Path(os.path.expanduser(folder)) for folder in reversed(_FOLDERS)]
     return {path.name: path for root in roots for kind in ("otf", "ttc", "ttf") for path in root.rglob(f"*.{kind}")}
 
 

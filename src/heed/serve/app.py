@@ -40,7 +40,8 @@ BODY = 64 * 2**10
 SECONDS = 10.0
 """After this time without an answer, or without all of the body, a request ends."""
 HEAD_SECONDS = 10.0
-"""A connection ends after one to two times this without a complete head of a request, also if bytes arrive."""
+"""A connection ends after one to two times this without a complete head of a request, also if bytes arrive, or in which
+the client has read nothing of an answer."""
 _POLICY = (
     "default-src 'none'; script-src 'sha256-{}'; style-src 'unsafe-inline'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -96,6 +97,8 @@ class Guard:
         given: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             given.setdefault(name, []).append(value)
+        if b"content-length" in given and b"transfer-encoding" in given:  # two lengths: one may hide a request
+            return _failure(400, "Content-Length and Transfer-Encoding exclude each other", {"Connection": "close"})
         hosts, origins = given.get(b"host", []), given.get(b"origin", [])
         if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.hosts:
             return _failure(403, "this server is not called by that name (header Host)")
@@ -115,9 +118,13 @@ class Connection(H11Protocol):
     """Uvicorn's connection, whose own limit begins anew with every byte."""
 
     _timer: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes that waited to be sent at the last check
+    most = 1_000  # connections at once; those beyond are closed
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        if len(self.connections) > self.most:
+            transport.abort()
         self._timer = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked, None)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -127,9 +134,11 @@ class Connection(H11Protocol):
 
     def _close_unless_asked(self, before: Any) -> None:
         now = self.cycle  # the last request
-        if now is before and (now is None or now.response_complete):
+        unread = self.transport.get_write_buffer_size()
+        if (now is before and (now is None or now.response_complete)) or 0 < self._unread <= unread:
             self.transport.abort()
         else:
+            self._unread = unread
             self._timer = self.loop.call_later(HEAD_SECONDS, self._close_unless_asked, now)
 
 
@@ -143,7 +152,7 @@ class Server:
 
     def app(self, hosts: Sequence[str], token: str) -> Guard:
         """The ASGI application; `hosts` are the names, with ports, by which it may be called."""
-        text = page("serve/page.html", "heed", runs=[one.name for one in self.runs])
+        text = page("serve/page.html", "heed")
         script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)
         assert script is not None
         digest = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
@@ -232,7 +241,7 @@ class Server:
     def _run(self, number: int) -> Served:
         if number >= len(self.runs):
             there = f"there {'is 1 run' if len(self.runs) == 1 else f'are {len(self.runs)} runs'}, counted from 0"
-            raise DataError(f"run is {number}: {there}")
+            raise DataError(f"run is {number if number < 10**9 else 'a huge number'}: {there}")
         return self.runs[number]
 
     async def _wait(self, request: Request, work: Awaitable[Any]) -> Any:

@@ -2,7 +2,8 @@
 "use strict";
 (() => {
   const $ = (selector) => document.querySelector(selector);
-  const token = location.hash.slice(1), shown = $("#shown"), state = $("#state");
+  let token = location.hash.slice(1);
+  const shown = $("#shown"), state = $("#state");
   const made = (name, attributes = {}, ...children) => {
     const element = document.createElement(name);
     for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) element.setAttribute(key, value);
@@ -22,6 +23,7 @@
       if (response.ok) return response;
       if (response.status === 503 && tries < 5) { say("the server is busy; asking again ..."); await wait(Number(response.headers.get("Retry-After")) || 1); continue; }
       const said = await response.json().catch(() => ({}));
+      $("#unlock").hidden = response.status !== 401;
       throw new Error(said.error || `the server answered ${response.status}`);
     }
   };
@@ -351,11 +353,20 @@
   $("#ask").addEventListener("submit", (event) => { event.preventDefault(); ask(); });
   $("#stop").addEventListener("click", () => { stop(); say("stopped"); });
   $("#menu select").addEventListener("change", (event) => choose(Number(event.target.value)));
-  (async () => {
+  $("#unlock").addEventListener("submit", (event) => {
+    event.preventDefault();
+    token = $("#unlock input").value.trim();
+    begin();
+  });
+  const begin = async () => {
     try {
       ({ runs } = await (await request("/v1/runs")).json());
+      $("#unlock").hidden = true;
+      say("");
+      $("#menu select").replaceChildren(...runs.map(({ name, run }) => made("option", { value: run }, name)));
       $("#menu").hidden = runs.length < 2;
       choose(0);
     } catch (error) { failed(error); }
-  })();
+  };
+  begin();
 })();

@@ -41,8 +41,8 @@ class Job:
             return
         try:
             self.result.set_result(self.call())
-        except BaseException as error:
-            self.result.set_exception(error)
+        except BaseException as error:  # of a library, such as a panic of Rust: it must not end the event loop
+            self.result.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
 
 class Worker:

@@ -7,13 +7,16 @@ which are bounded before anything is written. What is damaged or half unpacked i
 
 from __future__ import annotations
 
+import errno
 import io
 import re
 import shutil
+import struct
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo, is_zipfile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from heed.errors import HeedError, RunError
 from heed.storage.cache import content_of, find_entry, key_of, make_entry
@@ -25,6 +28,7 @@ _MOST_FILES = 1_000
 _MOST_TIMES = 50
 """How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
 _BLOCK = 1 << 20
+_ERRORS = (struct.error, zlib.error)
 
 
 def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> None:
@@ -108,11 +112,13 @@ def _blocks(path: Path, archive: ZipFile, member: ZipInfo) -> Iterator[bytes]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Context manager that turns errors of the zip library into a `RunError` that names the file."""
+    """Context manager that turns errors of the zip library, and of reading, into a `RunError` that names the file."""
     try:
         yield
-    except (HeedError, MemoryError):
+    except HeedError:
         raise
-    except Exception as error:
-        problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    except (OSError, BadZipFile, EOFError, LookupError, OverflowError, RuntimeError, ValueError, *_ERRORS) as error:
+        if getattr(error, "errno", errno.EINVAL) not in (None, errno.EINVAL):  # which is a seek before the beginning
+            raise RunError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
+        problem = str(error) or type(error).__name__
         raise RunError(f"'{path}' is damaged: {problem}; get the file again") from None

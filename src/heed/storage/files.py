@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import yaml
 
-from heed.errors import RunError
+from heed.errors import ConfigError, RunError
 
 CHECKSUMS = "checksums.json"
 LIMIT = 1 << 26
@@ -43,10 +43,17 @@ class MissingFileError(RunError):
 
 
 def cache_folder() -> Path:
-    """`$HEED_CACHE`, else `heed` under `$XDG_CACHE_HOME` or `~/.cache`."""
+    """`$HEED_CACHE`, else `heed` under `$XDG_CACHE_HOME` or `~/.cache`.
+
+    Raises:
+        ConfigError: None of them is set, and this user has no home folder.
+    """
     if "HEED_CACHE" in os.environ:
         return Path(os.environ["HEED_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "heed"
+    folder = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if folder.startswith("~"):
+        raise ConfigError("no home folder for the cache: set HEED_CACHE to a folder that can be written to")
+    return Path(folder) / "heed"
 
 
 def check_regular(path: Path, links: bool = False) -> os.stat_result:

@@ -405,13 +405,23 @@ def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
-    """A warning for each column that is constant in the training rows."""
+    """A warning for each column that is constant in the training rows, for many columns one with the first of them."""
+    found = np.flatnonzero(constants(values)).tolist()
+    if len(found) > _NAMED:
+        some = ", ".join(f"'{columns[n]}'" for n in found[:_NAMED])
+        return [
+            f"warning: {len(found):,} columns are constant in the training rows ({some}, ...), so nothing can be "
+            "learned from them; data.columns can leave them out"
+        ]
     return [
-        f"warning: column '{name}' is {value:.6g} in every training row, so nothing can be learned from it; "
-        "data.columns can leave it out"
-        for name, value, constant in zip(columns, values[0], constants(values), strict=True)
-        if constant
+        f"warning: column '{columns[n]}' is {values[0, n]:.6g} in every training row, so nothing can be learned "
+        "from it; data.columns can leave it out"
+        for n in found
     ]
+
+
+_NAMED = 5
+"""Most constant columns with a warning each."""
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ def _picture(value: Any, label: str, where: str, name: str, held: list[Any], pix
     if isinstance(value, Mapping) and {"bytes", "path"} <= value.keys():  # a data set's undecoded picture
         value = value["bytes"] if value["bytes"] is not None else value["path"]
     if isinstance(value, str | PathLike):
-        place = str(Path(value).expanduser().absolute())
+        place = str(Path(os.path.expanduser(value)).absolute())
         data = pixels.get(place)
         pixels.examine(place, data)
         return Picture(picture_digest(data), label, place, where)

@@ -15,11 +15,14 @@ import re
 import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
 from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, normalizers
+
+from heed.errors import InputError
 
 SPECIAL_TOKENS = ("<pad>", "<unk>", "<s>", "</s>")
 BERT_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
@@ -155,11 +158,34 @@ def check_ids(vocabulary: Any) -> None:
             raise ValueError(f"token {token!r:.50} has the id {i!r:.50}, expected at most {_HIGHEST:,}")
 
 
+@contextmanager
+def refused_texts(*texts: str) -> Iterator[None]:
+    """Explain errors of the library for a text with half of a surrogate pair, or that a regular expression fails on.
+
+    Raises:
+        InputError: A text has such a half, which typed bytes that are not UTF-8 become; or the library panicked.
+    """
+    try:
+        yield
+    except (TypeError, UnicodeEncodeError):
+        for text in texts:
+            if isinstance(text, str) and (found := re.search("[\ud800-\udfff]", text)):
+                what = f"has {found[0]!a} at position {found.start() + 1}, which is not a character"
+                raise InputError(f"the text {text[:40]!a} {what}; give it in UTF-8") from None
+        raise
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of Rust, a BaseException of no module that can be imported
+            raise
+        named = f"the text {texts[0][:40]!r}" if len(texts) == 1 else "a text"
+        raise InputError(f"the tokenizer's own rules fail on {named} ({error}); use another tokenizer") from None
+
+
 def library_of(state: Mapping[str, Any]) -> Tokenizer:
     """The tokenizer of the library from its JSON.
 
     Raises:
-        ValueError: An id is too high, or its replacements lengthen texts so much that reading one might never end.
+        ValueError: An id is too high, or its replacements lengthen texts so much that reading one might never end, or
+            fail on printable characters.
         Exception: It is not such JSON; the library has no narrower error.
     """
     for part in ("normalizer", "decoder"):
@@ -167,7 +193,9 @@ def library_of(state: Mapping[str, Any]) -> Tokenizer:
         probe = text = string.printable + "".join(pattern[:_GROWTH] + new[:_GROWTH] for _, pattern, new in steps)
         for kind, pattern, new in steps:
             step = normalizers.Replace(Regex(pattern) if kind == "Regex" else pattern, new)
-            if len(new) > _LONGEST or len(text := step.normalize_str(text)) > _GROWTH * len(probe):
+            with refused_texts(text):
+                text = step.normalize_str(text) if len(new) <= _LONGEST else text
+            if len(new) > _LONGEST or len(text) > _GROWTH * len(probe):
                 what = f"its {part} replaces {pattern!r:.50} by {new!r:.50}"
                 raise ValueError(f"{what}, which lengthens texts without end")
     check_ids(state["model"].get("vocab"))

@@ -27,7 +27,18 @@ from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from heed.config import TokenizerConfig
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, LETTERS, MASK, SIGNS, SPECIAL_TOKENS, UNKNOWN, WORD
+from heed.data.tokens.special import (
+    BERT_TOKENS,
+    BLANK,
+    CONTINUED,
+    LETTERS,
+    MASK,
+    SIGNS,
+    SPECIAL_TOKENS,
+    UNKNOWN,
+    WORD,
+    refused_texts,
+)
 from heed.errors import ConfigError
 
 NUM_BYTES = len(SPECIAL_TOKENS) + len(LETTERS)
@@ -250,7 +261,8 @@ class SubwordSampler:
 
     def count(self, text: str) -> int:
         """Number of tokens of a text without sampling."""
-        return len(self._plain.encode(text, add_special_tokens=False).ids)
+        with refused_texts(text):
+            return len(self._plain.encode(text, add_special_tokens=False).ids)
 
     def encode(self, text: str, seed: int, most: int | None = None) -> list[int]:
         """One text to ids, without start and end; a function of text and seed.

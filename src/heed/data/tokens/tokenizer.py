@@ -25,8 +25,7 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -52,6 +51,7 @@ from heed.data.tokens.special import (
     joined,
     library_of,
     readable,
+    refused_texts,
     whole_characters,
     without_prefix,
 )
@@ -60,7 +60,7 @@ from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
 from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, learn, learn_characters, learn_words
-from heed.errors import ConfigError, InputError, RunError
+from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
@@ -85,23 +85,6 @@ def encode_in_parts(
         together = [parts[n] for n in chunk]
         encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
     return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
-
-
-@contextmanager
-def _of_characters(*texts: str) -> Iterator[None]:
-    """Explain the error of the library for a text with half of a surrogate pair.
-
-    Raises:
-        InputError: A text has one, which typed bytes that are not UTF-8 become.
-    """
-    try:
-        yield
-    except (TypeError, UnicodeEncodeError):
-        for text in texts:
-            if isinstance(text, str) and (found := re.search("[\ud800-\udfff]", text)):
-                what = f"has {found[0]!a} at position {found.start() + 1}, which is not a character"
-                raise InputError(f"the text {text[:40]!a} {what}; give it in UTF-8") from None
-        raise
 
 
 def character_table(tokens: Sequence[str], unknown: int) -> NDArray[np.int32]:
@@ -249,7 +232,9 @@ class TextTokenizer:
         if others and self._inside is None:
             self._inside = without_prefix(self._tokenizer)
         for part in others:
-            ids += [mask, *(self._inside.encode(part, add_special_tokens=False).ids if self._inside and part else ())]
+            with refused_texts(part):
+                inside = self._inside.encode(part, add_special_tokens=False).ids if self._inside and part else ()
+            ids += [mask, *inside]
         return ids
 
     def add_tags(self, tags: Iterable[str]) -> None:
@@ -279,13 +264,13 @@ class TextTokenizer:
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
-        with _of_characters(text):
+        with refused_texts(text):
             encoding = self._tokenizer.encode(text, add_special_tokens=False)
         return Encoded(encoding.ids, encoding.offsets)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         """Many texts to ids, without start and end."""
-        with _of_characters(*texts):
+        with refused_texts(*texts):
             return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
@@ -301,7 +286,7 @@ class TextTokenizer:
             self._table = self._make_table()
         table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
         codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
-        with _of_characters(*texts):
+        with refused_texts(*texts):
             return [table[np.minimum(code, len(table) - 1)] for code in codes]
 
     def _make_table(self) -> NDArray[np.int32]:
@@ -320,7 +305,7 @@ class TextTokenizer:
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""
         normal = self._tokenizer.normalizer
-        with _of_characters(text):
+        with refused_texts(text):
             return text if normal is None else str(normal.normalize_str(text))
 
     @property
@@ -334,7 +319,8 @@ class TextTokenizer:
             instead, silent = instead or {}, {*self.special, self.mask, *self.tags.values()}
             return joined(instead.get(n, self.token(i)) for n, i in enumerate(ids) if n in instead or i not in silent)
         if not instead:
-            return self._tokenizer.decode([i for i in ids if i not in self.special])
+            with refused_texts():
+                return self._tokenizer.decode([i for i in ids if i not in self.special])
         pieces = [instead.get(n, "" if i in self.special else self.token(i)) for n, i in enumerate(ids)]
         if self._bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
@@ -578,7 +564,7 @@ class MappedTokenizer(TextTokenizer):
 
     def encode(self, text: str) -> Encoded:
         code, rest = self._split(text)
-        with _of_characters(text):
+        with refused_texts(text):
             encoding = self._tokenizer.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
         ids = self._numbered(encoding, rest)
@@ -586,7 +572,7 @@ class MappedTokenizer(TextTokenizer):
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         rests = [self._split(text)[1] for text in texts]
-        with _of_characters(*texts):
+        with refused_texts(*texts):
             encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
         for text, rest, encoding in zip(texts, rests, encodings, strict=True):

@@ -1,7 +1,8 @@
-"""Runs packed into one zip file to hand over, without what only resuming needs and without paths of this machine.
+"""Runs packed into one zip file to hand over, without what only resuming needs, examples, and paths of this machine.
 
 The zip file has one folder with the sealed files of the run and `metrics.jsonl`. Paths of data files and parents, and
 any path in the home folder, are reduced to the last part; `README.md` begins with the command that uses the zip file.
+Lists of examples and of outputs, which may be examples learned by heart, are removed from the scores.
 What was learned (weights, tokenizers, labels) is copied byte for byte.
 """
 
@@ -28,14 +29,15 @@ from heed.visible import code_span, shell_word
 
 CARD = "README.md"
 _COMMANDS = re.compile(r"Commands, to run in .*?\n```\n.*?\n```\n", re.DOTALL)
-_USE = re.compile(r"\ATo use this model: .*\n\n")
+_NOT_PACKED = re.compile(r"\ATo use this model: .*\n\n|^  most frequent responses: .*\n", re.MULTILINE)
+_EXAMPLES = ("errors", "common")
+"""Scores with examples of the data: wrong predictions, and a dialogue model's commonest outputs."""
 _OF_A_RUN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.(json|safetensors)|curves\.svg")
 """Names of the sealed files that are copied; others in a run folder are the user's own."""
 _ODD = re.compile(r"^\.|[\\:\x00-\x1f]")
 """What the name of a folder in a zip file must not have."""
 _MOST_METRICS = 1 << 32
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[/\\]|\\\\")
-_HOME = re.compile(re.escape(str(Path.home())) + r"[/\\](?:[^/\\\s'\"]+[/\\])*")
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     folders.check_format(folder)
     folders.check_finished(folder)
     folders.verify(folder, force=None)
-    name = _ODD.sub("_", folder.resolve().name.encode(errors="replace").decode())[:200]
+    name = _ODD.sub("_", folder.resolve().name.encode(errors="replace")[:200].decode(errors="ignore"))
     final = Path(f"{name}.zip" if out is None else out)
     if not folders.is_packed(final):
         raise ConfigError(f"--out is '{final}', expected a name that ends in .zip")
@@ -76,7 +78,7 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
         raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
     config = check_config(*folders.read_settings(folder))
     uses = [with_file(use).format(run=shell_word(Path(final.name))) for use in spec_of(config.task).uses]
-    texts = {**_without_paths(folder, config), CARD: _card(folder / CARD, uses)}
+    texts = {**_made_public(folder, config), CARD: _card(folder / CARD, uses)}
     content = {file: text.encode() for file, text in texts.items()}
     kept = {n: one for n, one in (recorded(folder) or {}).items() if _OF_A_RUN.fullmatch(n) and n not in content}
     hashes = {n: {"bytes": len(one), "blake2b": blake2b(one, digest_size=20).hexdigest()} for n, one in content.items()}
@@ -87,14 +89,22 @@ def pack(run: Any = "last", out: str | Path | None = None) -> PackedRun:
     return PackedRun(final, final.stat().st_size, uses[0])
 
 
-def _without_paths(folder: Path, config: RunConfig) -> dict[str, str]:
-    """The files of a run that name other files, without the folders of these."""
+def _made_public(folder: Path, config: RunConfig) -> dict[str, str]:
+    """The files of a run that name other files or examples, without examples and the folders of these files."""
     written = (file for file in (folders.REPORT, DATA, folders.ORIGIN) if (folder / file).is_file())
     read = {file: read_object(folder / file) for file in written}
+    for scores in read.get(folders.REPORT, {}).get("scores", {}).values():
+        for name in _EXAMPLES:
+            scores.pop(name, None)
+    for counts in read.get(folders.REPORT, {}).get("data", {}).values():
+        for found in counts.get("found", ()):
+            found["first"] = []  # names of pictures, among others
     settings = read.get(folders.ORIGIN, {}).get("settings")
     source = settings.get("_name_or_path") if isinstance(settings, dict) else None
     paths = {*data_files(config), config.model.from_, config.tokenizer.from_, source}
     known = sorted((path for path in paths if isinstance(path, str) and _ABSOLUTE.match(path)), key=len, reverse=True)
+
+    in_home = re.compile(re.escape(os.path.expanduser("~")) + r"[/\\](?:[^/\\\s'\"]+[/\\])*")
 
     def shortened(value: Any) -> Any:
         if isinstance(value, dict):
@@ -104,7 +114,7 @@ def _without_paths(folder: Path, config: RunConfig) -> dict[str, str]:
         if isinstance(value, str):
             for path in known:
                 value = value.replace(path, re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path)
-            return _HOME.sub("", value)
+            return in_home.sub("", value)
         return value
 
     own = check_config(shortened(config.model_dump(mode="json", by_alias=True)), str(folder / folders.CONFIG))
@@ -125,6 +135,6 @@ def with_file(use: str) -> str:
 def _card(path: Path, uses: Sequence[str]) -> str:
     """The model card of a packed run: its command first, and the other commands with the zip file's name."""
     section = "\n".join(command_lines(uses, "the directory that holds the zip file")) + "\n"
-    card = _COMMANDS.sub(lambda _: section, _USE.sub("", read_text(path) if os.path.isfile(path) else ""))
+    card = _COMMANDS.sub(lambda _: section, _NOT_PACKED.sub("", read_text(path) if os.path.isfile(path) else ""))
     version = metadata.version("heed-attention")
     return f"To use this model: {code_span(uses[0])} (heed {version} or newer)\n\n{card}"

@@ -35,7 +35,7 @@ from torch import Tensor
 from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
-from heed.data.tokens.special import Special
+from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.documents import EncodedDocuments, encode_documents
@@ -87,7 +87,9 @@ def plain_text(text: str) -> tuple[str, list[int]]:
 
 
 def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
-    encodings = tokenizer.library.encode_batch([text for text, _ in texts], add_special_tokens=False)
+    given = [text for text, _ in texts]
+    with refused_texts(*given):
+        encodings = tokenizer.library.encode_batch(given, add_special_tokens=False)
     for (text, sentences), encoding in zip(texts, encodings, strict=True):
         ids = np.array(encoding.ids, dtype=np.int32)
         flags = np.zeros(len(ids), dtype=np.uint8)
