@@ -106,7 +106,7 @@ def test_blank_lines_are_blank_texts(tmp_path):
         ("a.jsonl", '{"text": "x", "label": ["a", "b"]}\n', r"field 'label' is a list, .*data.several_labels=true"),
         ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"field 'label' is the number 0.5, expected a label"),
         ("a.jsonl", "x\n", r"a.jsonl' line 1 is not JSON"),
-        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 is a list, expected an object"),
+        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 is the list \[1\], expected an object"),
         ("a.txt", "__label__a __label__b x\n", r"a.txt' line 1 has 2 labels \(a, b\); data.several_labels=true"),
     ],
 )
