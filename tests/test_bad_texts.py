@@ -72,7 +72,7 @@ def test_files_of_a_folder_are_named_by_class_and_line(tmp_path):
     assert findings.left_out == {"not UTF-8": 2}
     assert [(f.where, f.what, f.places) for f in findings.found] == [
         (str(tmp_path), "not UTF-8, left out", ["neg/2.txt:2", "pos/2.txt:2"]),
-        (str(tmp_path), "byte-order mark at the start of the line, left out", ["neg/3.txt:1"]),
+        (str(tmp_path), "byte-order mark, left out", ["neg/3.txt:1"]),
         (str(tmp_path), "carriage return inside the line, read as a space", ["neg/3.txt:1"]),
     ]
 

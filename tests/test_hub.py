@@ -44,7 +44,10 @@ def opened(hub, **fields):
 
 def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):
     hub = saved(tmp_path / "set", train=[*rows(9, "w"), *rows(1, "a\0b")])
-    with pytest.raises(DataError, match="set split train row 10 contains a NUL character, which is not text"):
+    with pytest.raises(
+        DataError,
+        match=r"set:train:10: column 'translation.en' contains a NUL character \('a\\x00b 0'\), which is not text",
+    ):
         opened(hub, valid=2)
     _, counts, _ = opened(hub, valid=2, bad_lines="skip")
     assert counts["train"].filtered == {"NUL byte": 1, "held out for validation": 2} and counts["train"].read == 10

@@ -309,12 +309,12 @@ class EmbeddedLabels(DrawnData):
 
 
 class TagColumns(Section):
-    """Columns of word and tag in a file with one word a line."""
+    """Columns of word and tag in a file with one word a line, by number or by name (of a header, or as in CoNLL-U)."""
 
-    word: int = 0
-    """Column of the word, from 0; negative numbers count from the last, -1."""
-    label: int = -1
-    """Column of the tag, from 0; negative numbers count from the last, -1."""
+    word: int | str = 0
+    """Column of the word, from 0; negative numbers count from the last, -1. In CoNLL-U, 0 is FORM."""
+    label: int | str = -1
+    """Column of the tag, from 0; negative numbers count from the last, -1. In CoNLL-U, -1 is UPOS."""
 
 
 class TagOptions(Section):

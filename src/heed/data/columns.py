@@ -135,7 +135,7 @@ def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, wh
         label = sure.name
     of_text = _given(columns, text) if text is not None else None
     if of_text is None:
-        found = _text(columns, label)
+        found = pick_text(columns, label, pairs=True)
         if isinstance(found, str):
             return Picked(unclear=NO_LABEL if label is None and _label(columns, whole) == NO_LABEL else found)
         of_text = found
@@ -147,11 +147,6 @@ def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, wh
             return Picked(of_text, unclear=chosen)
         of_label = chosen
     return Picked(of_text, of_label)
-
-
-def pick_text(columns: Sequence[Facts]) -> Facts | str:
-    """The column of texts where there is no label, or why it is unclear."""
-    return _text(columns, None, pairs=False)
 
 
 def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
@@ -175,7 +170,8 @@ def _named(columns: Sequence[Facts], names: Sequence[str]) -> list[Facts]:
     return found[:1] if found and _rank(found[0], names) < _SURE else found
 
 
-def _text(columns: Sequence[Facts], label: Column, pairs: bool = True) -> Facts | str:
+def pick_text(columns: Sequence[Facts], label: Column = None, pairs: bool = False) -> Facts | str:
+    """The column of texts, or why it is unclear; with `pairs`, a message may advise to read two columns as a pair."""
     able = [column for column in columns if column.is_text and column.name != label]
     if not able:
         return "no column contains texts"
@@ -217,8 +213,7 @@ def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]
     columns = facts_of(rest, range(len(first)))
     alone = [all(row[n].strip() != cell for row in rest if n < len(row)) for n, cell in enumerate(first)]
-    names = HEADER_NAMES
-    named = [cell.casefold() in names and new for cell, new in zip(first, alone, strict=True)]
+    named = [cell.casefold() in HEADER_NAMES and new for cell, new in zip(first, alone, strict=True)]
     if sum(named) > 1 or (any(named) and all(alone) and all(len(cell.split()) <= 3 for cell in first)):
         return True
     if any(is_number(cell) for cell in first):
@@ -238,10 +233,15 @@ def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
 
 def is_number(text: str) -> bool:
     """True if a cell is a number, perhaps with a decimal comma."""
+    return is_float(text) or DECIMAL_COMMA.fullmatch(text.strip()) is not None
+
+
+def is_float(text: str) -> bool:
+    """True if `float` reads it."""
     try:
         float(text)
     except ValueError:
-        return DECIMAL_COMMA.fullmatch(text.strip()) is not None
+        return False
     return True
 
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -36,7 +37,7 @@ from typing import Any, Generic, TypeVar
 from heed.config import HubSection
 from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
-from heed.data.findings import BadLine, Counts, Findings
+from heed.data.findings import Counts, Findings
 from heed.data.tables import Guess, Row, Table, described, has_items
 from heed.errors import ConfigError, DataError, suggest
 
@@ -233,13 +234,7 @@ class HubTable(Table):
         self._refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
         for number, values in enumerate(self._values(self._table.select_columns(names), names), start=1):
-            row = Row(self, number, dict(zip(names, values, strict=True)))
-            if any("\0" in value for value in values if isinstance(value, str)):
-                try:
-                    raise row.bad("NUL byte", f"{row.where} contains a NUL character, which is not text")
-                except BadLine as bad:
-                    row.cells = bad
-            yield row
+            yield Row(self, number, dict(zip(names, values, strict=True)))
 
     def _values(self, table: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
         ways = [_way(self._features[name], name in self.texts) for name in names]
@@ -304,7 +299,9 @@ class HeldTable(Table):
                 shown = ", ".join(f"'{name}' has {count}" for name, count in lengths.items())
                 raise DataError(f"{split}: the columns differ in length: {shown}")
             keys = names
-            self.width, self.column = len(keys), lambda i: _listed(data[keys[i]])
+            features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
+            ways = [_way(features.get(key), False) for key in keys]
+            self.width, self.column = len(keys), lambda i: [*map(ways[i], _listed(data[keys[i]]))]
         elif _is_columns(data, len(shape)):
             columns = [_listed(column) for column in data]
             if len(set(map(len, columns))) > 1:
@@ -476,6 +473,15 @@ def python_value(value: Any) -> Any:
     if isinstance(value, float):
         return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
     return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+def label_of(value: Any) -> str | None:
+    """A label as a text: true or false, and an integral number without its fraction; None if it is not a label."""
+    value = python_value(value)
+    text = re.sub(r"^([-+]?\d+)\.0+$", r"\1", str(value).strip())
+    if isinstance(value, bool):
+        return text.lower()
+    return text if isinstance(value, str | int) else None
 
 
 def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], findings: Findings) -> Held[E]:

@@ -46,13 +46,6 @@ def has_items(value: Any) -> bool:
     return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
-def kind_of(value: Any) -> str:
-    """Type of a JSON value: "a text", "a number", "a list", "an object", "null", "true" or "false"."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return "an object" if isinstance(value, dict) else f"a {_KINDS[type(value)]}"
-
-
 class RepeatedKeyError(ValueError):
     """A JSON object has a key twice."""
 
@@ -451,7 +444,7 @@ class JsonTable(_File):
         if not isinstance(value, dict):
             listing = " and ".join(f"'{name}'" for name in names)
             fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
-            raise row.bad("not a JSON object", f"{row.where} is {kind_of(value)}, expected {fields}")
+            raise row.bad("not a JSON object", f"{row.where} is {described(value)}, expected {fields}")
         cells: dict[str, Any] = flat(value) if any("." in one and one not in value for one in names) else value
         for name in names:
             if name not in cells:
@@ -595,7 +588,7 @@ class Head:
         with opened(self.path) as file:
             lines = file.read(_BYTES).split(b"\n")[:-1]
         odd = [line.removesuffix(b"\r") for line in lines if not line.isascii()]
-        return bool(odd) and all(not _is_utf8(line) and as_windows(line) for line in odd)
+        return bool(odd) and all(line.decode("utf-8", "ignore").encode() != line and as_windows(line) for line in odd)
 
 
 @lru_cache(maxsize=4)
@@ -633,11 +626,3 @@ def note_header(row: Sequence[str], path: Path, unit: str, findings: Findings, f
     """Remark that the first line of a file looks like names of columns, but is read as an example."""
     names = " | ".join(row)[:40]
     findings.remark(f"warning: line 1 of {path.name} looks like a header ({names}) but is read as a {unit}; {fix}")
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return True

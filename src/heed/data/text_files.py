@@ -61,6 +61,18 @@ class Chunks(Protocol):
         """The available bytes, at most `size`; none at the end; None if nothing came in time."""
 
 
+def size_of(path: Path) -> int:
+    """The size of a file of a folder that is being read.
+
+    Raises:
+        DataError: It vanished.
+    """
+    try:
+        return path.stat().st_size
+    except OSError:
+        raise DataError(f"'{path}' vanished while its folder was being read; put it back and start again") from None
+
+
 def ending_of(path: Path) -> str:
     """The ending that gives the format: the one before that of a compression, if there is one."""
     return without_compression(path).suffix
@@ -310,10 +322,9 @@ class _Lines:
         """One line, given without its LF."""
         self.number += 1
         line = raw.removesuffix(b"\r")
-        if line.startswith(_MARK):
-            while line.startswith(_MARK):
-                line = line.removeprefix(_MARK)
-            self._note("byte-order mark at the start of the line, left out", self.number)
+        if _MARK in line:
+            line = line.replace(_MARK, b"")
+            self._note("byte-order mark, left out", self.number)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:

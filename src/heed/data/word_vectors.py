@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.data.columns import is_float
 from heed.data.text_files import good_lines
 from heed.errors import DataError
 
@@ -111,7 +112,7 @@ def _split(line: str) -> list[str]:
 def _with_blanks(path: Path, number: int, line: str, width: int) -> tuple[str, str]:
     """A word that contains spaces, as in some files, and its numbers."""
     parts = line.split(" ")
-    if len(parts) <= width or all(map(_is_number, parts[1:])):
+    if len(parts) <= width or all(map(is_float, parts[1:])):
         _refuse(path, number, line, width)
     return " ".join(parts[:-width]), " ".join(parts[-width:])
 
@@ -127,16 +128,8 @@ def _vector(path: Path, number: int, line: str, numbers: str) -> NDArray[np.floa
     try:
         vector = np.array(numbers.split(" "), dtype=np.float32)
     except ValueError:
-        wrong = next(part for part in numbers.split(" ") if not _is_number(part))
+        wrong = next(part for part in numbers.split(" ") if not is_float(part))
         raise DataError(f"'{path}' line {number}: {wrong!r} is not a number ({line[:40]!r})") from None
     if not np.isfinite(vector).all():
         raise DataError(f"'{path}' line {number} contains a number that is not finite ({line[:40]!r})")
     return vector
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

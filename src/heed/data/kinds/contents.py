@@ -7,6 +7,7 @@ result.
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ from heed.data.text_files import ending_of
 from heed.errors import DataError
 
 LABEL_PREFIX = "__label__"
+CONLL_U = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+"""The columns of CoNLL-U, the format of Universal Dependencies."""
+_NODE = re.compile(r"\d+([-.]\d+)?")
 _FEW = 8
 """Lines below which nothing is judged."""
 Advice = Callable[[str, Path], str]
@@ -60,6 +64,11 @@ def content_of(head: Head) -> Content | None:
     if (first := FirstWords.of(lines)).of_sentences:
         return Content("sentences", "its lines are plain sentences")
     return Content("labelled", f"its lines begin with one of {first.values} words") if first.are_labels else None
+
+
+def are_conll_u(rows: Sequence[Sequence[str]]) -> bool:
+    """True if rows are words in CoNLL-U: ten columns, of which the first numbers the words."""
+    return all(len(row) == len(CONLL_U) and _NODE.fullmatch(row[0]) and row[6][:1] in "_0123456789" for row in rows)
 
 
 def is_prefixed(lines: Sequence[str]) -> bool:
@@ -123,6 +132,8 @@ def _tagged(head: Head) -> Content | None:
     if not is_regular(rows):
         return None
     rows = regular_rows(rows)
+    if are_conll_u(rows):
+        return Content("tagged", "it is CoNLL-U, with a word and its tag on each line")
     tags, words = [row[-1].strip() for row in rows], [row[0].strip() for row in rows]
     entities = sum(tag == OUTSIDE or is_entity_tag(tag) for tag in tags) >= 0.95 * len(tags)
     gaps = len(head.lines) - len(head.filled)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -240,7 +240,7 @@ def _separator(path: Path, findings: Findings) -> str:
 def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
     turns: list[str] = []
     first = 1
-    for number, line in enumerate(lines_of(path, findings), start=1):
+    for number, line in enumerate(chain(lines_of(path, findings), [""]), start=1):
         if isinstance(line, BadLine):
             findings.leave_out(line.rule)
         elif line.strip():
@@ -249,8 +249,6 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
         elif turns:
             yield Conversation(tuple(turns), (), f"{path.name}:{first}")
             turns = []
-    if turns:
-        yield Conversation(tuple(turns), (), f"{path.name}:{first}")
 
 
 def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:

@@ -11,7 +11,7 @@ Files may be compressed (.gz, .xz), and `data.format` overrides the ending. With
 (apart from spaces around it) ends a document and belongs to none; an empty separator (or one of line breaks only) means
 an empty line. Line ends become LF; nothing else of a text changes. Errors name file and line.
 
-There is a warning if no line equals the separator. Byte-order marks at the start of a line and blank documents are left
+There is a warning if no line equals the separator. Byte-order marks and blank documents are left
 out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON lines and tables, the document is.
 """
 
@@ -28,7 +28,7 @@ from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HubTable, Reader, table_reader
 from heed.data.tables import Row, Table, open_table
-from heed.data.text_files import ending_of, lines_of, unless_bad
+from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
@@ -91,7 +91,7 @@ def document_reader(data: Any) -> Reader[Document]:
         for file in [path] if root is None else _files_below(root, findings):
             form = _ENDINGS.get(ending_of(file), "text") if kind == "auto" else kind
             name = file.name if root is None else str(file.relative_to(root))
-            if root is not None and not _size(file):
+            if root is not None and not size_of(file):
                 yield Document("", name)
             elif form == "text":
                 yield from _texts(file, root, name, separator, findings)
@@ -130,18 +130,10 @@ def _files_below(folder: Path, findings: Findings) -> list[Path]:
     return found
 
 
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        raise DataError(f"'{path}' vanished while its folder was being read; put it back and start again") from None
-
-
 def _texts(path: Path, root: Path | None, name: str, separator: str | None, findings: Findings) -> Iterator[Document]:
     """A whole file, or its non-empty pieces between separators."""
     parts: list[str] = []
     first = size = cuts = 0
-    number = 0
     for number, line in enumerate(lines_of(path, findings, root, exact=True), start=1):
         if isinstance(line, BadLine):
             continue

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_of, is_number, regular_rows, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
 from heed.data.findings import Findings
-from heed.data.readers import HeldTable, column_names, python_value
+from heed.data.readers import HeldTable, column_names, label_of
 from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
 from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest
@@ -593,13 +593,9 @@ def _are_dates(column: Sequence[Any]) -> bool:
 
 
 def _held_label(split: str, row: int, value: Any) -> str:
-    label = python_value(value)
-    if label is None or label == "":
-        raise DataError(f"{split}[{row}]: the label is missing")
-    if not isinstance(label, str | int):
+    if not (label := label_of(value)):
         raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
-    text = str(label).lower() if isinstance(label, bool) else str(label).strip()
-    return characters_of(text, f"{split}[{row}]: the label", _not_text)
+    return characters_of(label, f"{split}[{row}]: the label", _not_text)
 
 
 def _not_text(rule: str, message: str) -> DataError:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,7 @@ from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
 from heed.data.pictures.files import is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
-from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, python_value
+from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, label_of
 from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest, whole_number
@@ -85,9 +86,8 @@ def entries_of(listing: Listing, findings: Findings) -> list[PictureFile]:
 def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> None:
     """Warn of classes whose names differ only in case, spaces or underscores."""
     alike: dict[str, dict[str, int]] = {}
-    for label in labels:
-        same = alike.setdefault(" ".join(label.casefold().replace("_", " ").split()), {})
-        same[label] = same.get(label, 0) + 1
+    for label, count in Counter(labels).items():
+        alike.setdefault(" ".join(label.casefold().replace("_", " ").split()), {})[label] = count
     for names in alike.values():
         if len(names) > 1:
             shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
@@ -128,7 +128,7 @@ def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) 
     def entry(row: Row) -> PictureFile | None:
         if row.blank:
             return None
-        cell, label = row.text("path").strip(), row.text("label").strip()
+        cell, label = row.text("path").strip(), label_of(row.text("label")) or ""
         for name, value in (("path", cell), ("label", label)):
             if not value:
                 raise row.bad(f"no {name}", f"{row.where} has no {name} in column {shown(table.columns[name])}")
@@ -212,8 +212,7 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     table.choose(wanted, usual=aliases, called={"path": "picture"})
     columns = table.chosen()
     name = f"memory:{split}"
-    named = [str(label) for value in columns["label"] if not isinstance(label := python_value(value), bool) and label]
-    note_spellings([label.strip() for label in named], split, findings)
+    note_spellings(list(filter(None, map(label_of, columns["label"]))), split, findings)
     held: list[Any] = []
     pixels = Pixels.of(section)
 
@@ -221,7 +220,10 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
         value, label = row[1]
         where = f"{split}[{row[0]}]"
         try:
-            return _picture(value, _held_label(label, where, findings), where, name, held, pixels)
+            if not (text := label_of(label)):
+                wrong = f"{where} has the label {described(label)}, expected a name or a number"
+                raise findings.bad("no label", "", where, wrong)
+            return _picture(value, text, where, name, held, pixels)
         except PictureError as error:
             named = f" ('{value}')" if isinstance(value, str | PathLike) else ""
             raise findings.bad(error.rule, "", where, f"{where}{named} {error}", things="pictures") from None
@@ -303,15 +305,6 @@ def _scaled(values: Sequence[Any]) -> Iterator[Any]:
             yield value
 
 
-def _held_label(value: Any, where: str, findings: Findings) -> str:
-    value = python_value(value)
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) or (isinstance(value, str) and value.strip()):
-        return str(value).strip()
-    raise findings.bad("no label", "", where, f"{where} has the label {described(value)}, expected a name or a number")
-
-
 class HubRows:
     """The pictures of one split of a data set, by row number, which the `datasets` library reads from its own files."""
 
@@ -344,8 +337,7 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
     table.columns = {"path": of_picture, "label": of_label}
 
     def picture(row: Row) -> Picture:
-        label = row.label("label")
-        if label is None or not str(label).strip():
+        if not (label := label_of(row.label("label"))):
             raise row.bad("no label", f"{row.where} has no label in column '{of_label}'", "pictures")
         place = f"{name}#{row.number - 1}"
         try:
@@ -353,7 +345,7 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
             pixels.examine(place, stored)
         except PictureError as error:
             raise row.bad(error.rule, f"{row.where} {error}", "pictures") from None
-        return Picture(picture_digest(stored), str(label).strip(), place, row.origin)
+        return Picture(picture_digest(stored), label, place, row.origin)
 
     return table.made(picture)
 

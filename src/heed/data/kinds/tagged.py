@@ -2,6 +2,9 @@
 
 Columns are separated by tabs, or by spaces in a file without tabs. A blank line ends a sentence; so does a line whose
 first column is -DOCSTART-. Lines before a sentence that begin with # and have another number of columns are comments.
+CoNLL-U, the format of Universal Dependencies, is recognised by its ten columns: words are FORM and tags UPOS, unless
+others are chosen; multiword tokens (2-3) and empty nodes (2.1) are left out.
+
 Files may be compressed (.gz, .xz). Entity tags are in one of these schemes, and converted to BIO:
 
 | scheme | an entity of one word; one of two words; two adjacent ones of the same type |
@@ -17,16 +20,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count, pairwise
 from pathlib import Path
 
 from heed.config import TagOptions
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.contents import Advice, content_of, no_advice
+from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
 from heed.data.readers import Reader
 from heed.data.tables import Head
 from heed.data.text_files import lines_of, unless_bad
-from heed.errors import DataError
+from heed.errors import DataError, suggest
 
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
@@ -121,12 +125,16 @@ _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 @dataclass(frozen=True)
 class ColumnFile:
-    """A file in columns, separated by tabs or spaces; `rows` has the columns of each line, None without a word."""
+    """A file in columns, separated by tabs or spaces; `rows` has the columns of each line, None between sentences.
+
+    A line of CoNLL-U that is no word of its sentence has no columns.
+    """
 
     path: Path
     lines: list[str]
     rows: list[list[str] | BadLine | None]
     tabs: bool
+    conll_u: bool
 
     @classmethod
     def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
@@ -145,6 +153,7 @@ class ColumnFile:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
         tabs = "\t" in first
         width = len(_split(first, tabs))
+        conll_u = are_conll_u([_split(first, tabs)])
         rows: list[list[str] | BadLine | None] = []
         for number, line in enumerate(read, start=1):
             if isinstance(line, BadLine):
@@ -155,46 +164,81 @@ class ColumnFile:
             if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
                 rows.append(None)
             elif len(row) == width:
-                rows.append(row)
+                if skips := conll_u and not row[0].isdigit():
+                    findings.note("multiword token or empty node, left out", path, number)
+                rows.append([] if skips else row)
             else:
                 message = (
                     f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
                     f"the lines before it have {width}, separated by {'tabs' if tabs else 'spaces'}"
                 )
                 rows.append(findings.bad("different number of columns", path, number, message))
-        return cls(path, lines, rows, tabs)
+        return cls(path, lines, rows, tabs, conll_u)
 
-    def column(self, number: int, field: str) -> int:
+    def column(self, column: int | str, field: str) -> int:
         """The column of a field, counted from 0.
 
         Raises:
             DataError: The file has no such column.
         """
-        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if isinstance(row, list))
-        if not -len(row) <= number < len(row):
-            shown = ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
-            has = f"'{self.path}' line {line} has {len(row)} columns ({shown})"
-            raise DataError(f"{has}, so data.columns.{field} cannot be {number}")
-        return number % len(row)
+        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if row and isinstance(row, list))
+        if self.conll_u and column == (0 if field == "word" else -1):
+            column = "form" if field == "word" else "upos"
+        if isinstance(column, str):
+            names = CONLL_U if self.conll_u else [cell.casefold() for cell in row]
+            if column.casefold() in names:
+                return names.index(column.casefold())
+        elif -len(row) <= column < len(row):
+            return column % len(row)
+        has = f"'{self.path}' line {line} has {len(row)} columns ({_listed(row)}), so data.columns.{field}"
+        raise DataError(f"{has} cannot be {column}{suggest(str(column), CONLL_U) if self.conll_u else ''}")
+
+    def refuse_odd(self, word: int, label: int, last: bool) -> None:
+        """Refuse a column of words that numbers them, and a `last` column (taken by default) that contains no tags.
+
+        Raises:
+            DataError: The message lists the columns and names the setting that chooses another.
+        """
+        rows = [row for row in self.rows if row and isinstance(row, list)]
+        numbers = [int(row[word]) if row[word].isdecimal() else -1 for row in rows]
+        tags = sorted({row[label] for row in rows})
+        wide, field, place, what = bool(rows) and len(rows[0]) > 2, "label", label, ""
+        if wide and len(rows) > 2 and all(b in (0, 1, a + 1) for a, b in pairwise(numbers)):
+            field, place, what = "word", word, "numbers the words"
+        elif last and tags == [""]:
+            what = "is blank"
+        elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
+            what = "" if tags == [OUTSIDE] else f"contains only {' and '.join(tags)}"
+        if what:
+            raise DataError(
+                f"'{self.path}': column {place} {what}; set data.columns.{field} to the column of the "
+                f"{'word' if field == 'word' else 'tag'}, one of {_listed(rows[0])}"
+            )
 
     def leave_out_header(self, word: int, label: int, findings: Findings) -> None:
         """Leave out a first line that names the columns, and note it."""
         row, *rest = self.rows
-        if not isinstance(row, list) or row[word].casefold() not in _WORDS:
+        if not row or not isinstance(row, list) or row[word].casefold() not in _WORDS:
             return
-        if all(row[label] != one[label] for one in rest if isinstance(one, list)):
+        if all(row[label] != one[label] for one in rest if one and isinstance(one, list)):
             self.rows[0] = None
             findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
 
     def sentences(self) -> Iterator[tuple[int, list[list[str] | BadLine]]]:
         """Each sentence: the number of its first line, from 1, and its rows."""
         rows: list[list[str] | BadLine] = []
+        first = 1
         for number, row in enumerate([*self.rows, None], start=1):
-            if row is not None:
+            if row is None:
+                if rows:
+                    yield first, rows
+                rows, first = [], number + 1
+            elif row:
                 rows.append(row)
-            elif rows:
-                yield number - len(rows), rows
-                rows = []
+
+
+def _listed(row: Sequence[str]) -> str:
+    return ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
 
 
 def _split(line: str, tabs: bool) -> list[str]:
@@ -227,6 +271,9 @@ def read_sentences(
         file = ColumnFile.read(path, findings)
         word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
         file.leave_out_header(word, label, findings)
+        file.refuse_odd(word, label, file.conll_u or data.columns.label == -1)
+        if file.conll_u:
+            findings.remark(f"CoNLL-U: the words are {CONLL_U[word].upper()}, the tags {CONLL_U[label].upper()}")
         make = partial(_sentence, word=word, label=label, file=file, findings=findings)
         for line, sentence in findings.usable(file.sentences(), make):
             sentences.append(sentence)
@@ -241,7 +288,7 @@ def read_sentences(
     return in_bio(sentences, places, scheme, findings)
 
 
-def _refuse_texts(path: Path, word: int, findings: Findings, advice: Advice) -> None:
+def _refuse_texts(path: Path, word: int | str, findings: Findings, advice: Advice) -> None:
     """Refuse a file of texts, whose lines have any number of words."""
     head = Head.of(path, findings)
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
@@ -273,11 +320,10 @@ def _sentence(
 ) -> tuple[int, Sentence]:
     """A sentence and the number of its first line."""
     line, rows = found[0], [unless_bad(row) for row in found[1]]
-    for number, row in enumerate(rows, start=line):
+    for row, number in zip(rows, (n for n in count(line) if file.rows[n - 1]), strict=False):
         if not row[label]:
             message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
             raise findings.bad("empty tag", file.path, number, message)
-    for number, row in enumerate(rows, start=line):
         if not row[word]:
             findings.note("empty word, read as an unknown word", file.path, number)
     words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)

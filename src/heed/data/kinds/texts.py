@@ -27,9 +27,9 @@ from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.kinds.inputs import one_text
-from heed.data.readers import HubTable, Reader, table_reader
+from heed.data.readers import HubTable, Reader, label_of, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
-from heed.data.text_files import ending_of, lines_of, unless_bad
+from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
@@ -113,9 +113,8 @@ def text_reader(form: TextFormat) -> Reader[Text]:
 
 def labels_in(cell: str, form: TextFormat) -> tuple[str, ...]:
     """The labels in one cell: one unless several are allowed; none in a blank one."""
-    if form.several:
-        return tuple(dict.fromkeys(part.strip() for part in cell.split(form.separator) if part.strip()))
-    return (cell.strip(),) if cell.strip() else ()
+    parts = [part.strip() for part in (cell.split(form.separator) if form.several else [cell]) if part.strip()]
+    return tuple(dict.fromkeys(part if part in form.known else label_of(part) or "" for part in parts))
 
 
 def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str, ...]:
@@ -129,11 +128,9 @@ def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str,
         if form.several and not isinstance(row.table, JsonTable):
             return ()
         raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
-    if isinstance(value, bool):
-        return (str(value).lower(),)
-    if not isinstance(value, str | int):
+    if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
         raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
-    labels = labels_in(characters_of(str(value), where, row.bad), form)
+    labels = labels_in(characters_of(label, where, row.bad), form)
     if not labels and not form.several:
         raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
     return labels
@@ -350,11 +347,7 @@ def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]
 
 def _whole(file: Path, root: Path, findings: Findings) -> str:
     """The text of a file."""
-    try:
-        empty = not file.stat().st_size
-    except OSError:
-        raise DataError(f"'{file}' vanished while its folder was being read; put it back and start again") from None
-    return "\n".join(map(unless_bad, [] if empty else list(lines_of(file, findings, root))))
+    return "\n".join(map(unless_bad, list(lines_of(file, findings, root)) if size_of(file) else []))
 
 
 def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
@@ -372,7 +365,7 @@ def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
         while rest.startswith(LABEL_PREFIX):
             name, *others = rest.removeprefix(LABEL_PREFIX).split(maxsplit=1)
             rest = others[0] if others else ""
-            names.append(name)
+            names.append(label_of(name) or "")
         if len(names) > 1 and not form.several:
             message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
             raise findings.bad("several labels", path, number, message)
