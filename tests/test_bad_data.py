@@ -148,17 +148,6 @@ def test_lines_that_end_in_cr_are_named_where_they_may_be_why_the_numbers_differ
         )
 
 
-<<<<<<< HEAD
-=======
-def test_a_byte_order_mark_is_left_out_and_said_also_where_files_were_joined(tmp_path):
-    mark = "\ufeff".encode()
-    files = write(tmp_path, [mark, *lines(pair[0] for pair in CLEAN[:30]), mark, *lines(p[0] for p in CLEAN[30:])])
-    pairs, _, _ = opened(files)
-    assert not any("\ufeff" in pair.source for pair in pairs["train"])
-    assert found(files) == {"a.en": [("byte-order mark, left out", 2, ["1", "31"])]}
-
-
->>>>>>> f3
 # --- whole files
 
 

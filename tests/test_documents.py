@@ -167,11 +167,7 @@ def test_a_separator_that_stands_nowhere_is_said(tmp_path):
     ("name", "raw", "problem"),
     [
         ("a.jsonl", b'{"text": "a"}\n{"txt": "b"}\n', "a.jsonl' line 2 has no field 'text'; did you mean 'txt'"),
-<<<<<<< HEAD
-=======
-        ("a.jsonl", b'{"text": 3}\n', "a.jsonl' line 1: field 'text' is the number 3, expected text"),
         ("a.jsonl", b'["a"]\n', r"a.jsonl' line 1 is the list \['a'\], expected an object with the field 'text'"),
->>>>>>> f3
         ("a.jsonl", b"text\n", """a.jsonl' line 1 is not JSON.* as {"text": "..."}"""),
         ("a.csv", b"id,body\n1,x\n", "names no column 'text'; .*data.columns.text selects .* data.format=text reads"),
         ("a.txt", b"fine\ncaf\xe9\n", "a.txt' line 2: byte 0xe9 at position 4 .* is not UTF-8; .*Windows-1252"),

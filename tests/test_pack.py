@@ -10,11 +10,7 @@ import shutil
 import stat
 import threading
 import zipfile
-<<<<<<< HEAD
-=======
 from dataclasses import replace
-from functools import partial
->>>>>>> f2
 from pathlib import Path
 
 import pytest

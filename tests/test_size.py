@@ -57,9 +57,9 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (39_140, 236),  # files as people have them
+    "tests": (37_072, 236),  # files as people have them
 }
-WORDS_OF_DOCS = 38_981  # CoNLL-U, columns without tags, labels that are whole numbers
+WORDS_OF_DOCS = 39_007  # CoNLL-U, columns without tags, labels that are whole numbers
 
 
 def complaint(name, number, limit, what):

@@ -96,13 +96,6 @@ def test_blank_lines_are_blank_texts(tmp_path):
         ("a.csv", "note,grade\nx,pos\n", r"line 1 names no column 'text'; valid: grade, note; data.columns.text"),
         ("a.jsonl", '{"text": 3, "label": "a"}\n', r"line 1: field 'text' is the number 3, expected text"),
         ("a.jsonl", '{"text": "x", "label": ["a", "b"]}\n', r"field 'label' is a list, .*data.several_labels=true"),
-<<<<<<< HEAD
-=======
-        ("a.jsonl", '{"text": "x", "label": 0.5}\n', r"field 'label' is the number 0.5, expected a label"),
-        ("a.jsonl", "x\n", r"a.jsonl' line 1 is not JSON"),
-        ("a.jsonl", "[1]\n", r"a.jsonl' line 1 is the list \[1\], expected an object"),
-        ("a.txt", "__label__a __label__b x\n", r"a.txt' line 1 has 2 labels \(a, b\); data.several_labels=true"),
->>>>>>> f3
     ],
 )
 def test_a_mistake_is_named_with_its_place(tmp_path, name, content, message):
