@@ -26,7 +26,7 @@ ROOMS = {
     "src/heed/errors.py": (51, 1),
     "src/heed/evaluation": (471, 7),
     "src/heed/exchange": (2_283, 11),
-    "src/heed/folder.py": (241, 1),
+    "src/heed/folder.py": (246, 1),  # seals only what was written
     "src/heed/generation": (453, 3),
     "src/heed/kernels": (877, 6),
     "src/heed/layers": (1_511, 13),
@@ -57,7 +57,7 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (39_122, 236),  # faults under attack
+    "tests": (39_148, 236),  # faults under attack
 }
 WORDS_OF_DOCS = 38_927
 
