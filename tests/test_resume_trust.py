@@ -438,3 +438,39 @@ def test_a_setting_of_the_model_that_a_resumed_run_changes_leaves_its_checkpoint
     assert heed.check_run(run).whole
     result = resume(run)[1]
     assert result.finished and heed.load(run).config.model.model_extra["dropout"] == 0.3
+
+
+# --- scores of a changed validation set
+
+
+@pytest.mark.parametrize("change", ["the file", "another file", "a measure", "a length", "nothing"])
+def test_kept_weights_are_scored_again_where_what_they_were_scored_on_has_changed(tmp_path, change):
+    lines = lines_of(40)
+    (tmp_path / "train.tsv").write_text("".join(lines))
+    (tmp_path / "test.tsv").write_text("".join(lines))
+    (tmp_path / "valid.tsv").write_text("".join(lines[:11]))
+    swapped = [line.replace("good\t", "BAD\t").replace("bad\t", "good\t").replace("BAD", "bad") for line in lines[:11]]
+    values = config_of(tmp_path, steps=30, learning_rate=0.01, average=1).model_dump(by_alias=True)
+    values["data"]["valid"] = [str(tmp_path / "valid.tsv")]
+    with pytest.raises(Killed):
+        train_config(check_config(values, "the test"), tmp_path / "run", Killer(29))
+    if change == "the file":
+        (tmp_path / "valid.tsv").write_text("".join(swapped))
+    elif change == "another file":
+        (tmp_path / "other.tsv").write_text("".join(swapped))
+        values["data"]["valid"] = [str(tmp_path / "other.tsv")]
+    elif change == "a measure":
+        values["evaluation"]["select_by"] = "loss"
+    elif change == "a length":
+        values["data"]["max_length"] = 3
+    heard = Listener()
+    run, result = resume(tmp_path / "run", check_config(values, "the test"), heard)
+    again = any("the validation data or how it is scored has changed: kept weights" in line for line in heard.said)
+    assert again == (change != "nothing")
+    assert result.validation == pytest.approx(run.task.validate(run.model), rel=1e-5)
+    kept = json.loads((tmp_path / "run" / "checkpoints" / "step-30" / "progress.json").read_text())
+    assert kept["best_rank"] == pytest.approx(rank_of(result.validation, run.config.evaluation.select_by), rel=1e-5)
+
+
+def rank_of(scores, select_by):
+    return [-scores["loss"]] if select_by == "loss" else [scores[select_by], -scores["loss"]]

@@ -307,3 +307,36 @@ def test_check_finds_weights_that_are_not_finite_under_checksums_that_agree(run,
     code, said, _ = call("check", run)
     assert code == 2 and "missing, altered or unusable" in said
     assert f"not usable: 1 of the {count:,} numbers of tensor '{name}' are not finite" in said
+
+
+def test_a_report_is_written_without_sealing_the_weights(run):
+    def reported(said):
+        with folders.unsealed(run, folders.REPORT, final=True):
+            folders.write_report(run, {**folders.read_report(run), "note": said})
+            assert folders.state_of(run) is folders.State.FINISHED  # also after a kill at this moment
+
+    reported("whole")
+    assert heed.check_run(run).whole
+    flip(run / "model.safetensors")
+    reported("damaged")
+    assert heed.check_run(run).files["report.json"] == "ok"
+    with pytest.raises(RunError, match=r"model\.safetensors is altered"):
+        heed.load(run)
+
+
+@pytest.mark.parametrize("sums", ["whole", "damaged", "removed"])
+def test_the_end_of_training_seals_only_what_it_wrote(tmp_path, sums):
+    out = tmp_path / "run"
+
+    class Planter(Quiet):
+        def update(self, message):
+            (out / "planted.json").write_text("{}")
+            if sums == "damaged":
+                (out / "checksums.json").write_text("{")
+            elif sums == "removed":
+                (out / "checksums.json").unlink(missing_ok=True)
+
+    train_config(copying(), out, Planter())
+    sealed = json.loads((out / "checksums.json").read_text())
+    assert {"model.safetensors", "report.json", "README.md"} <= {*sealed} and "planted.json" not in sealed
+    assert ("tokenizer.source.json" in sealed) == (sums == "whole")

@@ -311,17 +311,16 @@ def _not_free(path: Path, instead: str) -> RunError:
     return RunError(f"'{path}' already exists, and runs are never overwritten; {instead}")
 
 
-def record_files(path: Path, keep: Mapping[str, Content] | None = None, *, final: bool = True) -> None:
+def record_files(path: Path, *, final: bool = True) -> None:
     """Write the checksums of a run folder's files, by which `load` and `heed check` find missing or altered files.
 
     Args:
         path: The folder.
-        keep: Recorded values to reuse: these files are not read, so that damage to them stays visible.
         final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
     files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out and _is_own(p)]
-    write_checksums(path, {*(keep or ()), *(name for name in files if not name.startswith("."))}, keep)
+    write_checksums(path, [name for name in files if not name.startswith(".")])
 
 
 def _is_own(file: Path) -> bool:
@@ -333,17 +332,24 @@ def _is_own(file: Path) -> bool:
 def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     """Context manager within which files of a run folder may change: those named, or all if none is named.
 
-    Meanwhile they are not in the checksums, so that after a kill no file seems damaged and no weights seem final. The
-    checksums of other files stay. Weights are sealed only if `final`: a finished run that is trained longer counts as
-    unfinished meanwhile.
+    Meanwhile they are not in the checksums, so that after a kill no file seems damaged. The checksums of other files
+    stay, and files without one get none: only what was written here is sealed. Weights are sealed only if `final`: a
+    finished run that is trained longer counts as unfinished meanwhile.
+
+    If `checksums.json` was removed, by a user who trusts the files, preparing the run for training seals all files.
     """
-    kept = {name: one for name, one in _recorded(path).items() if name not in (*changing, WEIGHTS)} if changing else {}
-    if kept:
+    written = {name for name in changing if final or name != WEIGHTS}
+    known = _recorded(path)
+    kept = {name: one for name, one in (known or {}).items() if name not in changing and (final or name != WEIGHTS)}
+    if changing and kept:
         write_checksums(path, kept, kept)
     else:
         remove_file(path / CHECKSUMS)
     yield
-    record_files(path, kept, final=final)
+    if changing and (known is not None or final):
+        write_checksums(path, {*kept, *(name for name in written if (path / name).is_file())}, kept)
+    else:
+        record_files(path, final=final)
 
 
 def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:
@@ -389,10 +395,10 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
     raise RunError(f"{said}; {', or '.join(ways)}")
 
 
-def _recorded(path: Path) -> Mapping[str, Content]:
-    """The recorded size and hash of each file; empty if the checksums cannot be read."""
+def _recorded(path: Path) -> Mapping[str, Content] | None:
+    """The recorded size and hash of each file; None without checksums, empty if they cannot be read."""
     try:
-        return recorded(path) or {}
+        return recorded(path)
     except RunError:
         return {}
 

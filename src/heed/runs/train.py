@@ -41,7 +41,7 @@ from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, run_class, task_class, with_paths
 from heed.tasks.base.run import Run
-from heed.tasks.base.task import Task, settings_text
+from heed.tasks.base.task import Task, judged_by, settings_text
 from heed.threads import fixed
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
@@ -358,6 +358,7 @@ def _train(
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     trainer.made_of = folders.made_of(path)
+    trainer.judged_by = judged_by(config, path)
     predicted = trainer.predict_cost(task.work)
     if predicted.delay > _DELAYED:
         reporter.say(f"other work is running: updates take {predicted.delay:.1f} times as long as alone")

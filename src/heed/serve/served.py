@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 import re
 import warnings
 from collections import OrderedDict
@@ -18,10 +19,11 @@ import numpy as np
 
 from heed import folder
 from heed.data.pictures import decode
-from heed.errors import ConfigError, DataError, HeedWarning
+from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.observe.edits import SetWeight
 from heed.observe.shown import Shown, ShownLook
 from heed.runs.loading import load
+from heed.storage.files import CHECKSUMS
 from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
 from heed.tasks.base import Flag
 from heed.tasks.base.curves import curves_of
@@ -48,10 +50,11 @@ class Served:
     """A run of the server; its model is used by the worker's thread alone."""
 
     def __init__(self, name: str, path: Path, force: bool = False, device: str = "auto") -> None:
-        self.name, self.path, self._force, self._device = name, path, force, device
-        self.task: str = folder.read_settings(path)[0].get("task", DEFAULT)
+        self._packed = path if os.path.isfile(path) else None
+        self.name, self.path, self._force, self._device = name, folder.find(path, folder.State.BEGUN), force, device
+        self.task: str = folder.read_settings(self.path)[0].get("task", DEFAULT)
         self._run: Run[Any, Any] | None = None
-        self._opened: object = None
+        self._opened: object = None  # checksums and checkpoints of the run that was opened
         self._looks: OrderedDict[str, Shown] = OrderedDict()
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
 
@@ -63,16 +66,25 @@ class Served:
         return folder.state_of(self.path) is not folder.State.FINISHED
 
     def run(self) -> Run[Any, Any]:
-        """The run; of one that still trains the best weights so far.
+        """The run, opened again if its folder or zip file has changed; of a run in training, the best weights so far.
 
         Raises:
-            RunError: It has no weights yet, or is damaged.
+            RunError: It has no weights yet, is damaged, was removed, or was replaced by a run of another task.
         """
-        written = folder.state_of(self.path), self._newest()
+        if self._packed is not None:
+            self.path = folder.find(self._packed)
+        seal = self.path / CHECKSUMS
+        written = self.path, folder.state_of(self.path), self._newest(), seal.read_bytes() if seal.is_file() else b""
         if self._run is None or self._opened != written:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
-                self._run = load(self.path, force=self._force, device=self._device)
-            self._opened = written
+                run = load(self.path, force=self._force, device=self._device)
+            if run.config.task != self.task:
+                raise RunError(
+                    f"'{self._packed or self.path}' was replaced by a run of {run.config.task}, and the server was "
+                    f"started with a run of {self.task}: start the server again"
+                )
+            self._run, self._opened = run, written
+            self.__dict__.pop("kind", None)
             self._looks.clear()
         return self._run
 
@@ -330,7 +342,7 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     Raises:
         RunError: One cannot be found or opened; one that has just begun to train is opened when asked for.
     """
-    paths = [folder.find(name, folder.State.BEGUN) for name in names]
+    paths = [folder.find(name, folder.State.BEGUN) if name == "last" else Path(name) for name in names]
     short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
     shown = short if len({*short}) == len(short) else names
     found = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]

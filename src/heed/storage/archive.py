@@ -14,14 +14,14 @@ import shutil
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo, is_zipfile
 
 from heed.errors import HeedError, RunError
 from heed.storage.cache import content_of, find_entry, key_of, make_entry
 from heed.storage.disk import write_whole
-from heed.storage.files import LIMIT
+from heed.storage.files import LIMIT, Content, content_in, open_regular
 
 _MEMBER = re.compile(r"(?!\.)[^/\\:\x00-\x1f]{1,200}/[A-Za-z0-9_][A-Za-z0-9_.-]{0,200}")
 _MOST_FILES = 1_000
@@ -63,17 +63,21 @@ def unpacked(path: Path, check: Callable[[Path], object]) -> Path:
         CacheError: The cache folder cannot be written to, or is full.
     """
     with _readable(path):
-        key = key_of(unpacked=content_of(path))
-    entry = find_entry(key) or make_entry(key, lambda part: {"folder": _unpack(path, part / "run", check)})
+        content = content_of(path)
+    key = key_of(unpacked=content)
+    entry = find_entry(key) or make_entry(key, lambda part: {"folder": _unpack(path, content, part / "run", check)})
     return entry.path / "run" / str(entry.record["folder"])
 
 
-def _unpack(path: Path, into: Path, check: Callable[[Path], object]) -> str:
-    with _readable(path):
-        if not is_zipfile(path):
+def _unpack(path: Path, content: Content, into: Path, check: Callable[[Path], object]) -> str:
+    """Unpack a file of this content; its name may meanwhile be that of another file."""
+    with _readable(path), ExitStack() as stack:
+        file = stack.enter_context(open_regular(path))
+        if not is_zipfile(file):
             raise RunError(f"'{path}' is neither a run folder nor a packed run: it is not a zip file, or was cut off")
-        archive = ZipFile(path)
-    with archive:
+        archive = stack.enter_context(ZipFile(file))
+        opened = stack.pop_all()
+    with opened:
         members = [one for one in archive.infolist() if not one.is_dir()]
         folder = _folder_of(path, members)
         (into / folder).mkdir(parents=True)
@@ -81,6 +85,9 @@ def _unpack(path: Path, into: Path, check: Callable[[Path], object]) -> str:
             with (into / member.filename).open("xb") as target:
                 for block in _blocks(path, archive, member):
                     target.write(block)
+        file.seek(0)
+        if content_in(file) != content:
+            raise RunError(f"'{path}' was replaced or written to while it was unpacked; give the command again")
     check(into / folder)
     return folder
 

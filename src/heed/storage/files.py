@@ -278,8 +278,13 @@ def checksum(path: Path) -> dict[str, Any]:
     if kind := kind_of(found):
         raise RunError(f"{path} is {kind}, expected a file")
     with path.open("rb") as file:
-        hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))
-    return {"bytes": found.st_size, "blake2b": hashed.hexdigest()}
+        return content_in(file)
+
+
+def content_in(file: BinaryIO) -> dict[str, Any]:
+    """Size and BLAKE2b hash of a file opened at its beginning."""
+    hashed = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=20))  # type: ignore[arg-type]
+    return {"bytes": file.tell(), "blake2b": hashed.hexdigest()}
 
 
 Content = Mapping[str, Any]

@@ -70,6 +70,7 @@ class Progress:
     best_step: int = 0  # step of the best validation; 0 for none
     best_rank: list[float] = field(default_factory=list)  # its score and minus its loss, compared in this order
     best_scores: dict[str, float] = field(default_factory=dict)  # all its scores
+    judged_by: str = ""  # a hash of the data and settings that all scores are computed with
     lowest_loss: float | None = None  # of all validations after the warm-up
     bad: int = 0  # validations since the best one, the warm-up not counted
     worse: int = 0  # of these, the last ones with a loss above the lowest
@@ -476,6 +477,18 @@ class Selection:
         wanted = {*kept[-self._average :], p.best_step}
         p.kept = [step for step in kept if step in wanted]
 
+    def score_again(
+        self, p: Progress, model: nn.Module, evaluate: Callable[[], Scores], say: Callable[[str], None]
+    ) -> None:
+        """Score all kept weights again, because the validation data or how it is scored has changed."""
+        present, step, steps = {name: t.clone() for name, t in model.state_dict().items()}, p.step, p.kept
+        p.best_rank, p.best_scores, p.best_step, p.bad, p.worse, p.lowest_loss, p.kept = [], {}, 0, 0, 0, None, []
+        for p.step in filter(lambda one: self._is_whole(one, say), steps):
+            load_weights(model, self._weights(p.step))
+            self.note(p, evaluate())
+        p.step = step
+        model.load_state_dict(present)
+
     def choose(
         self,
         p: Progress,
@@ -519,7 +532,7 @@ class Selection:
         try:
             self._check(step)
         except RunError as error:
-            say(f"warning: {error}; leaving these weights out of the average")
+            say(f"warning: {error}; leaving these weights out")
             return False
         return True
 

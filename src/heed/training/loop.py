@@ -93,6 +93,7 @@ class Trainer:
         self.config = config
         self.select_by = select_by
         self.checkpoints = folder / "checkpoints"
+        self.judged_by = ""  # hash of the data and settings of validations
         self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
         self.reporter = reporter
         self.on_validation = on_validation
@@ -195,6 +196,7 @@ class Trainer:
         p.processes = self.processes.count
         if isinstance(self.task, Carries):
             self.task.carry({})  # clear the state left by measured steps
+        p.judged_by = self.judged_by
         begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
             torch.manual_seed(draw_seed(c.seed, self.processes.rank))
@@ -215,6 +217,12 @@ class Trainer:
         if (now := self.processes.count) != (before := p.processes):
             self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
             p.processes = now
+        if p.judged_by != self.judged_by:
+            p.judged_by = self.judged_by
+            if p.kept:
+                self._selection.score_again(p, self.model, self.evaluate, self._say)
+                scored = f"kept weights scored again, the best are those of update {p.best_step}"
+                self._say(f"the validation data or how it is scored has changed: {scored}")
 
     def _train(self, feed: Iterator[Draw]) -> str:
         p, self._batches = self.progress, feed

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
@@ -470,6 +472,14 @@ def write_digests(config: RunConfig, folder: Path) -> None:
     if files or (folder / DATA).exists():
         text = json.dumps({"format": 1, "files": files}, indent=1, ensure_ascii=False) + "\n"
         write_whole(folder / DATA, lambda part: part.write_text(text, encoding="utf-8"))
+
+
+def judged_by(config: RunConfig, folder: Path) -> str:
+    """A hash of all settings except those of training and of the data files' digests: validation depends on them."""
+    hashed = hashlib.blake2b(config.model_dump_json(exclude={"training"}).encode(), digest_size=16)
+    with suppress(FileNotFoundError):
+        hashed.update((folder / DATA).read_bytes())
+    return hashed.hexdigest()
 
 
 def changed_files(config: RunConfig, folder: Path) -> list[str]:
