@@ -7,11 +7,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import heed
+from heed import folder as folders
 from heed.errors import RunError
 from heed.serve.app import Server
 from heed.serve.served import open_runs
-from heed.storage import archive
+from heed.storage import archive, disk
 from heed.storage.cache import content_of
+from heed.tasks.base import pack as packing
 
 TOKEN, HOST = "a-token-of-twenty-letters", "127.0.0.1:8000"
 ROWS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]
@@ -116,3 +118,90 @@ def test_a_zip_file_replaced_while_it_is_unpacked_never_answers_for_the_other(
         heed.load(tmp_path / "run.zip")
     assert heed.load(right).predict("a good film") == heed.load(made / "right").predict("a good film")
     assert heed.load(wrong).predict("a good film") == heed.load(made / "wrong").predict("a good film")
+
+
+# --- two at once, and names that somebody else has taken
+
+
+def both(monkeypatch, module, name, first, second):
+    """Run `second` while `first` is about to write, and return how each ended."""
+    original, ends = getattr(module, name), []
+
+    def ended(act):
+        try:
+            act()
+            return ""
+        except RunError as error:
+            return str(error)
+
+    def between(*given, **named):
+        if not ends:
+            ends.append("begun")
+            ends[0] = ended(second)
+        return original(*given, **named)
+
+    monkeypatch.setattr(module, name, between)
+    return [ended(first), *ends]
+
+
+def test_of_two_packs_to_one_file_only_the_first_to_end_succeeds(made, tmp_path, monkeypatch, own_cache):
+    out = tmp_path / "run.zip"
+    packs = (lambda name=name: heed.pack(made / name, out) for name in ("right", "wrong"))
+    assert both(monkeypatch, packing, "write_archive", *packs) == [
+        f"'{out}' already exists and is never overwritten; give another --out",
+        "",
+    ]
+    assert heed.load(out).predict("a good film") == heed.load(made / "wrong").predict("a good film")
+    assert [path.name for path in tmp_path.iterdir() if path.suffix != ""] == ["run.zip"]
+
+
+def test_of_two_new_folders_of_one_name_only_the_first_to_end_is_kept(made, tmp_path, monkeypatch):
+    out, config = tmp_path / "run", heed.load(made / "right").config
+
+    def create(content):
+        with folders.create_whole(out, config, 10) as (_, part):
+            disk.flush(part)  # where the other is run
+            (part / "content").write_text(content)
+
+    assert both(monkeypatch, disk, "flush", lambda: create("first"), lambda: create("second")) == [
+        f"'{out}' already exists and is never overwritten; give another --out",
+        "",
+    ]
+    assert (out / "content").read_text() == "second" and heed.check_run(out).whole
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_folder_that_was_only_begun_is_replaced(made, tmp_path):
+    out, config = tmp_path / "run", heed.load(made / "right").config
+    (out / "checkpoints").mkdir(parents=True)
+    (out / "format.json").write_bytes((made / "right" / "format.json").read_bytes())
+    (out / ".format.json.0123.part").write_text("")
+    with folders.create_whole(out, config, 10) as (_, part):
+        (part / "content").write_text("new")
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoints", "checksums.json", "content", "format.json"]
+
+
+@pytest.mark.parametrize("name", [".run.zip.part", ".run.zip.old"])
+def test_nothing_is_written_through_a_link_under_a_temporary_name(made, tmp_path, own_cache, name):
+    (tmp_path / "precious").write_text("kept")
+    (tmp_path / name).symlink_to(tmp_path / "precious")
+    heed.pack(made / "right", tmp_path / "run.zip")
+    assert (tmp_path / "precious").read_text() == "kept" and (tmp_path / name).is_symlink()
+    (tmp_path / ".look.html.part").symlink_to(tmp_path / "precious")
+    disk.write_whole(tmp_path / "look.html", lambda part: part.write_text("new"))
+    assert (tmp_path / "precious").read_text() == "kept" and (tmp_path / "look.html").read_text() == "new"
+
+
+@pytest.mark.parametrize("ending", ["part", "old", "gone"])
+@pytest.mark.parametrize("left", ["a file", "a link"])
+def test_what_was_left_under_a_temporary_name_blocks_no_folder(tmp_path, ending, left):
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("kept")
+    planted = tmp_path / f".export.{ending}"
+    planted.symlink_to(tmp_path / "precious") if left == "a link" else planted.write_text("")
+    for content in ("one", "two"):
+        with disk.write_folder(tmp_path / "export") as part:
+            (part / "content").write_text(content)
+    assert (tmp_path / "export" / "content").read_text() == "two"
+    disk.remove_folder(tmp_path / "export")
+    assert not (tmp_path / "export").exists() and (tmp_path / "precious" / "file").read_text() == "kept"

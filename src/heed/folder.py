@@ -66,7 +66,7 @@ EXPORT = "export"
 _FORMAT_FILE = "format.json"
 _LARGEST = 1 << 30
 """Most bytes of a sealed file other than the weights."""
-_FIRST_FILES = {"checkpoints", ".format.json.part", LOCK}
+_FIRST_FILES = {"checkpoints", LOCK}
 """Files that a folder may contain if a run was killed at its start."""
 SETTINGS_COPY = ".config.yaml"
 """The configuration as heed wrote it: trusted if it matches the checksum of `config.yaml`, which the user may have
@@ -151,8 +151,7 @@ def was_only_begun(path: Path) -> bool:
     """True for a run folder whose process was killed before it wrote `config.yaml`: there is nothing to resume."""
     if (path / CONFIG).exists() or not (path / _FORMAT_FILE).is_file() or (path / CHECKSUMS).exists():
         return False
-    names = {one.name for one in path.iterdir()} - _FIRST_FILES
-    return all(n.endswith((".json", ".part")) for n in names) and not any((path / "checkpoints").glob("*"))
+    return all(n.endswith((".json", ".part")) for n in _files(path)) and not any((path / "checkpoints").glob("*"))
 
 
 def how_to_finish(path: Path) -> str:
@@ -217,18 +216,32 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
     """
     path = _claim(out, config, "" if resume else "give another --out, or resume the run with --resume")
     ownership.take(path)
-    if was_only_begun(path):
-        for name in {one.name for one in path.iterdir()} - {"checkpoints", LOCK}:
-            remove_file(path / name)
-    files = {p.name for p in path.iterdir()} - _FIRST_FILES
+    _clear(path)
+    files = _files(path)
     if files and resume:
         check_format(path)
         remove_leftovers(path)
         return path
     if files:  # another process has begun meanwhile
         raise _not_free(path, "give another --out, or resume the run with --resume")
+    remove_leftovers(path)
     _begin(path)
     return path
+
+
+def _clear(path: Path) -> None:
+    """Remove the files of a run that was only begun."""
+    if was_only_begun(path):
+        for name in {one.name for one in path.iterdir()} - {"checkpoints", LOCK}:
+            remove_file(path / name)
+        with suppress(OSError):
+            (path / "checkpoints").rmdir()
+
+
+def _files(path: Path) -> set[str]:
+    """The names of what a folder contains beyond the first files of a run."""
+    names = {p.name for p in path.iterdir()} - _FIRST_FILES
+    return {name for name in names if not (name.startswith(".format.json.") and name.endswith(".part"))}
 
 
 @contextmanager
@@ -250,7 +263,11 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
     there = out is not None and os.path.exists(out)
     path = _claim(out, config, "give another --out")
     try:
-        with write_folder(path, needed) as part:
+        if any(path.iterdir()):
+            with Ownership() as ownership:
+                ownership.take(path)
+                _clear(path)
+        with write_folder(path, needed, replace=False) as part:
             _begin(part)
             yield path, part
     except BaseException:

@@ -397,7 +397,7 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     assert not missing, f"the table has no line for {sorted(missing)}"
     needed = sum(one.numel() * one.element_size() for one in tensors.values())
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    with write_folder(final, needed, checksums=out is None) as part:
+    with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)

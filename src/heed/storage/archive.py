@@ -38,6 +38,7 @@ def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> 
 
     Raises:
         DiskError: The disk is full or writing fails; no file is left.
+        RunError: The file exists.
     """
 
     def write(part: Path) -> None:
@@ -50,7 +51,7 @@ def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> 
                 with source, archive.open(member, "w", force_zip64=True) as target:
                     shutil.copyfileobj(source, target, _BLOCK)
 
-    write_whole(out, write)
+    write_whole(out, write, replace=False)
 
 
 def unpacked(path: Path, check: Callable[[Path], object]) -> Path:

@@ -6,18 +6,21 @@ Everything is written under a temporary name, flushed to the disk, and renamed.
 from __future__ import annotations
 
 import errno
+import glob
 import io
 import json
 import os
 import re
+import secrets
 import shutil
 import stat
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from heed.errors import ConfigError, DiskError, HeedError
+from heed.errors import ConfigError, DiskError, HeedError, RunError
 from heed.storage.files import CHECKSUMS, checksum
 
 _NOT_FOR_FOLDERS = {errno.EACCES, errno.EBADF, errno.EINVAL, errno.ENOTSUP, errno.EPERM}
@@ -26,32 +29,46 @@ _WRONG_PATH = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG, er
 """Error numbers of a wrong path, as opposed to a problem with the disk."""
 _OPEN_FILES = ("/dev/fd/", "/dev/stdout", "/dev/stderr", "/proc/")
 _BLOCK = 2**20
+_STALE = 86_400
+"""Seconds after which the temporary folder of another process counts as left by a kill."""
 _LONGEST_NAME = 255
 """Longest file name, in bytes, on nearly every file system."""
 
 
-def write_whole(path: Path, write: Callable[[Path], object], needed: int | None = None) -> None:
+def write_whole(
+    path: Path, write: Callable[[Path], object], needed: int | None = None, *, replace: bool = True
+) -> None:
     """Replace a file atomically: `write` writes to a temporary path, which is then renamed.
 
     Raises:
         DiskError: The disk is full (the message has the bytes `needed`, if known) or writing fails; an old file stays.
+        RunError: The file exists, and `replace` is False.
     """
-    part = hidden(path, "part")
+    part = hidden(path, "part") if replace else _part(path)
     with _explained(path, needed, part):
+        _remove(part)
+        part.touch(exist_ok=False)  # O_EXCL: no link is followed
         write(part)
         flush(part)
-        os.replace(part, path)
+        if replace:
+            os.replace(part, path)
+        else:
+            with _taken(path):
+                _link(part, path)
         flush(path.parent)
 
 
 @contextmanager
-def write_folder(final: Path, needed: int | None = None, *, checksums: bool = True) -> Iterator[Path]:
+def write_folder(
+    final: Path, needed: int | None = None, *, checksums: bool = True, replace: bool = True
+) -> Iterator[Path]:
     """Write a folder that gets its name only when all its files are complete and on the disk; an old one is replaced.
 
     Args:
         final: The folder.
         needed: Bytes that it will take, if known.
         checksums: Write `checksums.json` too.
+        replace: Replace an old folder with files.
 
     Yields:
         The temporary folder to write into; afterwards it is renamed.
@@ -59,12 +76,17 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
     Raises:
         ConfigError: The name of the folder is not UTF-8.
         DiskError: The disk is full or writing fails; the temporary folder is removed, and an old folder stays.
+        RunError: The folder has files, and `replace` is False.
     """
     refuse_not_utf8(final)
-    part, old = hidden(final, "part"), hidden(final, "old")
+    part, old = hidden(final, "part") if replace else _part(final), hidden(final, "old")
     with _explained(final, needed, part):
         _restore(old, final)
+        for left in final.parent.glob(f".{glob.escape(final.name)}.*part"):
+            if time.time() - left.lstat().st_mtime > _STALE:
+                _remove(left)
         shutil.rmtree(part, ignore_errors=True)
+        _remove(part)
         mkdir(part, exist_ok=False)
         yield part
         files = sorted(path for path in part.rglob("*") if path.is_file())
@@ -73,15 +95,42 @@ def write_folder(final: Path, needed: int | None = None, *, checksums: bool = Tr
         if checksums:
             write_checksums(part, [path.relative_to(part).as_posix() for path in files])
         flush(part)
-        if final.exists():  # a folder cannot be replaced in one step
+        if not replace:
+            with suppress(OSError):
+                final.rmdir()  # only if empty
+        elif final.exists():  # a folder cannot be replaced in one step
             os.replace(final, old)
         try:
-            os.replace(part, final)
+            with nullcontext() if replace else _taken(final):
+                os.replace(part, final)  # of folders only an empty one is replaced
         except BaseException:
             _restore(old, final)
             raise
         flush(final.parent)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _link(part: Path, path: Path) -> None:
+    """Rename a file, unless the name is taken (FileExistsError)."""
+    try:
+        os.link(part, path)
+        part.unlink()
+    except FileExistsError:
+        raise
+    except OSError:  # the file system has no hard links
+        path.touch(exist_ok=False)
+        os.replace(part, path)
+
+
+@contextmanager
+def _taken(path: Path) -> Iterator[None]:
+    """Context manager that explains why a file or folder cannot get a name that is taken."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+            raise RunError(f"'{path}' already exists and is never overwritten; give another --out") from None
+        raise
 
 
 def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
@@ -129,7 +178,7 @@ def check_output(path: Path | None) -> None:
     trial = temporary_name(final, ".", f"{os.getpid()}.part")
     with _explained_output(path, final, trial):
         _mode_of_output(path, final, trial)
-        trial.touch()
+        trial.touch(exist_ok=False)
         trial.unlink()
 
 
@@ -332,10 +381,10 @@ def _refuse_impossible(path: Path) -> None:
 
 def _restore(old: Path, final: Path) -> None:
     """Move an old folder back if the new one that was to replace it was never completed."""
-    if not old.exists():
+    if not os.path.lexists(old):
         return
-    if final.exists():
-        shutil.rmtree(old, ignore_errors=True)
+    if final.exists() or not old.is_dir() or old.is_symlink():
+        _remove(old)
     else:
         os.replace(old, final)
 
@@ -363,9 +412,9 @@ def remove_leftovers(folder: Path) -> None:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
+    if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
-    else:
+    elif os.path.lexists(path):
         path.unlink(missing_ok=True)
 
 
@@ -404,6 +453,11 @@ def flush(path: Path) -> None:
 def hidden(path: Path, ending: str) -> Path:
     """The name of a file or folder while it is written or removed: `.NAME.ENDING`."""
     return temporary_name(path, ".", ending)
+
+
+def _part(path: Path) -> Path:
+    """An unpredictable name of a file or folder while it is written, so that nobody can put a link there."""
+    return hidden(path, f"{secrets.token_hex(8)}.part")
 
 
 def temporary_name(path: Path, before: str, ending: str) -> Path:
