@@ -163,31 +163,17 @@ def test_a_missing_folder_and_a_single_picture_are_named(tmp_path):
 # --- odd files
 
 
-def spoil(photos, kind):
-    file = photos / "cat" / "3.png"
-    whole = encoded(noise(5, 60, 60))
-    content = {
-        "text": b"notes about cats",
-        "empty": b"",
-        "cut": whole[: len(whole) // 2],
-        "bomb": encoded(Image.new("1", (12_000, 10_000))),
-    }.get(kind)
-    if content is not None:
-        file.write_bytes(content)
-    return file
-
-
 @pytest.mark.parametrize(
-    ("kind", "rule", "reason"),
+    ("content", "rule", "reason"),
     [
-        ("text", "not a picture", "is not a picture: it is text that begins with 'notes about cats'"),
-        ("empty", "empty file", "is empty (0 bytes)"),
-        ("cut", "damaged picture", "is cut off or damaged: "),
-        ("bomb", "too many pixels", "has 12,000 x 10,000 = 120,000,000 pixels, more than data.max_pixels=100000000"),
+        (b"notes about cats", "not a picture", "is not a picture: it is text that begins with 'notes about cats'"),
+        (encoded(noise(5, 60, 60))[:5_000], "damaged picture", "is cut off or damaged: "),
     ],
+    ids=["text", "cut"],
 )
-def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, kind, rule, reason):
-    file = spoil(photos, kind)
+def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, content, rule, reason):
+    file = photos / "cat" / "3.png"
+    file.write_bytes(content)
     said = refusal(photos)
     assert said.startswith(f"'{file}' {reason}")
     assert said.endswith("; data.bad_lines=skip leaves such pictures out and counts them")

@@ -202,16 +202,21 @@ def test_a_full_disk_at_any_write_loses_nothing(tmp_path, monkeypatch, places):
         assert weights_of(out) == weights_of(finished)
 
 
-def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_path, monkeypatch):
+def fill_disk(monkeypatch, at):
+    """The disk is full while weights are saved for this time."""
     real, saves = weights.save_file, []
 
     def full(*args):
         saves.append(args)
-        if len(saves) == 5:  # in the second checkpoint
+        if len(saves) == at:
             raise OSError(errno.ENOSPC, "No space left on device")
         real(*args)
 
     monkeypatch.setattr(weights, "save_file", full)
+
+
+def test_the_message_of_a_full_disk_says_what_is_needed_and_what_is_free(tmp_path, monkeypatch):
+    fill_disk(monkeypatch, 5)  # in the second checkpoint
     sizes = r"bytes \(.* MiB\) and room for .* are needed, .* bytes \(.* MiB\) were free.*"
     pattern = rf"{sizes}stopped at update 4, the last checkpoint is step-2"
     with pytest.raises(DiskError, match=pattern):
@@ -282,18 +287,9 @@ def test_checkpoints_written_beside_training_are_those_of_their_update(tmp_path,
 
 @pytest.mark.parametrize(("save", "message"), [(4, "[456], .* is step-2"), (7, "6, .* is step-4")])
 def test_an_error_of_a_checkpoint_written_beside_training_ends_it(tmp_path, monkeypatch, beside, save, message):
-    real, saves = weights.save_file, []
-
-    def full(*args):
-        saves.append(args)
-        if len(saves) == save:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        real(*args)
-
-    monkeypatch.setattr(weights, "save_file", full)
+    fill_disk(monkeypatch, save)
     with pytest.raises(DiskError, match=f"the disk is full.*stopped at update {message}"):
         train(tmp_path / "run", translation())
-    monkeypatch.setattr(weights, "save_file", real)
     train(tmp_path / "run", translation(), resume=True)
     assert heed.check_run(tmp_path / "run").whole
 
@@ -502,17 +498,6 @@ def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypa
 # --- settings
 
 
-def test_changed_settings_are_honoured_and_listed(folder):
-    reporter = Listener()
-    _, result = train(folder, translation(steps=8, learning_rate=0.001), resume=True, reporter=reporter)
-    assert "changed since the run began: training.steps: 6 -> 8" in reporter.text
-    assert "changed since the run began: training.learning_rate: 0.003 -> 0.001" in reporter.text
-    assert reporter.text.count("changed since") == 2
-    assert result.progress.step == 8
-    config = read_config(folder / "config.yaml")
-    assert config["training"]["steps"] == 8 and config["training"]["learning_rate"] == 0.001
-
-
 def test_what_a_configuration_leaves_open_stays_as_it_was(folder):
     values = {"data": {"name": "copy", "length": [2, 6], "train": 120, "valid": 16, "test": 16}}
     reporter = Listener()
@@ -552,14 +537,3 @@ def test_other_data_begins_a_new_pass_and_says_so(folder):
     reporter = Listener()
     train(folder, translation(steps=9, batch_tokens=100), resume=True, reporter=reporter)
     assert "the data or batch settings changed since the checkpoint; starting pass " in reporter.text
-
-
-def test_the_thread_count_of_the_checkpoint_is_used_again(tmp_path):
-    config = translation(threads=2)
-    with pytest.raises(Killed):
-        train(tmp_path / "run", config, reporter=Killer(3))
-    torch.set_num_threads(1)
-    reporter = Listener()
-    train(tmp_path / "run", config, resume=True, reporter=reporter)
-    assert "resumed at update 2 (2 threads)" in reporter.text
-    torch.set_num_threads(1)

@@ -1,6 +1,5 @@
 """Supervised attention: links in files and in embedded data reach the loss, however texts are cut; what cannot be."""
 
-import math
 import random
 
 import numpy as np
@@ -73,15 +72,6 @@ def parts_by_word(rows, spans, text):
 # --- the loss
 
 
-def test_the_losses_are_those_of_the_worked_example():
-    """t3 of the example: cross-entropy 1.0498, and mean squared error 0.0150."""
-    true, seen = TRUE[2].view(1, 1, 5), torch.tensor([0.1, 0.1, 0.35, 0.35, 0.1]).view(1, 1, 5)
-    mask = torch.ones(1, 5, dtype=torch.bool)
-    assert float(attention_loss(seen, true, mask, "cross_entropy")) == pytest.approx(-math.log(0.35), abs=1e-6)
-    assert round(float(attention_loss(seen, true, mask, "cross_entropy")), 4) == 1.0498
-    assert round(float(attention_loss(seen, true, mask, "mse")), 4) == 0.0150
-
-
 @pytest.mark.parametrize("kind", ["cross_entropy", "mse"])
 def test_padding_and_free_rows_add_nothing(kind):
     generator = torch.Generator().manual_seed(0)
@@ -122,8 +112,6 @@ def test_links_of_a_file_are_where_words_look(folder):
     [
         {"kind": "char"},
         {"kind": "bpe", "vocab_size": 30},
-        {"kind": "unigram", "vocab_size": 30},
-        {"kind": "byte_bpe", "vocab_size": 265},
         {"kind": "bpe", "vocab_size": 40, "sampling": 0.5},
         {"kind": "unigram", "vocab_size": 40, "sampling": 0.3},
         {"kind": "byte_bpe", "vocab_size": 265, "sampling": 0.5},
@@ -406,33 +394,20 @@ def test_a_model_without_attention_to_the_source_is_refused_before_training(fold
 
 
 @pytest.fixture
-def files(tmp_path):
-    """Sixty pairs in which every word has one translation and the order is turned round."""
+def turned(tmp_path):
+    """A folder of sixty pairs in which every word has one translation and the order is turned round."""
     words = ["red", "old", "big", "cat", "dog", "man"]
     others = ["rojo", "viejo", "grande", "gato", "perro", "hombre"]
     pairs = [(a, b) for a in range(6) for b in range(6) if a != b] * 2
-    (tmp_path / "my.en").write_text("".join(f"{words[a]} {words[b]}\n" for a, b in pairs))
-    (tmp_path / "my.es").write_text("".join(f"{others[b]} {others[a]}\n" for a, b in pairs))
-    return [str(tmp_path / "my.en"), str(tmp_path / "my.es")]
+    write_lines(tmp_path / "my.hi", *(f"{words[a]} {words[b]}" for a, b in pairs))
+    write_lines(tmp_path / "my.en", *(f"{others[b]} {others[a]}" for a, b in pairs))
+    return tmp_path
 
 
 def make_tokenizer(texts):
     """Every letter is a token, and so is the blank before a word."""
     letters = len(set("".join(texts) + " "))
     return TextTokenizer.train(texts * 2, TokenizerConfig(kind="bpe", vocab_size=4 + letters))
-
-
-def make_task(files, model, **training):
-    return Translation.prepare(
-        TranslationConfig.model_validate(
-            {
-                "data": {"train": files, "valid": 6},
-                "tokenizer": {"kind": "word", "min_count": 1},
-                "model": model,
-                "training": {"steps": 1, **training},
-            }
-        )
-    )
 
 
 def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
@@ -463,10 +438,13 @@ def test_text_without_blanks_is_aligned_by_its_tokens():
 
 
 @pytest.mark.parametrize("name", ATTENDS)
-def test_guidance_leaves_the_pass_as_it_is_dropout_included(files, name):
+def test_guidance_leaves_the_pass_as_it_is_dropout_included(turned, name):
     """The loss is the plain one plus the guidance, to the last digit, drawn with the same dropout masks."""
     values = {"name": name, "size": "tiny", "dropout": 0.4}
-    plain, task = (make_task(files, values, guided_attention=weight) for weight in (0.0, 0.5))
+    plain, task = (
+        Translation.prepare(config(turned, model=values, training={"guided_attention": weight}))
+        for weight in (0.0, 0.5)
+    )
     torch.manual_seed(0)
     model = plain.build_model().train()
     batch = task.collate([0, 1, 2])
