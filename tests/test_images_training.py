@@ -67,6 +67,8 @@ def test_a_vit_in_micro_batches_or_computed_again_has_the_same_gradient(tmp_path
         weights.append(heed.load(tmp_path / str(i)).model.state_dict())
     for other in weights[1:]:
         for name, tensor in weights[0].items():
+            if name.endswith("w_key.bias"):  # softmax cancels it: its gradient is rounding, which Adam enlarges
+                continue
             torch.testing.assert_close(other[name], tensor, rtol=1e-3, atol=1e-4, msg=lambda s, n=name: f"{n}: {s}")
 
 

@@ -107,7 +107,7 @@ def test_json_has_every_field_of_a_look(kind):
         assert [one.get("type") for one in content["maps"]] == [None, None, "Traces", "Tokens"]
         assert (content["format"], content["shows_steps"]) == ("heed-look-3", True)
     else:
-        shown = ShownPicture(look, True) if kind is PictureLook else ShownDistances("t", look)
+        shown = ShownPicture(look) if kind is PictureLook else ShownDistances("t", look)
         content = json.loads(shown.json())
     assert_written(content, look)
 

@@ -57,7 +57,7 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (37_015, 237),  # files as people have them, faults under attack
+    "tests": (37_018, 237),  # files as people have them, faults under attack
 }
 WORDS_OF_DOCS = 39_021  # CoNLL-U, columns without tags, labels that are whole numbers
 

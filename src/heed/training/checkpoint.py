@@ -480,7 +480,7 @@ class Selection:
     def score_again(
         self, p: Progress, model: nn.Module, evaluate: Callable[[], Scores], say: Callable[[str], None]
     ) -> None:
-        """Score all kept weights again, because the validation data or how it is scored has changed."""
+        """Score all kept weights again after the validation data, or how it is scored, has changed."""
         present, step, steps = {name: t.clone() for name, t in model.state_dict().items()}, p.step, p.kept
         p.best_rank, p.best_scores, p.best_step, p.bad, p.worse, p.lowest_loss, p.kept = [], {}, 0, 0, 0, None, []
         for p.step in filter(lambda one: self._is_whole(one, say), steps):
