@@ -465,7 +465,7 @@ def test_kept_weights_are_scored_again_where_what_they_were_scored_on_has_change
         values["data"]["max_length"] = 3
     heard = Listener()
     run, result = resume(tmp_path / "run", check_config(values, "the test"), heard)
-    again = any("the validation data or how it is scored has changed: kept weights" in line for line in heard.said)
+    again = any("data or settings have changed: kept weights scored again" in line for line in heard.said)
     assert again == (change != "nothing")
     assert result.validation == pytest.approx(run.task.validate(run.model), rel=1e-5)
     kept = json.loads((tmp_path / "run" / "checkpoints" / "step-30" / "progress.json").read_text())

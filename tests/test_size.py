@@ -19,7 +19,7 @@ ROOMS = {
     "src/heed/__init__.py": (34, 1),
     "src/heed/__main__.py": (2, 1),
     "src/heed/attention": (639, 9),
-    "src/heed/cli": (1_815, 11),  # connections of the server are capped
+    "src/heed/cli": (1_817, 11),  # connections of the server are capped
     "src/heed/comparison": (1_640, 9),  # Ctrl-C while runs begin
     "src/heed/config": (667, 5),  # block signs of YAML are values
     "src/heed/data": (6_891, 45),  # panics of the tokenizers library; constant columns together
@@ -57,7 +57,7 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (37_018, 237),  # files as people have them, faults under attack
+    "tests": (37_020, 237),  # files as people have them, faults under attack
 }
 WORDS_OF_DOCS = 39_025  # CoNLL-U, columns without tags, labels that are whole numbers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 import socket
 import time
@@ -77,7 +78,7 @@ def run_serve(names: list[str], place: Place, force: bool, device: str = "auto")
     if place.open_it:
         webbrowser.open(f"{link}#{token}")
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # a client that goes away is no reason for a warning
-    logging.getLogger("asyncio").addFilter(_once_a_second)  # without descriptors, each try to accept is an error
+    logging.getLogger("asyncio").addFilter(_OnceASecond())  # without descriptors, each try to accept is an error
     with suppress(KeyboardInterrupt):
         asyncio.run(_serve(serving, guard, listening, place.minutes))
 
@@ -92,10 +93,15 @@ def _most_connections() -> int:
     return 1_000 if limit == resource.RLIM_INFINITY else max(1, min(1_000, limit // 2 - _BACKLOG))
 
 
-def _once_a_second(record: logging.LogRecord, said: list[float] = [0.0]) -> bool:  # noqa: B006  # kept between calls
-    now, before = time.monotonic(), said[0]
-    said[0] = now if now - before >= 1 else before
-    return said[0] == now
+class _OnceASecond(logging.Filter):
+    """Lets one record a second pass."""
+
+    _passed = -math.inf
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if passes := time.monotonic() - self._passed >= 1:
+            self._passed = time.monotonic()
+        return passes
 
 
 async def _serve(serving: uvicorn.Server, guard: Guard, listening: socket.socket, minutes: float | None) -> None:

@@ -358,7 +358,7 @@ def _train(
     caller = None if callback is None else Caller(callback, trainer, run)
     trainer.asks = callback is not None
     trainer.made_of = folders.made_of(path)
-    trainer.judged_by = judged_by(config, path)
+    trainer.judged_by = processes.broadcast(judged_by(config, path))
     predicted = trainer.predict_cost(task.work)
     if predicted.delay > _DELAYED:
         reporter.say(f"other work is running: updates take {predicted.delay:.1f} times as long as alone")

@@ -222,7 +222,7 @@ class Trainer:
             if p.kept:
                 self._selection.score_again(p, self.model, self.evaluate, self._say)
                 scored = f"kept weights scored again, the best are those of update {p.best_step}"
-                self._say(f"the validation data or how it is scored has changed: {scored}")
+                self._say(f"data or settings have changed: {scored}")
 
     def _train(self, feed: Iterator[Draw]) -> str:
         p, self._batches = self.progress, feed

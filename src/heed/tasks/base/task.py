@@ -475,7 +475,7 @@ def write_digests(config: RunConfig, folder: Path) -> None:
 
 
 def judged_by(config: RunConfig, folder: Path) -> str:
-    """A hash of all settings except those of training and of the data files' digests: validation depends on them."""
+    """A hash of all settings except those of training, and of the data files: validations may depend on them."""
     hashed = hashlib.blake2b(config.model_dump_json(exclude={"training"}).encode(), digest_size=16)
     with suppress(FileNotFoundError):
         hashed.update((folder / DATA).read_bytes())
