@@ -59,7 +59,7 @@ ROOMS = {
     "tools": (450, 4),
     "tests": (37_020, 237),  # files as people have them, faults under attack
 }
-WORDS_OF_DOCS = 39_025  # CoNLL-U, columns without tags, labels that are whole numbers
+WORDS_OF_DOCS = 39_037  # CoNLL-U, columns without tags, labels that are whole numbers
 
 
 def complaint(name, number, limit, what):
