@@ -32,7 +32,7 @@ from heed.data.batch import Batch
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
-from heed.data.kinds.numbers import Standard
+from heed.data.kinds.features import Standard
 from heed.data.splits.splits import Splits, take_subset
 from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig

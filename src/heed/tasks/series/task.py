@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from heed.config.data import InMemory
 from heed.data.findings import Findings
-from heed.data.kinds.numbers import Numbers, Standard, aligned, constant_lines, hold_series, read_numbers, text_columns
+from heed.data.kinds.features import Standard, constant_lines
+from heed.data.kinds.numbers import hold_series
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
