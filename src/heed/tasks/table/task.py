@@ -80,11 +80,9 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         check_labels(labels)
         features, said = Features.of(train)
         splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
-        splits.remarks += [
-            *said,
-            *features.lines(),
-            *constant_lines(standard.columns, cast(Rows, splits.examples["train"]).values),
-        ]
+        values = cast(Rows, splits.examples["train"]).values
+        standard = Standard.of(features.encoded_names, values)
+        splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
         task = cls(config, features, standard, labels, splits)
         task.settle(parent)
         for rows in task.rows.values():
