@@ -318,12 +318,12 @@ def iter_rows(
         text,
         sep=layout.separator,
         header=None,
-        names=range(-1, len(header)),
-        usecols=sorted([-1, *read]),
-        index_col=0,
-        dtype=str if layout.decimal_comma else {n: str for n in (*texts, *read[len(places) :])},
+        names=["line", *map(str, range(len(header)))],  # pandas takes numbers in `usecols` for positions
+        usecols=["line", *map(str, read)],
+        index_col="line",
+        dtype=str if layout.decimal_comma else {str(n): str for n in (*texts, *read[len(places) :])},
         keep_default_na=False,
-        na_values={n: [*_MISSING] for n in places},
+        na_values={str(n): [*_MISSING] for n in places},
         skipinitialspace=True,
         low_memory=False,
         float_precision="round_trip",
@@ -342,13 +342,13 @@ def iter_rows(
         columns = {}
         for place in places:
             numbers = True if kinds is not None and kinds[header[place]] else None if place not in texts else False
-            cells = part[place].reset_index(drop=True)
+            cells = part[str(place)].reset_index(drop=True)
             refused = _Refused(path, findings, lambda row, place=place: at(row, place), bad)
             columns[header[place]] = typed(cells, refused, numbers, layout.decimal_comma)
         labels: list[str] = []
         if len(read) > len(places):
             refused = _Refused(path, findings, lambda row: at(row, of_label), bad)
-            stripped = part[of_label].str.strip()
+            stripped = part[str(of_label)].str.strip()
             refused(stripped.isna().to_numpy() | (stripped == "").to_numpy(), lambda _: "the label is missing")
             names = {cell: label_of(cell) for cell in stripped.unique()}
             labels = [names[cell] for cell in stripped[~bad]]
