@@ -13,6 +13,8 @@ import csv
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -286,165 +288,205 @@ def iter_rows(
             missing, or a value is not a number where the others are; with file, line and column; after the rows before
             the error.
     """
-    findings = Findings() if findings is None else findings
+    findings, said = Findings() if findings is None else findings, [] if said is None else said
     layout = layout_of(path, wanted, label if labelled else None, findings, known)
-    remarks = said if said is not None else []
-    remarks += [line for line in layout.said if line not in remarks]
-    label = layout.label if labelled else label
-    records = _records(path, layout.separator, findings)
-    first = next(records, None)
-    if first is None:
+    said += [line for line in layout.said if line not in said]
+    separator, records = layout.separator, _records(path, layout.separator, findings)
+    if (first := next(records, None)) is None:
         raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
-    cells = next(csv.reader([first[2]], delimiter=layout.separator))
-    header = [name.strip() for name in cells] if layout.header else [str(n) for n in range(len(cells))]
-    of_label, has = None, f"'{path}' line 1 names"
-    if label is not None and (labelled or label in header or isinstance(label, int)):
-        hint = f"its columns: {', '.join(header[:20])}; data.columns.label=NAME chooses the label"
-        of_label = _place(has, header, label, "data.columns.label", hint)
-    if wanted is None:
-        places = [i for i in range(len(header)) if i != of_label]
-    else:
-        hint = _SET if kinds is None else f"the columns of training are needed: {', '.join(map(str, wanted))}"
-        places = [_place(has, header, column, "data.columns", hint) for column in wanted]
-    if not places:
-        raise DataError(f"'{path}' has no column besides the label '{label}'")
-    read = [*places, *([of_label] if of_label is not None and labelled else [])]
-    if layout.header:
-        _refuse_duplicate_columns(has, header, read)
-    texts = {_place(has, header, column, "data.columns.categories", _SET) for column in categories if kinds is None}
-    texts |= {place for place in places if kinds is not None and not kinds[header[place]]}
-    text = _Stream(path, layout, findings, records, first, len(header))
+    cells = next(csv.reader([first[1]], delimiter=separator))
+    names = [name.strip() for name in cells] if layout.header else [str(n) for n in range(len(cells))]
+    label = layout.label if labelled else label if label in names or isinstance(label, int) else None
+    choice = Choice.of(f"'{path}' line 1 names", names, wanted, label, kinds, categories)
+    if not labelled:
+        choice = replace(choice, label=None)
+    read = choice.read
+    texts = [str(n) for n in read if n == choice.label or choice.numbers(n) is False]
     parts: Any = pd.read_csv(
-        text,
-        sep=layout.separator,
+        _Stream(path, separator, findings, records, len(names), None if layout.header else first),
+        sep=separator,
         header=None,
-        names=["line", *map(str, range(len(header)))],  # pandas takes numbers in `usecols` for positions
+        names=["line", *map(str, range(len(names)))],  # pandas takes numbers in `usecols` for positions
         usecols=["line", *map(str, read)],
-        index_col="line",
-        dtype=str if layout.decimal_comma else {str(n): str for n in (*texts, *read[len(places) :])},
+        dtype=str if layout.decimal_comma else dict.fromkeys(texts, str),
         keep_default_na=False,
-        na_values={str(n): [*_MISSING] for n in places},
+        na_values={str(n): [*_MISSING] for n in choice.places},
         skipinitialspace=True,
         low_memory=False,
         float_precision="round_trip",
-        quoting=csv.QUOTE_NONE if layout.separator == "\t" else csv.QUOTE_MINIMAL,
+        quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
         chunksize=most,
     )
     count = 0
     for part in [parts] if most is None else parts:
         count += len(part)
-        lines = part.index.to_numpy(np.int64)
-
-        def at(row: int, place: int, lines: NDArray[np.int64] = lines) -> tuple[int, str]:
-            return int(lines[row]), f"'{path}' line {lines[row]}, column '{header[place]}'"
-
-        bad = np.zeros(len(part), bool)
-        columns = {}
-        for place in places:
-            numbers = True if kinds is not None and kinds[header[place]] else None if place not in texts else False
-            cells = part[str(place)].reset_index(drop=True)
-            refused = _Refused(path, findings, lambda row, place=place: at(row, place), bad)
-            columns[header[place]] = typed(cells, refused, numbers, layout.decimal_comma)
-        labels: list[str] = []
-        if len(read) > len(places):
-            refused = _Refused(path, findings, lambda row: at(row, of_label), bad)
-            stripped = part[str(of_label)].str.strip()
-            refused(stripped.isna().to_numpy() | (stripped == "").to_numpy(), lambda _: "the label is missing")
-            names = {cell: label_of(cell) for cell in stripped.unique()}
-            labels = [names[cell] for cell in stripped[~bad]]
-        frame = pd.DataFrame(columns, index=range(len(part)))[~bad].reset_index(drop=True)
-        if wanted is None:
-            frame = without_counters(frame, remarks)
-        origins = np.stack([np.zeros(len(frame), np.int64), lines[~bad]], axis=1)
+        lines = part.pop("line").to_numpy(np.int64)
+        part = part.reset_index(drop=True).rename(columns=int)
+        origins = Lines((path.name,), np.stack([np.zeros(len(part), np.int64), lines], axis=1))
         if len(part):
-            yield Rows(frame, tuple(labels), Lines((path.name,), origins), f"'{path}'")
+            yield choice.rows(part, f"'{path}'", origins, said, path, findings, layout.decimal_comma)
     if not count:
-        raise DataError(f"'{path}' has a header ({', '.join(header)[:60]}) but no rows")
+        raise DataError(f"'{path}' has a header ({', '.join(names)[:60]}) but no rows")
 
 
-Record = tuple[int, int, str]
-"""A row: the numbers of its first and last line, and its text."""
+@dataclass(frozen=True)
+class Choice:
+    """The columns to read, by their `places` among the `names`: features, perhaps the label; those of `texts`."""
+
+    names: Sequence[str]
+    places: Sequence[int]
+    label: int | None
+    texts: Collection[int]
+    kinds: Mapping[str, bool] | None  # whether columns hold numbers, if that is known from training
+    wanted: bool  # whether the features were asked for
+
+    @classmethod
+    def of(
+        cls,
+        has: str,
+        names: Sequence[str],
+        wanted: Sequence[int | str] | None,
+        label: Column,
+        kinds: Mapping[str, bool] | None,
+        categories: Collection[int | str],
+    ) -> Choice:
+        """Arguments as for `iter_rows`; `has` begins messages, as in "'a.csv' line 1 names".
+
+        Raises:
+            DataError: A column is missing or not unique.
+        """
+        ask = f"its columns: {', '.join(names[:20])}; data.columns.label=NAME chooses the label"
+        of_label = None if label is None else _place(has, names, label, "data.columns.label", ask)
+        ask = _SET if kinds is None else f"the columns of training are needed: {', '.join(map(str, wanted or ()))}"
+        places = [_place(has, names, column, "data.columns", ask) for column in wanted or ()]
+        if wanted is None:
+            places = [place for place in range(len(names)) if place != of_label]
+        if not places:
+            raise DataError(f"{has} no column besides the label '{label}'")
+        for place in (read := [*places, *([] if of_label is None else [of_label])]):
+            if len(twins := [n for n, name in enumerate(names) if name == names[place] and n in read]) > 1:
+                raise DataError(
+                    f"{has} two columns '{names[place]}' ({twins[0]} and {twins[1]}, counted from 0); rename one, or "
+                    "leave them out with data.columns"
+                )
+        ask = "data.columns.categories"
+        texts = [] if kinds else [_place(has, names, column, ask, "set data.columns") for column in categories]
+        return cls(names, places, of_label, texts, kinds, wanted is not None)
+
+    @property
+    def read(self) -> list[int]:
+        """The places of all columns to read."""
+        return [*self.places, *([] if self.label is None else [self.label])]
+
+    def numbers(self, place: int) -> bool | None:
+        """Whether a column holds numbers; None if its cells decide."""
+        return self.kinds[self.names[place]] if self.kinds else False if place in self.texts else None
+
+    def rows(
+        self,
+        cells: pd.DataFrame,
+        split: str,
+        origins: Sequence[str],
+        said: list[str],
+        path: Path | str,
+        findings: Findings,
+        comma: bool = False,
+    ) -> Rows:
+        """The rows of `cells`, which has columns by place; those that cannot be used are refused or left out."""
+        bad = np.zeros(len(cells), bool)
+
+        def refuse(
+            name: str, mask: NDArray[np.bool_], message: Callable[[int], str], rule: str = "not a number"
+        ) -> None:
+            for row in np.flatnonzero(mask & ~bad).tolist():
+                line = origins[row].rpartition(":")[2] if isinstance(origins, Lines) else ""
+                where = f"{split} line {line}" if line else origins[row]
+                findings.bad(rule, path, int(line) if line else where, f"{where}, column '{name}': {message(row)}")
+                findings.leave_out(rule)
+            np.logical_or(bad, mask, out=bad)
+
+        made = {
+            self.names[place]: typed(cells[place], partial(refuse, self.names[place]), self.numbers(place), comma)
+            for place in self.places
+        }
+        labels: list[str] = []
+        if self.label is not None:
+            names = {cell: label_of(cell) for cell in cells[self.label].unique()}
+            missing = cells[self.label].map(lambda cell: not names[cell]).to_numpy(bool)
+            refuse(self.names[self.label], missing, lambda _: "the label is missing", "no label")
+            labels = [str(names[cell]) for cell in cells[self.label][~bad]]
+        table = pd.DataFrame(made, index=cells.index)[~bad].reset_index(drop=True)
+        table = table if self.wanted else without_counters(table, said)
+        return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split)
 
 
-def _records(path: Path, separator: str, findings: Findings) -> Iterator[Record]:
-    """The non-blank rows of a file; a quoted cell may have line breaks."""
+def _records(path: Path, separator: str, findings: Findings) -> Iterator[tuple[int, str]]:
+    """The last line's number and the text of each non-blank row; a quoted cell may have line breaks."""
     lines = enumerate(lines_of(path, findings), start=1)
-    number, last, record = 0, 0, [""]
+    record: list[tuple[int, str]] = []
 
     def more() -> Iterator[str]:
-        nonlocal last
-        yield record[0]
+        """The lines of the row, as many as its quotes need."""
+        yield f"{record[0][1]}\n"
         for number, line in lines:
             if not isinstance(line, BadLine):
-                last = number
-                record.append(line)
-                yield line
+                record.append((number, line))
+                yield f"{line}\n"
 
     for number, line in lines:
         if isinstance(line, BadLine):
             findings.leave_out(line.rule)
             continue
-        last, record = number, [line]
+        record = [(number, line)]
         if '"' in line and separator != "\t":
             try:
-                next(csv.reader((f"{text}\n" for text in more()), delimiter=separator, strict=True))
+                next(csv.reader(more(), delimiter=separator, strict=True))
             except csv.Error as error:
-                raise DataError(f"'{path}' line {last} is not CSV: {error}") from None
-        text = "\n".join(record)
-        if text.strip() and text.strip(separator + " \t"):
-            yield number, last, text
+                raise DataError(f"'{path}' line {record[-1][0]} is not CSV: {error}") from None
+        if line.strip(f"{separator} \t"):
+            yield record[-1][0], "\n".join(text for _, text in record)
 
 
 class _Stream:
-    """The rows of a file as pandas reads them: the number of its line before each, and all of the same width."""
+    """The rows of a file as pandas reads them: the number of its line before each, and all of the same `width`."""
 
     def __init__(
-        self, path: Path, layout: Layout, findings: Findings, records: Iterator[Record], first: Record, width: int
+        self,
+        path: Path,
+        separator: str,
+        findings: Findings,
+        records: Iterator[tuple[int, str]],
+        width: int,
+        first: tuple[int, str] | None,
     ) -> None:
-        self._path, self._layout, self._findings, self._width = path, layout, findings, width
-        self._records = records
-        self._held = "" if layout.header else f"{first[1]}{layout.separator}{first[2]}\n"
+        self._path, self._separator, self._findings, self._width = path, separator, findings, width
+        self._records = records if first is None else chain([first], records)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.read, "")
 
     def read(self, size: int = -1) -> str:
         """The next rows, more or fewer characters than `size`; "" at the end."""
-        parts, self._held = [self._held], ""
-        separator = self._layout.separator
-        for _, number, text in self._records:
-            width = text.count(separator) + 1
-            if width != self._width and '"' in text and separator != "\t":
-                width = len(next(csv.reader(text.splitlines(keepends=True), delimiter=separator)))
+        return "".join(islice(self._rows(), _AT_ONCE))
+
+    def _rows(self) -> Iterator[str]:
+        for number, text in self._records:
+            width = text.count(self._separator) + 1
+            if width != self._width and '"' in text and self._separator != "\t":
+                width = len(next(csv.reader(text.splitlines(keepends=True), delimiter=self._separator)))
             if width == self._width:
-                parts.append(f"{number}{separator}{text}\n")
-                if len(parts) > _AT_ONCE:
-                    break
+                yield f"{number}{self._separator}{text}\n"
             else:
                 has = f"'{self._path}' line {number} has {width} columns, but its first line names {self._width}"
                 self._findings.bad("another number of columns", self._path, number, has)
                 self._findings.leave_out("another number of columns")
-        return "".join(parts)
 
 
-class _Refused:
-    """Refuses or leaves out the rows of one column with cells that cannot be used; they are added to `bad`."""
-
-    def __init__(
-        self, path: Path | str, findings: Findings, at: Callable[[int], tuple[int | str, str]], bad: NDArray[np.bool_]
-    ) -> None:
-        self.path, self.findings, self.at, self.bad = path, findings, at, bad
-
-    def __call__(self, cells: NDArray[np.bool_], message: Callable[[int], str], rule: str = "not a number") -> None:
-        """Refuse the rows of a mask; `message(row)` says what is wrong with a cell."""
-        for row in np.flatnonzero(cells & ~self.bad):
-            line, where = self.at(int(row))
-            self.findings.bad(rule, self.path, line, f"{where}: {message(int(row))}")
-            self.findings.leave_out(rule)
-        self.bad |= cells
+Refuse = Callable[[NDArray[np.bool_], Callable[[int], str]], None]
+"""Refuses the rows of a mask, or leaves them out; its second argument says what is wrong with the cell of a row."""
 
 
-def typed(cells: pd.Series[Any], refused: _Refused, numbers: bool | None = None, comma: bool = False) -> Any:
+def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, comma: bool = False) -> Any:
     """A column as numbers (float64, missing ones NaN), or as it is if it holds something else.
 
     `numbers` says whether it holds numbers; None if the cells decide. `comma`: commas are decimal.
@@ -464,6 +506,11 @@ def typed(cells: pd.Series[Any], refused: _Refused, numbers: bool | None = None,
         like = plain.str.fullmatch(_LIKE)
         if numbers is None and (not len(like) or like.mean() < _MOSTLY):
             return cells.where(cells.isna(), texts) if len(texts) else cells.astype(float)
+        sign = texts.str.extract(r"([%€$£¥])", expand=False).fillna("")
+        if sign.any():
+            usual = sign.mode()[0]
+            other = cells.index.isin(sign.index[sign != usual])
+            refused(other, lambda row: f"{cells[row]!r:.40} is not written like the other values, with '{usual}'")
         grouped = plain.str.fullmatch(_GROUPED[comma])
         ungrouped = plain.str.replace("." if comma else ",", "", regex=False)
         plain = plain.where(~grouped, ungrouped)
@@ -473,7 +520,7 @@ def typed(cells: pd.Series[Any], refused: _Refused, numbers: bool | None = None,
         none = cells.index.isin(values.index[values.isna()])
         refused(none, lambda row: _not_a_number(cells[row], comma))
         made = values.reindex(cells.index).to_numpy()
-    refused(np.isinf(made), lambda row: f"{cells[row]!r:.40} is not a finite number".replace("np.float64", ""))
+    refused(np.isinf(made), lambda row: f"'{cells[row]!s:.40}' is not a finite number")
     large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
     refused(np.abs(made) > _LARGEST, lambda row: f"'{cells[row]!s:.40}' {large}")
     return pd.Series(made, cells.index)
@@ -539,7 +586,7 @@ def hold_rows(
     Raises:
         DataError: A column is missing, or a value is not a number where the others are; with position and column.
     """
-    labels: list[Any] | None = None
+    labels: Any = None
     if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
         data, labels = data
         if not has_items(labels):
@@ -549,42 +596,28 @@ def hold_rows(
         frame = data.to_frame() if isinstance(data, pd.Series) else data
         data = frame.rename_axis(frame.index.name or "date").reset_index()
     names, columns = _columns(data, split)
-    if label == _DEFAULT and labels is None and tuple(names) == _unnamed(len(names)):
+    if labels is not None:
+        if len(columns[0]) != len(labels):
+            raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
+        names, columns, label = [*names, ""], [*columns, labels], len(names)
+    elif label == _DEFAULT and tuple(names) == _unnamed(len(names)):
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
-    count = len(columns[0])
-    if labels is not None and count != len(labels):
-        raise DataError(f"{split} has {count} rows and {len(labels)} labels; each row needs one")
-    place = None
-    if label is not None and labels is None:
-        if label == _DEFAULT and _DEFAULT not in names:
-            label = next((name for name in names if name.casefold() in _LABELS), label)
-        place = _place(f"{split} has", names, label, "data.columns.label", "set data.columns.label")
-        labels = columns[place]
-    if wanted is None:
-        places = [i for i in range(len(columns)) if i != place]
-    else:
-        places = [_place(f"{split} has", names, column, "data.columns", _SET) for column in wanted]
-    _refuse_duplicate_columns(f"{split} has", names, places)
-    if not places:
-        raise DataError(f"{split} has no column" + (f" besides the label '{label}'" if label else ""))
-    texts = {_place(f"{split} has", names, name, "data.columns.categories", _SET) for name in categories if not kinds}
-    cells = {}
-    for i in places:
-        name = characters_of(names[i], f"{split}: the name of a column", _not_text)
-        for row, value in enumerate(columns[i]):
+    elif label == _DEFAULT and _DEFAULT not in names:
+        label = next((name for name in names if name.casefold() in _LABELS), label)
+    choice = Choice.of(f"{split} has", names, wanted, label, kinds, categories)
+    for place in choice.places:
+        characters_of(names[place], f"{split}: the name of a column", _not_text)
+        for row, value in enumerate(columns[place]):
             if isinstance(value, list | tuple | dict | set):
-                raise DataError(f"{split}[{row}], column '{name}' is {described(value)}, expected a number or a text")
-        values = pd.Series(columns[i], dtype=None if columns[i] else object)
-
-        def at(row: int, name: str = name) -> tuple[str, str]:
-            return f"{split}[{row}]", f"{split}[{row}], column '{name}'"
-
-        numbers = kinds[name] if kinds else False if i in texts else None
-        cells[name] = typed(values, _Refused(split, Findings(hint=False), at, np.zeros(len(values), bool)), numbers)
-    origins = tuple(f"{split}[{n}]" for n in range(count))
-    told = tuple(_held_label(split, n, value) for n, value in enumerate(labels or ()))
-    made = pd.DataFrame(cells)
-    return Rows(without_counters(made, [] if said is None else said) if wanted is None else made, told, origins, split)
+                at = f"{split}[{row}], column '{names[place]}'"
+                raise DataError(f"{at} is {described(value)}, expected a number or a text")
+    for row, value in enumerate([] if choice.label is None else columns[choice.label]):
+        if not label_of(value):
+            raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
+        characters_of(str(value), f"{split}[{row}]: the label", _not_text)
+    cells = pd.DataFrame({n: pd.Series(columns[n], dtype=object if n == choice.label else None) for n in choice.read})
+    origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
+    return choice.rows(cells, split, origins, [] if said is None else said, split, Findings(hint=False))
 
 
 def hold_series(data: Any, split: str, wanted: Sequence[int | str] | None) -> list[Rows]:
@@ -626,12 +659,6 @@ def _unnamed(width: int) -> tuple[str, ...]:
     return ("value",) if width == 1 else tuple(str(i) for i in range(width))
 
 
-def _held_label(split: str, row: int, value: Any) -> str:
-    if not (label := label_of(value)):
-        raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
-    return characters_of(label, f"{split}[{row}]: the label", _not_text)
-
-
 def _not_text(rule: str, message: str) -> DataError:
     return DataError(message)
 
@@ -645,13 +672,3 @@ def _place(has: str, names: Sequence[str], column: int | str, field: str, hint: 
     if column not in names:
         raise DataError(f"{has} no column '{column}'{suggest(column, names)}; {hint}")
     return list(names).index(column)
-
-
-def _refuse_duplicate_columns(has: str, names: Sequence[str], places: Sequence[int]) -> None:
-    """Refuse to read columns with the same name, since a run finds columns by name."""
-    for place in places:
-        if len(twins := [n for n, name in enumerate(names) if name == names[place] and n in places]) > 1:
-            raise DataError(
-                f"{has} two columns '{names[place]}' ({twins[0]} and {twins[1]}, counted from 0); rename one, or leave "
-                "them out with data.columns"
-            )

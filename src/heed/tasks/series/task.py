@@ -28,8 +28,9 @@ from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import NumericTask, ValuesBatch, refuse_pictures
+from heed.tasks.base.task import refuse_pictures
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.threads import threads_for

@@ -23,8 +23,8 @@ from heed.errors import DataError
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.threads import threads_for
