@@ -38,10 +38,12 @@ _MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-nan", "NULL", "null"
 _COUNTERS = ("id", "idx", "index", "unnamed: 0")
 """Names of columns that tell rows apart, and ends of names of columns that may count them."""
 _SIGNS = r"^[€$£¥]\s*|\s*[%€$£¥]$"
-_LIKE = r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?|[-+]?(?:inf|Inf|infinity|Infinity)|[\d_.]*\d_\d[\d_.]*"
-"""What looks like a number, read or not."""
 _GROUPED = {False: r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", True: r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?"}
 """Numbers with separators of thousands, by whether commas are decimal."""
+_LIKE = "|".join(
+    (r"[-+]?(?:\d[\d_]*[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?", r"[-+]?(?:inf|Inf|infinity|Infinity)", *_GROUPED.values())
+)
+"""What looks like a number, read or not."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 _LARGEST = 1e150
@@ -313,7 +315,6 @@ def iter_rows(
         na_values={str(n): [*_MISSING] for n in choice.places},
         skipinitialspace=True,
         low_memory=False,
-        float_precision="round_trip",
         quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
         chunksize=most,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.findings import Findings
-from heed.data.kinds.numbers import aligned, hold_numbers
+from heed.data.kinds.numbers import hold_rows, number_columns
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
@@ -139,7 +139,9 @@ class SeriesRun(Run[Series, Forecaster]):
     def held(self, data: Any) -> Sequence[Part]:
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
         columns, window = self.task.standard.columns, self.task.config.data.window
-        return [to_forecast(aligned(one, columns).values, one.name, window, ConfigError) for one in held]
+        return [
+            to_forecast(number_columns(one.ordered(columns), columns), one.split, window, ConfigError) for one in held
+        ]
 
     def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow a series.
@@ -166,12 +168,13 @@ class SeriesRun(Run[Series, Forecaster]):
         """Rows in any form that `predict` accepts, as an array `(rows, columns)`."""
         columns = self.task.standard.columns
         if column_names(rows) is not None:
-            values = hold_numbers(rows, "series", columns).values
+            values = number_columns(hold_rows(rows, "series", columns), columns)
         else:
             try:
                 values = np.asarray(rows, dtype=np.float64)
             except (TypeError, ValueError, OverflowError):
-                values = hold_numbers(rows, "series", None).values  # its error names the value that is not a number
+                held = hold_rows(rows, "series", None)
+                values = number_columns(held, held.columns)  # its error names the value that is not a number
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
             raise ConfigError(f"the series has shape {values.shape}, expected (rows, {len(columns)})")
@@ -179,7 +182,7 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow those of a file with the run's columns."""
-        return self.predict(self.task.read(Path(path)).values, horizon)
+        return self.predict(self.task.read(Path(path)), horizon)
 
     def look(
         self,
@@ -209,7 +212,7 @@ class SeriesRun(Run[Series, Forecaster]):
         if mechanism is not None or layer != -1 or head != "mean" or edits:
             raise ConfigError(f"model {self.config.model.name} has no attention; a look shows its gates")
         is_file = isinstance(text, str | Path)
-        values = self.task.read(Path(text)).values if is_file else self._values(text)
+        values = self.task.read(Path(text)) if is_file else self._values(text)
         name = Path(text).name if is_file else "series"
         if not len(values):
             raise ConfigError(f"{name} has no rows")

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from heed.config.data import InMemory
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
-from heed.data.kinds.numbers import hold_series
+from heed.data.kinds.numbers import hold_series, number_columns, read_rows
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
@@ -132,9 +132,9 @@ class Series(NumericTask[SeriesConfig, Part]):
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         return hold_series(data, split, config.data.columns)
 
-    def read(self, path: Path) -> Numbers:
+    def read(self, path: Path) -> Values:
         """Read a series from a file with the run's columns."""
-        return read_numbers(path, self.standard.columns, trained=True)
+        return number_columns(read_rows(path, self.standard.columns), self.standard.columns)
 
     @property
     def notes(self) -> str:
@@ -226,7 +226,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
 def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
     """Read the series of a file; its first `window` rows, at most half of them, are only context."""
-    return to_forecast(read_numbers(path, columns, trained=True).values, str(path), window, error)
+    return to_forecast(number_columns(read_rows(path, columns), columns), str(path), window, error)
 
 
 def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
@@ -252,16 +252,16 @@ def open_series(
         raise DataError(data.missing)
     for one in given["train"] if given is not None else ():
         columns = one.columns if columns is None else columns
-        series.append((one.name, aligned(one, columns).values))
+        series.append((one.split, number_columns(one.ordered(columns), columns)))
     for path in map(Path, data.train if given is None else ()):
         wanted: Sequence[int | str] | None = data.columns if columns is None else columns
         named = [column for column in data.columns or () if isinstance(column, str)]  # forecast even if dates
         if columns is None and (dates := date_column(path, named)) is not None:
             said.append(str(dates))
-            wanted = wanted or [name for name in text_columns(path, whole=False) if name != dates.name]
-        read = read_numbers(path, wanted, trained=columns is not None, said=said)
+            wanted = wanted or [name for name in _texts(path) if name != dates.name]
+        read = read_rows(path, wanted, said=said)
         columns = read.columns
-        series.append((path.name, read.values))
+        series.append((path.name, number_columns(read, columns)))
     assert columns is not None
     splits: dict[str, list[Part]] = {"train": [], "valid": []}
     for name, values in series:
@@ -284,7 +284,7 @@ def open_series(
         splits["train"].append(Part(values[:end], 0, name))
     for split, files in (("valid", data.valid), ("test", data.test)):
         for one in given.get(split, ()) if given is not None else ():
-            part = to_forecast(aligned(one, columns).values, one.name, data.window, DataError)
+            part = to_forecast(number_columns(one.ordered(columns), columns), one.split, data.window, DataError)
             splits.setdefault(split, []).append(part)
         for path in map(Path, files if isinstance(files, list) and given is None else ()):
             splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
@@ -334,10 +334,7 @@ def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColum
     Raises:
         DataError: The file cannot be read, or its first line holds data instead of column names.
     """
-    first = text_columns(path, whole=False)
-    if not any(_as_dates(name, cells[:_FEW]) for name, cells in first.items()):
-        return None
-    for name, cells in text_columns(path).items():
+    for name, cells in _texts(path).items():
         if (numbers is None or name not in numbers) and (column := _as_dates(name, cells)) is not None:
             if _parsed([name], column.format):
                 raise DataError(
@@ -345,6 +342,11 @@ def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColum
                 )
             return column
     return None
+
+
+def _texts(path: Path) -> dict[str, list[str]]:
+    cells = read_rows(path).cells
+    return {name: [f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells[name]] for name in cells}
 
 
 def _as_dates(name: str, cells: Sequence[str]) -> DateColumn | None:
