@@ -157,7 +157,7 @@ def test_rare_and_unseen_categories_share_a_column(tmp_path):
     (tmp_path / "features.json").write_text(features.text())
     assert Features.load(tmp_path / "features.json") == features
     (tmp_path / "features.json").write_text(features.text().replace('"x"', "3"))
-    with pytest.raises(heed.errors.RunError, match=r"features\.json' is damaged"):
+    with pytest.raises(heed.errors.RunError, match=r"features\.json is damaged"):
         Features.load(tmp_path / "features.json")
 
 
@@ -172,7 +172,7 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
     assert code == 0, err
     for line in (
         "column 'PassengerId' is different in every row: left out",
-        "column 'Name' has 270 values and none of them 3 times: left out",
+        "column 'Name' has 250 values and none of them 3 times: left out",
         "column 'Sex': 2 categories (female, male)",
         "missing numbers are the median of the training rows: 'Age' (",
     ):
