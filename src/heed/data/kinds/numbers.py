@@ -519,7 +519,7 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
             plain = plain.where(~plain.str.contains(".", regex=False), "").str.replace(",", ".", regex=False)
         values = pd.to_numeric(plain, errors="coerce").astype(float)
         none = cells.index.isin(values.index[values.isna()])
-        refused(none, lambda row: _not_a_number(cells[row], comma))
+        refused(none, lambda row: _not_a_number(cells[row], comma, bool(numbers)))
         made = values.reindex(cells.index).to_numpy()
     refused(np.isinf(made), lambda row: f"'{cells[row]!s:.40}' is not a finite number")
     large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
@@ -527,12 +527,14 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     return pd.Series(made, cells.index)
 
 
-def _not_a_number(cell: Any, comma: bool) -> str:
+def _not_a_number(cell: Any, comma: bool, trained: bool) -> str:
     shown = f"{str(cell).strip()!r:.40} is not a number"
     if comma and "." in str(cell):
         return f"{shown}: numbers of this file have a decimal comma, and then a dot can only group thousands"
     if isinstance(cell, str) and "_" in cell:  # only Python groups digits so
         return f"{shown}; write it without underscores: {cell.replace('_', '')}"
+    if trained:
+        return f"{shown}, but those of the training rows are"
     return f"{shown}, but most values of the column are; data.columns.categories can list it"
 
 
@@ -566,7 +568,8 @@ def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") 
         if missing == "refuse" and column.isna().any():
             place = rows.origins[int(np.flatnonzero(column.isna())[0])]
             raise DataError(f"{place}, column '{name}': the value is missing; fill it in, or set data.missing")
-    return rows.cells[[*columns]].to_numpy(np.float64)
+    values: NDArray[np.float64] = rows.cells[[*columns]].to_numpy(np.float64)
+    return values
 
 
 def hold_rows(
