@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 
 import numpy as np
@@ -121,16 +122,15 @@ def test_an_adapter_is_named_with_the_lines_that_merge_it(tmp_path, fields, head
     tensors = {"base_model.model.bert.encoder.layer.0.attention.self.query.lora_A.weight": torch.zeros(2, 4)}
     tensors |= {f"base_model.model.{head}.weight": torch.zeros(3, 4)} if head else {}
     save_file(tensors, folder / "adapter_model.safetensors")
-    names = ", id2label={0: 'LABEL_0', 1: 'LABEL_1', 2: 'LABEL_2'}" if labels else ""
     refused(
         RunError,
         folder,
-        f"{folder} is a LORA adapter of org/base, not a whole model; merge them in Python:",
-        f"  from peft import PeftModel; from transformers import {kind}, AutoTokenizer\n",
-        f"  base = {kind}.from_pretrained('org/base'{names})\n",
-        f"  PeftModel.from_pretrained(base, '{folder}').merge_and_unload().save_pretrained('lo ra-merged')\n",
-        "  AutoTokenizer.from_pretrained('org/base').save_pretrained('lo ra-merged')\n",
-        "then: heed import 'lo ra-merged'",
+        f"{folder} is a LORA adapter of org/base, not a whole model; merge them: "
+        f"python -c 'from peft import PeftModel; from transformers import {kind}, AutoTokenizer; "
+        f'base = {kind}.from_pretrained("org/base"{f", num_labels={labels}" if labels else ""}); '
+        f'model = PeftModel.from_pretrained(base, "{folder}").merge_and_unload(); '
+        'model.save_pretrained("lo ra-merged"); '
+        """AutoTokenizer.from_pretrained("org/base").save_pretrained("lo ra-merged")' && heed import 'lo ra-merged'""",
     )
 
 
@@ -138,7 +138,7 @@ def test_an_adapter_beside_a_whole_model_is_not_dropped(folder):
     """The tokenizer is the adapter's, since it may have tokens of its own."""
     fields = {"peft_type": "LORA", "base_model_name_or_path": "org/base", "task_type": "SEQ_CLS"}
     (folder / "adapter_config.json").write_text(json.dumps(fields))
-    refused(RunError, folder, "remove adapter_config.json", f"AutoTokenizer.from_pretrained('{folder}')")
+    refused(RunError, folder, "remove adapter_config.json", f'AutoTokenizer.from_pretrained("{folder}")')
 
 
 @pytest.mark.parametrize(
@@ -257,12 +257,9 @@ def test_a_pickle_of_more_than_tensors_is_not_executed_and_its_conversion_works(
     pickled(change)
     with pytest.raises(RunError) as caught:
         import_checkpoint(folder, folder.parent / "run")
-    said, *lines = str(caught.value).splitlines()
-    assert (
-        what in said
-        and "nothing was executed; use a checkpoint with model.safetensors or, if its author may run" in said
-    )
-    exec("\n".join(line.strip() for line in lines), {})
+    said, _, command = str(caught.value).partition("or, if its author may run code here: python -c ")
+    assert what in said and "nothing was executed; use a checkpoint with model.safetensors" in said
+    exec(*shlex.split(command), {})
     assert_scores(import_checkpoint(folder, folder.parent / "run").run, logits_of(folder.parent / "copy", TEXTS))
 
 

@@ -277,16 +277,19 @@ def _check_parts(folder: Path) -> None:
         base, merged = adapter.get("base_model_name_or_path") or "BASE", f"{folder.resolve().name}-merged"
         auto, kind = adapter.get("auto_mapping"), f"AutoModel{_KINDS.get(str(adapter.get('task_type')), '')}"
         kind = auto.get("base_model_class", kind) if isinstance(auto, dict) else kind
-        labels = {i: f"LABEL_{i}" for i in range(_labels_of(folder / "adapter_model.safetensors"))}
+        count = _labels_of(folder / "adapter_model.safetensors")
         tokenizer = str(folder) if (folder / "tokenizer_config.json").exists() else base
-        other = f"\n(or remove {_ADAPTER}, if the tensors beside it are merged already)" if has_model else ""
+        place, to, of, part = map(json.dumps, (base, merged, tokenizer, str(folder)))
+        code = (
+            f"from peft import PeftModel; from transformers import {kind}, AutoTokenizer; "
+            f"base = {kind}.from_pretrained({place}{f', num_labels={count}' if count else ''}); "
+            f"model = PeftModel.from_pretrained(base, {part}).merge_and_unload(); model.save_pretrained({to}); "
+            f"AutoTokenizer.from_pretrained({of}).save_pretrained({to})"
+        )
+        other = f"; or remove {_ADAPTER}, if the tensors beside it are merged already" if has_model else ""
         raise RunError(
-            f"{folder} is a {adapter.get('peft_type', 'LORA')} adapter of {base}, not a whole model; merge them in "
-            f"Python:\n  from peft import PeftModel; from transformers import {kind}, AutoTokenizer\n"
-            f"  base = {kind}.from_pretrained({base!r}{f', id2label={labels}' if labels else ''})\n"
-            f"  PeftModel.from_pretrained(base, {str(folder)!r}).merge_and_unload().save_pretrained({merged!r})\n"
-            f"  AutoTokenizer.from_pretrained({tokenizer!r}).save_pretrained({merged!r})\n"
-            f"then: heed import {shell_word(merged)}{other}"
+            f"{folder} is a {adapter.get('peft_type', 'LORA')} adapter of {base}, not a whole model; merge them: "
+            f"python -c {shell_word(code)} && heed import {shell_word(merged)}{other}"
         )
     steps = sorted((p for p in folder.glob("checkpoint-*") if p.name[11:].isdecimal()), key=lambda p: int(p.name[11:]))
     if steps and not has_model:

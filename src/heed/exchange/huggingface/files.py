@@ -20,6 +20,7 @@ from torch import Tensor
 
 from heed.errors import ConfigError, RunError
 from heed.storage.files import MissingFileError, check_regular, read_object
+from heed.visible import shell_word
 
 CONFIG = "config.json"
 _LONGEST = 200
@@ -385,13 +386,15 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader has many
-        what = str(error)
+        what, file = str(error), json.dumps(str(path))
+        code = (
+            f'import torch; held = torch.load({file}, map_location="cpu", weights_only=False); '
+            f'torch.save(getattr(held, "state_dict", lambda: held["state_dict"])(), {file})'
+        )
         if found := re.search(r"GLOBAL ([\w.]+)", what):
             raise RunError(
-                f"{path} contains {found[1]}, which is not a tensor and could execute code; nothing was executed; "
-                "use a checkpoint with model.safetensors or, if its author may run code here, convert it in Python:\n"
-                f"  import torch; held = torch.load({str(path)!r}, map_location='cpu', weights_only=False)\n"
-                f"  torch.save(getattr(held, 'state_dict', lambda: held['state_dict'])(), {str(path)!r})"
+                f"{path} contains {found[1]}, which is not a tensor and could execute code; nothing was executed; use "
+                f"a checkpoint with model.safetensors or, if its author may run code here: python -c {shell_word(code)}"
             ) from None
         raise RunError(
             f"{path} is damaged, cut short, or contains more than tensors; nothing in it was executed. If the download "
