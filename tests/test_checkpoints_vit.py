@@ -176,7 +176,7 @@ def test_names_in_memory_and_a_missing_prefix_are_read(tmp_path):
 def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     vit(tmp_path / "theirs", 1, "Model")
     imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
-    assert set(imported.unused) == {"vit.pooler.dense.weight", "vit.pooler.dense.bias"}
+    assert set(imported.unused) == {"pooler.dense.weight", "pooler.dense.bias"}
     assert "no classes: train a classifier from it with heed train images FOLDER --from RUN" in str(imported)
     run = heed.load(tmp_path / "run")
     assert run.task.labels == []

@@ -88,7 +88,7 @@ def test_beyond_the_context_the_window_is_recomputed(context):
         text, log_probs = argmax_text(task, model, prompt, 50)
         assert continuation.text == text
         assert np.allclose(continuation.log_probs, log_probs, atol=1e-5)
-        assert continuation.unread == max(0, 1 + len(prompt) - context)
+        assert continuation.unread == max(0, len(prompt) - context)
 
 
 def test_no_output_ends_before_the_smallest_length():
@@ -136,7 +136,7 @@ def test_a_beam_finds_at_least_as_probable_an_output_as_greedy_and_stays_in_the_
                 ids.append(token)
     narrow, _ = hand_made(context=10)
     (cut,) = continue_all(narrow, model, [PROMPTS[2]], WritingOptions(length=6, beam_size=2))
-    assert cut[0].unread == 1 + len(PROMPTS[2]) - (10 + 1 - 6)
+    assert cut[0].unread == len(PROMPTS[2]) - (10 + 1 - 6)
     with pytest.raises(ConfigError, match="a beam cannot write beyond the model's context: length is 11, and the"):
         continue_all(narrow, model, ["I"], WritingOptions(length=11, beam_size=2))
 

@@ -66,6 +66,7 @@ class BertFamily(Family):
     }
     prefix = "bert."
     head_names: ClassVar[tuple[str, ...]] = ("cls.", "classifier.")
+    unguessed: ClassVar[tuple[str, ...]] = ("classifier.", "pre_classifier.")
     tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
     architectures: ClassVar = {
         frozenset(): "BertModel",
@@ -98,13 +99,8 @@ class BertFamily(Family):
             **self.named_fields(settings),
             "activation": settings.one_of(self.activation, ACTIVATIONS, "gelu"),
             "double_separator": False,
-            "pooler": self.pooler if self._pooler_name(files) else "none",
+            "pooler": self.pooler if f"{self._pooler(heads)}.weight" in files else "none",
         }
-
-    def _pooler_name(self, files: TensorFiles) -> str | None:
-        """The name of the layer before a text's label; None if there is none."""
-        names = (self._pooler(frozenset({"labels"})), self._pooler(frozenset()))
-        return next((name for name in names if f"{name}.weight" in files), None)
 
     def _pooler(self, heads: frozenset[str]) -> str:
         return f"{self.prefix}pooler.dense"

@@ -18,11 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
 from heed.exchange.huggingface.family import Family, Vocabularies
-from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, read_json
+from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, listed, optional_json, read_json
 from heed.exchange.huggingface.gpt2 import Gpt2Family
 from heed.exchange.huggingface.marian import MarianFamily
 from heed.exchange.huggingface.vit import DeitFamily, VitFamily
@@ -76,6 +78,7 @@ class Checkpoint:
             RunError: A file is missing or damaged.
             ConfigError: heed does not support its family or one of its fields.
         """
+        _check_parts(folder)
         settings = Settings.read(folder / CONFIG)
         family = family_of(settings)
         settings.accept({"quantization_config": (None,), **family.accepts})
@@ -107,6 +110,8 @@ class Checkpoint:
     def remarks(self) -> tuple[str, ...]:
         """What the user should know of the tokens and labels."""
         lines = []
+        if parts := self.files.wrappers:
+            lines.append(f"left out of the names of tensors: {'., '.join(parts)}. (of DataParallel or torch.compile)")
         for tokenizer in self.tokenizers.values():
             if rows := _without_token(tokenizer):
                 shown = f"{', '.join(map(str, rows[:_SHOWN]))}{', ...' if len(rows) > _SHOWN else ''}"
@@ -159,7 +164,17 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     """The class of the model; derived from the tensors if the file does not name it."""
     named = settings.get("architectures", None)
     if named is None:
-        return family.guess(files)
+        guess, some = family.guess(files), (family.prefix, *family.head_names)
+        unsure = [name for name in files.names if not name.startswith(some) or name.startswith(family.unguessed)]
+        kinds = family.architectures.items() if any(one.startswith(family.unguessed) for one in unsure) else ()
+        classes = [name for heads, name in kinds if heads & {"labels", "tags"}]
+        if unsure:
+            raise ConfigError(
+                f'{settings.path} lacks "architectures", the class of model that {listed(unsure)} are of; write into '
+                f'it "architectures": {" or ".join(f"""["{name}"]""" for name in (*classes, guess))}, the last without '
+                "these tensors"
+            )
+        return guess
     if not isinstance(named, list) or not named or not all(isinstance(one, str) for one in named):
         raise settings.wrong("architectures", "a list of one class name")
     if len(named) > 1:
@@ -244,6 +259,56 @@ def digest(tokenizer: TextTokenizer) -> str:
     """A hash of a tokenizer's tokens, in order."""
     text = "\n".join(tokenizer.tokens)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+_KINDS = {"SEQ_CLS": "ForSequenceClassification", "TOKEN_CLS": "ForTokenClassification", "CAUSAL_LM": "ForCausalLM"}
+"""The ending of the class of a base model by the `task_type` of its adapter."""
+_ADAPTER, _STATE = "adapter_config.json", "trainer_state.json"
+
+
+def _check_parts(folder: Path) -> None:
+    """Refuse folders of `peft` and of the `Trainer` that have a part of a model, or several models.
+
+    Raises:
+        RunError: The message says how to make a whole model, or which one to import.
+    """
+    has_model = any(any(folder.glob(pattern)) for pattern in _TENSORS)
+    if (adapter := optional_json(folder / _ADAPTER)) is not None:
+        base, merged = adapter.get("base_model_name_or_path") or "BASE", f"{folder.resolve().name}-merged"
+        auto, kind = adapter.get("auto_mapping"), f"AutoModel{_KINDS.get(str(adapter.get('task_type')), '')}"
+        kind = auto.get("base_model_class", kind) if isinstance(auto, dict) else kind
+        count = _labels_of(folder / "adapter_model.safetensors")
+        tokenizer = str(folder) if (folder / "tokenizer_config.json").exists() else base
+        place, to, of, part = map(json.dumps, (base, merged, tokenizer, str(folder)))
+        code = (
+            f"from peft import PeftModel; from transformers import {kind}, AutoTokenizer; "
+            f"base = {kind}.from_pretrained({place}{f', num_labels={count}' if count else ''}); "
+            f"model = PeftModel.from_pretrained(base, {part}).merge_and_unload(); model.save_pretrained({to}); "
+            f"AutoTokenizer.from_pretrained({of}).save_pretrained({to})"
+        )
+        other = f"; or remove {_ADAPTER}, if the tensors beside it are merged already" if has_model else ""
+        raise RunError(
+            f"{folder} is a {adapter.get('peft_type', 'LORA')} adapter of {base}, not a whole model; merge them: "
+            f"python -c {shell_word(code)} && heed import {shell_word(merged)}{other}"
+        )
+    steps = sorted((p for p in folder.glob("checkpoint-*") if p.name[11:].isdecimal()), key=lambda p: int(p.name[11:]))
+    if steps and not has_model:
+        states = [optional_json(place / _STATE) or {} for place in (folder, steps[-1])]
+        best = [folder / Path(str(state.get("best_model_checkpoint"))).name for state in states]
+        chosen = next((path for path in best if path in steps), None)
+        raise RunError(
+            f"{folder} is a Trainer's output folder without a model of its own; it has "
+            f"{', '.join(path.name for path in steps)}; import the {f'best by {_STATE}' if chosen else 'newest'}: heed "
+            f"import {shell_word(chosen or steps[-1])}"
+        )
+
+
+def _labels_of(path: Path) -> int:
+    """The number of labels of a classifier among an adapter's tensors; 0 if it has none."""
+    with suppress(SafetensorError, OSError), safe_open(str(path), "pt") as held:
+        heads = (name for name in held.keys() if re.search(r"(classifier|score)(\.out_proj)?\.weight$", name))
+        return next((held.get_slice(name).get_shape()[0] for name in heads), 0)
+    return 0
 
 
 _NAME = re.compile(r"(?:[\w.-]+/)?[\w.-]+")

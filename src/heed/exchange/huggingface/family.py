@@ -53,6 +53,8 @@ class Family(ABC):
     """By the heads ("words", "order", "labels", "tags", "output"; none: the body alone) the class that has them."""
     head_names: ClassVar[tuple[str, ...]] = ()
     """Prefixes of the names of the heads' tensors."""
+    unguessed: ClassVar[tuple[str, ...]] = ()
+    """Those of them by which `guess` does not know the class."""
     tied_names: ClassVar[tuple[str, str]] = ("", "")
     """The names of the embedding table and of the output matrix, which is absent if it is the same."""
     accepts: ClassVar[Mapping[str, tuple[Any, ...]]] = {}

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from heed.errors import ConfigError, RunError
 from heed.storage.files import MissingFileError, check_regular, read_object
+from heed.visible import shell_word
 
 CONFIG = "config.json"
 _LONGEST = 200
@@ -223,6 +224,8 @@ _OLD_NAMES = (
     (re.compile(r"(LayerNorm|layer_norm)\.gamma$"), r"\1.weight"),
     (re.compile(r"(LayerNorm|layer_norm)\.beta$"), r"\1.bias"),
 )
+_WRAPPERS = re.compile(r"(?:^|(?<=\.))(module|_orig_mod)\.")
+"""Parts of names that `DataParallel`, `DistributedDataParallel` and `torch.compile` put before those of the model."""
 _AGAIN = "the download is incomplete; fetch the folder again"
 
 
@@ -231,11 +234,11 @@ class TensorFiles:
 
     Attributes:
         folder: The folder.
-        ignored: Names of tensors without learned values, which are left out.
+        wrappers: Parts left out of names, as "module.", which wrappers of the model added.
     """
 
     def __init__(self, folder: Path, ignored: Sequence[str] = ()) -> None:
-        """Open the files and read the names and shapes.
+        """Open the files and read the names and shapes; `ignored` are patterns of tensors without learned values.
 
         Raises:
             RunError: There are no tensors, or a file is missing, damaged, or contains something other than tensors.
@@ -248,7 +251,11 @@ class TensorFiles:
             names = self._names(path)
             if gone := [name for name in listed if name not in names]:
                 raise RunError(f"{path} lacks tensor '{gone[0]}', which the index names; {_AGAIN}")
-            self._own |= {today(name): (path, name) for name in names}
+            for name in names:
+                if (other := self._own.get(current := today(name))) and other[1] != name:
+                    raise RunError(f"{path}: '{name}' and '{other[1]}' are two tensors for '{current}'; remove one")
+                self._own[current] = path, name
+        self.wrappers = [*dict.fromkeys(_WRAPPERS.findall(".".join(name for _, name in self._own.values())))]
         ignore = re.compile("|".join(ignored) or "(?!)")
         self._own = {name: one for name, one in self._own.items() if not ignore.search(name)}
         if not self._own:
@@ -258,6 +265,10 @@ class TensorFiles:
     def names(self) -> list[str]:
         """The names of the tensors."""
         return list(self._own)
+
+    def stored(self, name: str) -> str:
+        """The name of a tensor in its file."""
+        return self._own[name][1]
 
     @property
     def most(self) -> int:
@@ -298,10 +309,10 @@ class TensorFiles:
         try:
             tensor: Tensor = held[own] if isinstance(held, dict) else held.get_tensor(own)
         except SafetensorError as error:
-            raise RunError(f"{path} is damaged: tensor '{name}': {error}") from None
+            raise RunError(f"{path} is damaged: tensor '{own}': {error}") from None
         if not tensor.is_floating_point():
             raise RunError(
-                f"{path}: tensor '{name}' is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, "
+                f"{path}: tensor '{own}' is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, "
                 "float16 and bfloat16, and no quantized checkpoints"
             )
         return tensor.to(torch.float32, copy=True)
@@ -324,7 +335,7 @@ def today(name: str) -> str:
     """The current name of a tensor."""
     for pattern, new in _OLD_NAMES:
         name = pattern.sub(new, name)
-    return name
+    return _WRAPPERS.sub("", name)
 
 
 def _files(folder: Path) -> dict[Path, list[str]]:
@@ -375,25 +386,31 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # the loader has many
-        what = str(error)
+        what, file = str(error), json.dumps(str(path))
+        code = (
+            f'import torch; held = torch.load({file}, map_location="cpu", weights_only=False); '
+            f'torch.save(getattr(held, "state_dict", lambda: held["state_dict"])(), {file})'
+        )
         if found := re.search(r"GLOBAL ([\w.]+)", what):
             raise RunError(
                 f"{path} contains {found[1]}, which is not a tensor and could execute code; nothing was executed; use "
-                "a checkpoint with model.safetensors"
+                f"a checkpoint with model.safetensors or, if its author may run code here: python -c {shell_word(code)}"
             ) from None
         raise RunError(
             f"{path} is damaged, cut short, or contains more than tensors; nothing in it was executed. If the download "
             "was incomplete, fetch it again; or use a checkpoint with model.safetensors"
         ) from None
-    held = held.get("state_dict", held) if isinstance(held, dict) else held
+    held = next((held[k] for k in _STATES if isinstance(held, dict) and isinstance(held.get(k), dict)), held)
     if not isinstance(held, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in held.items()):
-        raise RunError(f"{path} contains more than tensors; heed reads a state_dict")
+        raise RunError(f"{path} contains more than tensors; heed reads a dictionary's {' or '.join(_STATES)}")
     for name, one in held.items():
         if one.is_meta or one.is_nested or one.layout != torch.strided:
             raise RunError(f"{path}: tensor '{name}' is sparse, nested or without values; heed reads dense tensors")
     return held
 
 
+_STATES = ("state_dict", "model_state_dict", "model")
+"""Names of the tensors in a dictionary that scripts save during training."""
 _SHOWN = 5
 """Maximum number of tensors that a message names."""
 
@@ -469,14 +486,15 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
             assert name is not None
             if files.shape(name) != shape:
                 raise RunError(
-                    f"{files.file_of(name)}: tensor '{name}' has shape {tuple(files.shape(name))}, but by config.json "
-                    f"and the tokenizer it should have {tuple(shape)}"
+                    f"{files.file_of(name)}: tensor '{files.stored(name)}' has shape {tuple(files.shape(name))}, but "
+                    f"by config.json and the tokenizer it should have {tuple(shape)}"
                 )
             theirs.append(files.read(name))
         taken |= dict(zip(line.ours, line.transform.to_ours(theirs), strict=True))
     if missing:
-        raise RunError(f"{files.folder} lacks {_listed(missing)} of this architecture; it has {_listed(files.names)}")
-    return Loaded(taken, tuple(name for name in files.names if name not in used))
+        there = [files.stored(name) for name in files.names]
+        raise RunError(f"{files.folder} lacks {listed(missing)} of this architecture; it has {listed(there)}")
+    return Loaded(taken, tuple(files.stored(name) for name in files.names if name not in used))
 
 
 def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -499,7 +517,8 @@ def _found(line: Entry, place: int, files: TensorFiles) -> str | None:
     return next((name for name in names if name in files), None)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names of tensors for a message."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"tensor{'s' if len(names) != 1 else ''} {', '.join(map(repr, names[:_SHOWN]))}{more}"
 

@@ -179,7 +179,13 @@ def _by_files(folder: Path) -> str:
 
 def missing(folder: Path) -> RunError:
     """The error for a folder without the files of a tokenizer."""
-    return RunError(f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt")
+    return RunError(
+        f"{folder} has no tokenizer: neither {WHOLE}, nor vocab.txt, nor vocab.json with merges.txt; where BASE is the "
+        f"checkpoint that it was trained from, {_SAVED.format('BASE', repr(str(folder)))}"
+    )
+
+
+_SAVED = "the library transformers makes it: AutoTokenizer.from_pretrained({}).save_pretrained({})"
 
 
 def _content(token: Any, path: Path, field: str) -> str:
@@ -310,8 +316,7 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
     if files.whole is None:
         folder = repr(str(files.folder))
         raise RunError(
-            f"{files.folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; the library transformers makes it: "
-            f"AutoTokenizer.from_pretrained({folder}).save_pretrained({folder})"
+            f"{files.folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; {_SAVED.format(folder, folder)}"
         )
     model = files.whole["model"]
     pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]

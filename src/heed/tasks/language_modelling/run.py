@@ -196,7 +196,7 @@ class LanguageModelOutputs(TextOutputs):
         if continuation.unread:
             length = len(self.run.task.tokenizer.encode(continuation.prompt).ids)
             self._num_unread += 1
-            self._unread = max(self._unread, (length, 1 + length - continuation.unread))
+            self._unread = max(self._unread, (length, length - continuation.unread))
 
     def notes(self) -> list[str]:
         context, lines = context_of(self.run.task, self.run.model), []
@@ -214,10 +214,10 @@ class LanguageModelOutputs(TextOutputs):
             lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
         if self._num_unread:
             length, read = self._unread
-            said = f"the prompt of {length:,} tokens is longer than the context of {context}:"
+            room = f"the context of {context}" if read == context else f"what a beam can read, {read}"
+            said = f"the prompt of {length:,} tokens is longer than {room}:"
             if self._num_unread > 1:
-                said = f"{self._num_unread} prompts are longer than the context of {context} tokens: of the longest, "
-                said += f"with {length:,},"
+                said = f"{self._num_unread} prompts are longer than {room} tokens: of the longest, with {length:,},"
             lines.append(f"{said} only the last {read} were read")
         return lines
 

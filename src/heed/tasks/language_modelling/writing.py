@@ -447,7 +447,7 @@ def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: 
         stopped_by,
         log_prob / max(1, count) ** options.length_penalty,
         tuple(draft.written),
-        draft.unread,
+        max(0, draft.unread - len(task.prompt_tokens([0])) + 1),  # the first token is none of the prompt
     )
 
 
