@@ -1,19 +1,24 @@
-"""Runs over rows of numbers, and the lines that they write."""
+"""Runs over rows of numbers: predictions and the lines that they write, scores and their report, baselines."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
+
+import torch
 
 from heed.data.findings import Findings
 from heed.data.kinds.numbers import Numbers, aligned, hold_numbers
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable
+from heed.tasks.base.labels import LabelRun
 from heed.tasks.base.predictions import FileOutputs, Predictions
+from heed.tasks.base.report import label_body, label_errors
+from heed.tasks.table.baselines import Fitted, fitted
+from heed.tasks.table.regression import RowPrediction, number_body, number_errors, number_outcomes, values_in
 from heed.tasks.table.task import RowClassifier, Table, concatenated
 from heed.visible import to_json
 
@@ -29,19 +34,29 @@ class TableOutputs(FileOutputs):
 
 
 class TableRun(LabelRun[Table, RowClassifier]):
-    """A trained classifier of rows of numbers."""
+    """A trained model of rows of numbers, which predicts a label or a number."""
 
     task_class = Table
     outputs_class = TableOutputs
 
-    @overload
-    def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return number_body(report) if "mae" in report else label_body(report)
+
+    @staticmethod
+    def errors(report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong labels or largest errors of a report."""
+        return number_errors(report, most) if "mae" in report else label_errors(report, most)
 
     @overload
-    def predict(self, rows: Any) -> Predictions[LabelPrediction]: ...
+    def predict(self, rows: Mapping[str, float]) -> RowPrediction: ...
 
-    def predict(self, rows: Any) -> LabelPrediction | Predictions[LabelPrediction]:
-        """Predict the label of one row or of several.
+    @overload
+    def predict(self, rows: Any) -> Predictions[RowPrediction]: ...
+
+    def predict(self, rows: Any) -> RowPrediction | Predictions[RowPrediction]:
+        """Predict the label, or the number, of one row or of several.
 
         Args:
             rows: A row (a dict, column -> number), a list of rows, a data frame, a dict of columns, or an array with
@@ -64,20 +79,20 @@ class TableRun(LabelRun[Table, RowClassifier]):
         predictions = self._of(aligned(hold_numbers(given, "rows", columns if named else None), columns).values)
         return predictions[0] if one else Predictions(predictions)
 
-    def predict_file(self, path: str | Path) -> list[LabelPrediction]:
-        """Predict the label of each row of a file with the run's columns."""
+    def predict_file(self, path: str | Path) -> list[RowPrediction]:
+        """Predict the label, or the number, of each row of a file with the run's columns."""
         return [*self.predict_rows(path)]
 
-    def predict_rows(self, path: str | Path) -> Iterator[LabelPrediction]:
+    def predict_rows(self, path: str | Path) -> Iterator[RowPrediction]:
         """As `predict_file`, but reading the file in parts, so that memory does not grow with its length."""
         first = 0
         for part in self.task.parts(Path(path)):
             yield from self._of(part.values, first)
             first += len(part)
 
-    def _of(self, values: Any, first: int = 0) -> list[LabelPrediction]:
-        task = self.task
-        return [task.prediction(row) for row in task.probabilities(task.logits(self.model, values, first))]
+    def _of(self, values: Any, first: int = 0) -> list[RowPrediction]:
+        logits = self.task.logits(self.model, values, first)
+        return self.task.predictions(logits if self.task.target is not None else self.task.probabilities(logits))
 
     def held(self, data: Any) -> Numbers:
         held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
@@ -86,7 +101,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
     def read(self, files: Sequence[str | Path]) -> Numbers:
         return concatenated([self.task.read(Path(file)) for file in files])
 
-    def label(self, examples: Numbers) -> list[LabelPrediction]:
+    def label(self, examples: Numbers) -> list[Any]:
         return self._of(examples.values)
 
     def true_labels(self, examples: Numbers) -> list[tuple[str]]:
@@ -97,11 +112,22 @@ class TableRun(LabelRun[Table, RowClassifier]):
         values = zip(examples.columns, examples.values[i], strict=True)
         return {"origin": examples.origins[i], "text": ", ".join(f"{column} {value:g}" for column, value in values)}
 
+    def outcomes(self, examples: Any, outputs: Any = None, labels: Any = None, several: bool | None = None) -> Outcomes:
+        if self.task.target is None or not len(examples):
+            return super().outcomes(examples, outputs, labels, several)
+        made = self.label(examples) if outputs is None else outputs
+        return number_outcomes(values_in(examples), made, lambda i: self.place_of(examples, i))
+
     def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:  # type: ignore[override]
-        """Majority class: each row gets the most frequent training label, with the training shares as probabilities."""
-        known = self.known()
+        """A constant (training shares, or the mean), a linear model and gradient boosting."""
+        values, task = self.task.values(examples), self.task
+        said = {name: task.predictions(torch.tensor(predict(values))) for name, predict in self._baselines.items()}
+        return {name: self.outcomes(examples, outputs) for name, outputs in said.items()}
+
+    @cached_property
+    def _baselines(self) -> dict[str, Fitted]:
+        known, task = cast("Numbers | None", self.known()), self.task
         if known is None:
             return {}
-        counts = Counter(cast(Numbers, known).labels)
-        prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
-        return {"majority class": self.outcomes(examples, [prediction] * len(examples))}
+        number = task.target is not None
+        return dict(fitted(task.values(known), task.targets_of(known).numpy(), len(task.labels) or 1, number))
