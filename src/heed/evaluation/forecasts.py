@@ -77,7 +77,7 @@ def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
     return report
 
 
-def number_measures(true: Values, predicted: Values) -> tuple[Measure, Measure, Measure]:
+def number_measures(true: Values, predicted: Values) -> tuple[Measure, ...]:
     """Mean absolute error, root mean squared error and R2 of one number for each example.
 
     R2 = 1 - sum (y^ - y)^2 / sum (y - mean y)^2; NaN if all true numbers are equal.
@@ -89,19 +89,16 @@ def number_measures(true: Values, predicted: Values) -> tuple[Measure, Measure, 
     errors, centred = predicted - true, true - true.mean()  # centred: sums of squares far from 0 would round
     scale = np.abs(centred).max() or 1.0
     squares = [(errors / scale) ** 2, (centred / scale) ** 2, centred / scale, np.ones(len(true))]
-    mae, rmse = _measures("", errors[:, None]).values()
-    return mae, rmse, Measure("r2", "R2", np.stack(squares, axis=1), _explained, digits=3)
+    r2 = Measure("r2", "R2", np.stack(squares, axis=1), _explained, digits=3)
+    return *_measures("", errors[:, None]).values(), r2
 
 
 def _explained(sums: Array) -> Array:
     wrong, squares, total, count = sums.T
     spread = squares - total**2 / np.maximum(count, 1)
-    varies = spread > _ROUNDING * squares
-    return np.where(varies, 1 - wrong / np.where(varies, spread, 1.0), np.nan)
-
-
-_ROUNDING = 1e-12
-"""Share of the sum of squares up to which a variance is rounding."""
+    spread = np.where(spread > 1e-12 * squares, spread, np.nan)  # less is rounding
+    explained: Array = 1 - wrong / spread
+    return explained
 
 
 def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measure]:

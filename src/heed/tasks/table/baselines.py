@@ -39,8 +39,7 @@ def fitted(values: Array, targets: NDArray[Any], outputs: int, number: bool) -> 
     plain = np.zeros(1) if number else np.bincount(targets, minlength=outputs) / len(targets)
     yield "mean" if number else "majority class", lambda rows: np.tile(plain, (len(rows), 1))
     cells = values.shape[1] * outputs
-    count, most = len(values), max(_ROWS, _CELLS // cells)
-    note = ""
+    count, most, note = len(values), max(_ROWS, _CELLS // cells), ""
     if count > most:
         chosen = np.sort(np.random.default_rng(_SEED).choice(count, most, replace=False))
         values, targets, note = values[chosen], targets[chosen], f", fitted to {most:,} of {count:,} rows"
@@ -50,9 +49,8 @@ def fitted(values: Array, targets: NDArray[Any], outputs: int, number: bool) -> 
     estimators = {"ridge regression" if number else "logistic regression": linear}
     if cells <= _WIDE:
         boosting = HistGradientBoostingRegressor if number else HistGradientBoostingClassifier
-        estimators["gradient boosting"] = boosting(
-            max_iter=min(100, _TREES // outputs), early_stopping=False, random_state=_SEED
-        )
+        steps = min(100, _TREES // outputs)
+        estimators["gradient boosting"] = boosting(max_iter=steps, early_stopping=False, random_state=_SEED)
     for name, estimator in estimators.items():
         with warnings.catch_warnings(action="ignore"):  # of few iterations: a baseline need not have converged
             estimator.fit(values, targets)

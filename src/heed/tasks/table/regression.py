@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.columns import shown
+from heed.data.columns import is_float, shown
 from heed.data.kinds.numbers import Numbers
 from heed.errors import DataError
 from heed.evaluation.forecasts import number_measures
@@ -38,12 +38,8 @@ def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
 
 
 def _value(label: str) -> float | None:
-    try:
-        value = float(label)
-    except ValueError:
-        return None
-    # Only Python groups digits by underscores.
-    return value if abs(value) <= _LARGEST and "_" not in label else None
+    value = float(label) if is_float(label) and "_" not in label else np.nan  # only Python groups digits by _
+    return value if abs(value) <= _LARGEST else None
 
 
 def values_in(rows: Numbers) -> NDArray[np.float64]:
@@ -68,17 +64,11 @@ def target_line(column: int | str, values: NDArray[np.float64]) -> str:
     return f"label {shown(column)} holds numbers ({facts}): regression; data.target=classes treats them as classes"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class NumberPrediction(Prediction):
     """The predicted number of one row."""
 
     value: float  # in the unit of the label
-
-    def __repr__(self) -> str:
-        return f"<{self.summary()}>"
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [{"value": self.value}]
 
     def as_json(self) -> dict[str, Any]:
         return {"value": float(self.summary())}
@@ -101,8 +91,8 @@ def number_outcomes(
     predicted = np.array([output.value for output in outputs])
     order = np.argsort(-np.abs(predicted - true), kind="stable")[:MOST_ERRORS].tolist()
     errors = [{**place(i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
-    texts = tuple(output.summary() for output in outputs)
-    return Outcomes(texts, number_measures(true, predicted), details={"errors": errors})
+    measures = number_measures(true, predicted)
+    return Outcomes(tuple(output.summary() for output in outputs), measures, details={"errors": errors})
 
 
 def number_body(report: Mapping[str, Any]) -> list[str]:

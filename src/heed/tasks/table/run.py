@@ -115,8 +115,8 @@ class TableRun(LabelRun[Table, RowClassifier]):
     def outcomes(self, examples: Any, outputs: Any = None, labels: Any = None, several: bool | None = None) -> Outcomes:
         if self.task.target is None or not len(examples):
             return super().outcomes(examples, outputs, labels, several)
-        made = self.label(examples) if outputs is None else outputs
-        return number_outcomes(values_in(examples), made, lambda i: self.place_of(examples, i))
+        outputs = self.label(examples) if outputs is None else outputs
+        return number_outcomes(values_in(examples), outputs, lambda i: self.place_of(examples, i))
 
     def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:  # type: ignore[override]
         """A constant (training shares, or the mean), a linear model and gradient boosting."""
@@ -129,5 +129,5 @@ class TableRun(LabelRun[Table, RowClassifier]):
         known, task = cast("Numbers | None", self.known()), self.task
         if known is None:
             return {}
-        number = task.target is not None
-        return dict(fitted(task.values(known), task.targets_of(known).numpy(), len(task.labels) or 1, number))
+        values, targets = task.values(known), task.targets_of(known).numpy()
+        return dict(fitted(values, targets, len(task.labels) or 1, number=task.target is not None))

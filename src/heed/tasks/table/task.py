@@ -131,8 +131,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     def restore(cls, config: TableConfig, folder: Path) -> Self:
         number = config.data.target == "number"
         if (folder / _TARGET).is_file() != number:
-            began = "classes" if number else "number"
-            raise ConfigError(f"data.target is {config.data.target}, but the run in {folder} began with {began}")
+            raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
         labels, target = ([], Standard.load(folder / _TARGET)) if number else (load_labels(folder), None)
         return cls(config, cls.load_standard(folder), labels, None, target)
 
@@ -253,10 +252,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", *labels])
 
     def report_counts(self) -> dict[str, Any]:
-        return {
-            name: {"examples": len(rows)} | ({"labels": self.label_counts(name)} if self.target is None else {})
-            for name, rows in self.rows.items()
-        }
+        return {name: {"examples": len(rows), "labels": self.label_counts(name)} for name, rows in self.rows.items()}
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training, count = self.config.training, len(self.rows["train"])
