@@ -97,8 +97,7 @@ def _explained(sums: Array) -> Array:
     wrong, squares, total, count = sums.T
     spread = squares - total**2 / np.maximum(count, 1)
     spread = np.where(spread > 1e-12 * squares, spread, np.nan)  # less is rounding
-    explained: Array = 1 - wrong / spread
-    return explained
+    return np.asarray(1 - wrong / spread)
 
 
 def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measure]:

@@ -302,6 +302,8 @@ def iter_numbers(
         if of_label is not None and labelled:
             if not (label := row[of_label].strip()):
                 raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
+            if layout.decimal_comma and DECIMAL_COMMA.fullmatch(label):
+                label = label.replace(",", ".")
             labels.append(different.setdefault(label, label))
     if not count:
         raise DataError(f"'{path}' has a header ({', '.join(header)[:60]}) but no rows")

@@ -181,8 +181,8 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
             splits = {"train": train, "valid": read(data.valid, train.columns)}
         else:
             wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
-            number = target_of(data, train.labels) == "number"
-            drawn = replace(train, labels=()) if number else train  # numbers have no shares to keep
+            # Numbers have no shares to keep.
+            drawn = replace(train, labels=()) if target_of(data, train.labels) == "number" else train
             out = hold_out(drawn, hashes_in(drawn), wanted)
             if not out.any() or out.all():
                 raise DataError(
@@ -280,18 +280,14 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         if self.target is None:
             return self.label_scores(logits, targets)
         loss = float((logits[:, 0].double() - targets).square().mean())
-        return {"loss": loss, **values_of(number_measures(values_in(rows), self.numbers_from(logits)))}
-
-    def numbers_from(self, outputs: Tensor) -> NDArray[np.float64]:
-        """The numbers `(rows,)` in their unit that outputs `(rows, 1)` stand for."""
-        assert self.target is not None
-        return self.target.undo(outputs.double().numpy())[:, 0]
+        numbers = self.target.undo(logits.double().numpy())[:, 0]
+        return {"loss": loss, **values_of(number_measures(values_in(rows), numbers))}
 
     def predictions(self, outputs: Tensor) -> list[RowPrediction]:
         """The prediction for each row from probabilities `(rows, num_labels)`, or standardised numbers `(rows, 1)`."""
         if self.target is None:
             return [self.prediction(row) for row in outputs]
-        return [NumberPrediction(number) for number in self.numbers_from(outputs).tolist()]
+        return [NumberPrediction(number) for number in self.target.undo(outputs.double().numpy())[:, 0].tolist()]
 
     @torch.no_grad()
     def logits(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:
