@@ -426,7 +426,7 @@ def select(items: Sequence[T], indices: Sequence[int] | NDArray[Any]) -> Sequenc
 
 def evenly(items: Sequence[T], count: int) -> Sequence[T]:
     """`count` of the items, evenly chosen, in their order; all of them if there are no more."""
-    return items if count >= len(items) else [items[n * len(items) // count] for n in range(count)]
+    return items if count >= len(items) else select(items, [n * len(items) // count for n in range(count)])
 
 
 def in_turn(items: Sequence[T], together: int | None = None) -> Iterator[list[T]]:

@@ -1,4 +1,4 @@
-"""Scores of numeric forecasts, and naive forecasts to compare them with."""
+"""Scores of numeric forecasts and of other predicted numbers, and naive forecasts to compare them with."""
 
 from __future__ import annotations
 
@@ -77,13 +77,36 @@ def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
     return report
 
 
-def _measures(column: str, errors: Sequence[Values]) -> dict[str, Measure]:
+def number_measures(true: Values, predicted: Values) -> tuple[Measure, ...]:
+    """Mean absolute error, root mean squared error and R2 of one number for each example.
+
+    R2 = 1 - sum (y^ - y)^2 / sum (y - mean y)^2; NaN if all true numbers are equal.
+
+    Args:
+        true: `(examples,)`.
+        predicted: `(examples,)`.
+    """
+    errors, centred = predicted - true, true - true.mean()  # centred: sums of squares far from 0 would round
+    scale = np.abs(centred).max() or 1.0
+    squares = [(errors / scale) ** 2, (centred / scale) ** 2, centred / scale, np.ones(len(true))]
+    r2 = Measure("r2", "R2", np.stack(squares, axis=1), _explained, digits=3)
+    return *_measures("", errors[:, None]).values(), r2
+
+
+def _explained(sums: Array) -> Array:
+    wrong, squares, total, count = sums.T
+    spread = squares - total**2 / np.maximum(count, 1)
+    spread = np.where(spread > 1e-12 * squares, spread, np.nan)  # less is rounding
+    return np.asarray(1 - wrong / spread)
+
+
+def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measure]:
     counts = np.array([len(error) for error in errors], dtype=np.float64)
     sizes = {"mae": [np.abs(error).sum() for error in errors], "rmse": [(error**2).sum() for error in errors]}
     return {
         kind: Measure(
-            f"{column}_{kind}",
-            f"{kind.upper()} of {column}",
+            f"{column}_{kind}" if column else kind,
+            f"{kind.upper()} of {column}" if column else kind.upper(),
             np.stack([np.array(size), counts], axis=1),
             _root if kind == "rmse" else _mean,
             higher_is_better=False,

@@ -201,4 +201,5 @@ def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
 def score_line(scores: Mapping[str, float]) -> str:
     """Validation scores in one line; micro F1 only if it differs from accuracy (it is equal with one label each)."""
     same = "accuracy" in scores and scores.get("micro_f1") == scores["accuracy"]
-    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items() if not (same and name == "micro_f1"))
+    kept = {name: value for name, value in scores.items() if not (same and name == "micro_f1")}
+    return ", ".join(f"{name} {value:{'.2g' if 0 < abs(value) < 5e-5 else '.4f'}}" for name, value in kept.items())

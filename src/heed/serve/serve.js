@@ -229,6 +229,7 @@
   // A prediction: what was written, its tokens shaded by their probability, and all other values.
   const described = (value) => {
     if (value === null || typeof value !== "object" || Array.isArray(value)) return [...values(value)];
+    if (typeof value.value === "number") return [made("p", { class: "written" }, String(value.value))];  // in its own unit, no share
     const { text, response, tokens, token_probs: shares, source, ...others } = value, written = text ?? response;
     const isWritten = typeof written === "string" && (source !== undefined || response !== undefined || tokens);
     if (!isWritten) return [...values(value)];

@@ -175,13 +175,15 @@ class Rows(Kept[Row]):
     """Rows of named columns with their labels (or none) and origins such as "data.csv:17".
 
     `cells` has columns of float64 (missing values are NaN), and columns of other values. `values` are numbers made of
-    the cells, `(rows, columns of the model)`, once a task has fitted how. `split` names the data in messages.
+    the cells, `(rows, columns of the model)`, once a task has fitted how. `split` names the data in messages,
+    `label_name` is the column of the labels.
     """
 
     cells: pd.DataFrame
     labels: tuple[str, ...]
     origins: Sequence[str]
     split: str = ""
+    label_name: str = ""
     values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
@@ -224,7 +226,9 @@ class Rows(Kept[Row]):
         labels = tuple([self.labels[i] for i in indices]) if self.labels else ()
         rows = np.asarray(indices, int)
         values = self.values[rows] if len(self.values) else self.values
-        return Rows(self.cells.iloc[rows], labels, select(self.origins, indices), self.split, values)
+        return replace(
+            self, cells=self.cells.iloc[rows], labels=labels, origins=select(self.origins, indices), values=values
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
@@ -233,7 +237,8 @@ class Rows(Kept[Row]):
             return parts[0]
         origins = Lines.joined([part.origins for part in parts if isinstance(part.origins, Lines)])
         labels = tuple(label for part in parts for label in part.labels)
-        return cls(pd.concat([part.cells for part in parts], ignore_index=True), labels, origins, parts[0].split)
+        cells = pd.concat([part.cells for part in parts], ignore_index=True)
+        return replace(parts[0], cells=cells, labels=labels, origins=origins)
 
     def ordered(self, columns: Sequence[str]) -> Rows:
         """The rows with their columns in a given order; columns of an array have no names but places.
@@ -420,7 +425,11 @@ class Choice:
         }
         labels: list[str] = []
         if self.label is not None:
-            names = {cell: label_of(cell) for cell in cells[self.label].unique()}
+            plain = [
+                c.replace(",", ".") if comma and DECIMAL_COMMA.fullmatch(str(c)) else c
+                for c in cells[self.label].unique()
+            ]
+            names = {cell: label_of(text) for cell, text in zip(cells[self.label].unique(), plain, strict=True)}
             missing = cells[self.label].map(lambda cell: not names[cell]).to_numpy(bool)
             refuse(self.names[self.label], missing, lambda _: "the label is missing", "no label")
             labels = [str(names[cell]) for cell in cells[self.label][~bad]]
@@ -429,7 +438,8 @@ class Choice:
                 said.append(f"warning: {what}; if the file has no header, add one")
         table = pd.DataFrame(made, index=cells.index)[~bad].reset_index(drop=True)
         table = table if self.wanted else without_counters(table, said)
-        return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split)
+        name = "" if self.label is None else self.names[self.label]
+        return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split, name or _DEFAULT)
 
 
 def _records(path: Path, separator: str, findings: Findings) -> Iterator[tuple[int, str]]:

@@ -73,9 +73,10 @@ class NumericTask(Task[C, E], Generic[C, E]):
     def axes(self) -> dict[str, list[str]]:
         return {"columns": [*self.standard.columns]}
 
-    def column_lines(self) -> list[str]:
-        """Mean and standard deviation of each column, for people."""
-        rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
+    def column_lines(self, standard: Standard | None = None) -> list[str]:
+        """Mean and standard deviation of each column, of the input by default, for people."""
+        standard = standard or self.standard
+        rows = zip(standard.columns, standard.mean, standard.deviation, strict=True)
         return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
     def tensor(self, values: Any, first: int = 0) -> Tensor:

@@ -1,11 +1,11 @@
-"""Table: classify rows of numbers."""
+"""Table: predict a label or a number of rows of numbers."""
 
 from heed.tasks.base import ERRORS, JSON, TaskSpec
 
 SPEC = TaskSpec(
     input="row",
     unit="row",
-    summary="Classify rows of numbers.",
+    summary="Predict a label or a number of rows of numbers.",
     example="flowers.csv",
     interfaces=("rows",),
     flags=(JSON, ERRORS),

@@ -26,6 +26,9 @@ class TableData(LabelledData):
 
     columns: TableColumns = TableColumns()
     """Which columns are read."""
+    target: Literal["auto", "classes", "number"] = "auto"
+    """What the label is: one of several classes, or a number (regression: squared error of the standardised value).
+    Auto is a number if the labels are more than 20 different numbers, or numbers with fractions."""
 
 
 class MemoryRows(InMemory, TableData):
@@ -40,10 +43,10 @@ class TableModelSection(ModelSection):
 
 
 class TableEvaluation(EvaluationConfig):
-    """How a classification of rows is scored."""
+    """How predictions for rows are scored."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, or loss if the label is a number."""
 
 
 class TableConfig(RunConfig):

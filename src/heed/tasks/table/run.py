@@ -1,18 +1,23 @@
-"""Runs over rows of numbers, and the lines that they write."""
+"""Runs over rows of numbers: predictions and the lines that they write, scores and their report, baselines."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, cast, overload
+
+import torch
 
 from heed.data.kinds.numbers import Rows, hold_rows
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable
+from heed.tasks.base.labels import LabelRun
 from heed.tasks.base.predictions import FileOutputs, Predictions
+from heed.tasks.base.report import label_body, label_errors
+from heed.tasks.table.baselines import Fitted, fitted
+from heed.tasks.table.regression import RowPrediction, number_body, number_errors, number_outcomes, values_in
 from heed.tasks.table.task import RowClassifier, Table
 from heed.visible import to_json
 
@@ -28,19 +33,29 @@ class TableOutputs(FileOutputs):
 
 
 class TableRun(LabelRun[Table, RowClassifier]):
-    """A trained classifier of rows of numbers."""
+    """A trained model of rows of numbers, which predicts a label or a number."""
 
     task_class = Table
     outputs_class = TableOutputs
 
-    @overload
-    def predict(self, rows: Mapping[str, Any]) -> LabelPrediction: ...
+    @staticmethod
+    def body(report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        return number_body(report) if "mae" in report else label_body(report)
+
+    @staticmethod
+    def errors(report: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong labels or largest errors of a report."""
+        return number_errors(report, most) if "mae" in report else label_errors(report, most)
 
     @overload
-    def predict(self, rows: Any) -> Predictions[LabelPrediction]: ...
+    def predict(self, rows: Mapping[str, Any]) -> RowPrediction: ...
 
-    def predict(self, rows: Any) -> LabelPrediction | Predictions[LabelPrediction]:
-        """Predict the label of one row or of several.
+    @overload
+    def predict(self, rows: Any) -> Predictions[RowPrediction]: ...
+
+    def predict(self, rows: Any) -> RowPrediction | Predictions[RowPrediction]:
+        """Predict the label, or the number, of one row or of several.
 
         Args:
             rows: A row (a dict, column -> value), a list of rows, a data frame, a dict of columns, or an array with
@@ -70,20 +85,20 @@ class TableRun(LabelRun[Table, RowClassifier]):
         wanted, kinds = (features.names, features.kinds) if named else (None, None)
         return features.encoded(hold_rows(data, split, wanted, label, kinds=kinds).ordered(features.names))
 
-    def predict_file(self, path: str | Path) -> list[LabelPrediction]:
-        """Predict the label of each row of a file with the run's columns."""
+    def predict_file(self, path: str | Path) -> list[RowPrediction]:
+        """Predict the label, or the number, of each row of a file with the run's columns."""
         return [*self.predict_rows(path)]
 
-    def predict_rows(self, path: str | Path) -> Iterator[LabelPrediction]:
+    def predict_rows(self, path: str | Path) -> Iterator[RowPrediction]:
         """As `predict_file`, but reading the file in parts, so that memory does not grow with its length."""
         first = 0
         for part in self.task.parts(Path(path)):
             yield from self._of(part.values, first)
             first += len(part)
 
-    def _of(self, values: Any, first: int = 0) -> list[LabelPrediction]:
-        task = self.task
-        return [task.prediction(row) for row in task.probabilities(task.logits(self.model, values, first))]
+    def _of(self, values: Any, first: int = 0) -> list[RowPrediction]:
+        logits = self.task.logits(self.model, values, first)
+        return self.task.predictions(logits if self.task.target is not None else self.task.probabilities(logits))
 
     def held(self, data: Any) -> Rows:
         return self._encoded(data, "examples", self.config.data.columns.label)
@@ -91,7 +106,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
     def read(self, files: Sequence[str | Path]) -> Rows:
         return Rows.joined([self.task.read(Path(file)) for file in files])
 
-    def label(self, examples: Rows) -> list[LabelPrediction]:
+    def label(self, examples: Rows) -> list[Any]:
         return self._of(examples.values)
 
     def true_labels(self, examples: Rows) -> list[tuple[str]]:
@@ -104,11 +119,22 @@ class TableRun(LabelRun[Table, RowClassifier]):
         shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
         return {"origin": row.origin, "text": ", ".join(shown)}
 
+    def outcomes(self, examples: Any, outputs: Any = None, labels: Any = None, several: bool | None = None) -> Outcomes:
+        if self.task.target is None or not len(examples):
+            return super().outcomes(examples, outputs, labels, several)
+        outputs = self.label(examples) if outputs is None else outputs
+        return number_outcomes(values_in(examples), outputs, lambda i: self.place_of(examples, i))
+
     def baselines(self, examples: Rows) -> Mapping[str, Outcomes]:  # type: ignore[override]
-        """Majority class: each row gets the most frequent training label, with the training shares as probabilities."""
-        known = self.known()
+        """A constant (training shares, or the mean), a linear model and gradient boosting."""
+        values, task = self.task.values(examples), self.task
+        said = {name: task.predictions(torch.tensor(predict(values))) for name, predict in self._baselines.items()}
+        return {name: self.outcomes(examples, outputs) for name, outputs in said.items()}
+
+    @cached_property
+    def _baselines(self) -> dict[str, Fitted]:
+        known, task = cast("Rows | None", self.known()), self.task
         if known is None:
             return {}
-        counts = Counter(cast(Rows, known).labels)
-        prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
-        return {"majority class": self.outcomes(examples, [prediction] * len(examples))}
+        values, targets = task.values(known), task.targets_of(known).numpy()
+        return dict(fitted(values, targets, len(task.labels) or 1, number=task.target is not None))

@@ -1,14 +1,19 @@
-"""Classification of rows of numbers: a row encoder and a linear layer over the labels."""
+"""Labels of rows of numbers: a row encoder and a linear layer over the classes, or to one number (regression).
+
+loss: cross-entropy of the class; or squared error of the number, standardised by the training rows
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.config.data import InMemory
@@ -19,7 +24,9 @@ from heed.data.kinds.features import Features, Standard, constant_lines
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
 from heed.data.splits.splits import Splits, default_held_out, hold_out
 from heed.data.splits.stored import hashes_in
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
+from heed.evaluation.forecasts import number_measures
+from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
 from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
@@ -27,11 +34,12 @@ from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
+from heed.tasks.table.regression import NumberPrediction, RowPrediction, target_line, target_of, values_in
 from heed.threads import threads_for
 
 
 class RowClassifier(nn.Module):
-    """A row encoder and a linear layer, `logits = V z + b`."""
+    """A row encoder and a linear layer, `logits = V z + b`; of a number, one output."""
 
     def __init__(self, body: RowEncoder, num_labels: int) -> None:
         super().__init__()
@@ -46,6 +54,7 @@ class RowClassifier(nn.Module):
 _FEATURES = "features.json"
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
+_TARGET = "target.json"
 _LISTED = 1_000_000
 """Rows up to which the batches of a pass are lists."""
 
@@ -56,7 +65,6 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
     targets = "rows"
     enough_updates = 300
     interfaces = ("rows",)
-    selected_by = "accuracy"
 
     def __init__(
         self,
@@ -65,10 +73,24 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         standard: Standard,
         labels: Sequence[str],
         splits: Splits[Row] | None,
+        target: Standard | None = None,
     ) -> None:
+        """`labels` are the classes; or `target` has name, mean and deviation of a label that is a number."""
         super().__init__(config, standard, splits)
         self.features = features
         self.labels = list(labels)
+        self.target = target
+        if target is None:
+            return
+        number = f"does not apply to label '{target.columns[0]}', which is a number (data.target)"
+        if config.evaluation.select_by not in ("auto", "loss"):
+            raise ConfigError(f"evaluation.select_by {config.evaluation.select_by} {number}; set it to loss")
+        if config.training.label_smoothing:
+            raise ConfigError(f"training.label_smoothing {number}; leave it out")
+
+    @property
+    def selected_by(self) -> str:
+        return "accuracy" if self.target is None else "loss"
 
     @classmethod
     def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Self:
@@ -76,27 +98,41 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         config, parent, _ = with_parents(config, cls)
         splits = cls.read_splits(config, given)
         train = cast(Rows, splits.examples["train"])
-        labels = label_order([*train.labels, *(row.label for row in splits.left_out)])
-        check_labels(labels)
+        labels = [*train.labels, *(row.label for row in splits.left_out)]
+        held = [] if isinstance(config.data.valid, list) else cast(Rows, splits.examples["valid"]).labels
+        data = config.data.model_copy(update={"target": target_of(config.data, [*labels, *held])})
+        config, target = config.model_copy(update={"data": data}), None
+        if data.target == "number":
+            numbers = values_in(train)
+            labels = [f"{number:g}" for number in np.unique(numbers)]
+            target = Standard.of((train.label_name,), numbers[:, None])
+        check_labels(label_order(labels))
         features, said = Features.of(train)
         splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
         values = cast(Rows, splits.examples["train"]).values
         standard = Standard.of(features.encoded_names, values)
         splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
-        task = cls(config, features, standard, labels, splits)
+        task = cls(config, features, standard, [] if target is not None else label_order(labels), splits, target)
         task.settle(parent)
         for rows in task.rows.values():
-            task.numbers_of(rows)
+            task.targets_of(rows)
         return task
 
     @classmethod
     def restore(cls, config: TableConfig, folder: Path) -> Self:
-        return cls(config, Features.load(folder / _FEATURES), cls.load_standard(folder), load_labels(folder), None)
+        number = config.data.target == "number"
+        if (folder / _TARGET).is_file() != number:
+            raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
+        labels, target = ([], Standard.load(folder / _TARGET)) if number else (load_labels(folder), None)
+        return cls(config, Features.load(folder / _FEATURES), cls.load_standard(folder), labels, None, target)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
         write_whole(folder / _FEATURES, lambda part: part.write_text(self.features.text(), encoding="utf-8"))
-        save_labels(folder, self.labels)
+        if self.target is None:
+            return save_labels(folder, self.labels)
+        text = self.target.text()
+        return write_whole(folder / _TARGET, lambda part: part.write_text(text, encoding="utf-8"))
 
     def build_model(self) -> RowClassifier:
         config, _ = self.model_and_head()
@@ -105,7 +141,8 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         return RowClassifier(body, len(self.row_names("labels")))
 
     def axes(self) -> dict[str, list[str]]:
-        return {**super().axes(), "labels": self.label_rows()}
+        rows = self.label_rows() if self.target is None else [f"number {self.target.columns[0]}"]
+        return {**super().axes(), "labels": rows}
 
     @classmethod
     def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
@@ -133,7 +170,9 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
             splits = {"train": train, "valid": read("valid", data.valid, train)}
         else:
             wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
-            out = hold_out(train, hashes_in(train), wanted)
+            # Numbers have no shares to keep.
+            drawn = replace(train, labels=()) if target_of(data, train.labels) == "number" else train
+            out = hold_out(drawn, hashes_in(drawn), wanted)
             if not out.any() or out.all():
                 raise DataError(
                     f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
@@ -173,7 +212,11 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
     def notes(self) -> str:
         lines = [f"{name}: {counted(len(rows), 'row')}" for name, rows in self.rows.items()]
         columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
-        return "\n".join([*lines, columns, *self.splits.remarks, *count_lines(self.label_counts("train"), "row")])
+        if self.target is None:
+            labels = count_lines(self.label_counts("train"), "row")
+        else:
+            labels = [target_line(self.target.columns[0], values_in(self.rows["train"]))]
+        return "\n".join([*lines, columns, *self.splits.remarks, *labels])
 
     def label_counts(self, split: str) -> dict[str, int]:
         return {label: self.rows[split].labels.count(label) for label in self.labels}
@@ -186,12 +229,23 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
             for i, label in enumerate(rows.labels)
         ]
 
+    def targets_of(self, rows: Rows) -> Tensor:
+        """The targets `(rows,)` of the model: standardised numbers, or indices of labels; DataError as for both."""
+        if self.target is None:
+            return torch.tensor(self.numbers_of(rows))
+        return torch.tensor(self.target.apply(values_in(rows)[:, None])[:, 0], dtype=torch.float32)
+
+    def values(self, rows: Rows) -> NDArray[np.float64]:
+        """The columns of rows as baselines read them, `(rows, encoded columns)`."""
+        return (rows if rows.values.size else self.features.encoded(rows)).values
+
     def overview(self) -> str:
         counted = [
             f"{name:8}" + "  ".join(f"{label} {count:,}" for label, count in self.label_counts(name).items())
             for name in self.rows
         ]
-        return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", "labels:", *counted])
+        labels = ["labels:", *counted] if self.target is None else ["label:", *self.column_lines(self.target)]
+        return "\n".join([self.notes, "", "columns:", *self.column_lines(), "", *labels])
 
     def report_counts(self) -> dict[str, Any]:
         return {name: {"examples": len(rows), "labels": self.label_counts(name)} for name, rows in self.rows.items()}
@@ -206,10 +260,12 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
 
     @cached_property
     def _targets(self) -> Tensor:
-        """The number of the label of each training row."""
-        return torch.tensor(self.numbers_of(self.rows["train"]))
+        """The class or the number of each training row."""
+        return self.targets_of(self.rows["train"])
 
     def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
+        if self.target is not None:
+            return (model(batch.values)[:, 0].float() - batch.targets).square().sum()  # type: ignore[no-any-return]
         return self.label_loss(model(batch.values), batch.targets, label_smoothing)
 
     def work(self, indices: list[int]) -> int:
@@ -220,7 +276,18 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
         rows = self.rows["valid"]
-        return self.label_scores(self.logits(model, rows.values), torch.tensor(self.numbers_of(rows)))
+        logits, targets = self.logits(model, rows.values), self.targets_of(rows)
+        if self.target is None:
+            return self.label_scores(logits, targets)
+        loss = float((logits[:, 0].double() - targets).square().mean())
+        numbers = self.target.undo(logits.double().numpy())[:, 0]
+        return {"loss": loss, **values_of(number_measures(values_in(rows), numbers))}
+
+    def predictions(self, outputs: Tensor) -> list[RowPrediction]:
+        """The prediction for each row from probabilities `(rows, num_labels)`, or standardised numbers `(rows, 1)`."""
+        if self.target is None:
+            return [self.prediction(row) for row in outputs]
+        return [NumberPrediction(number) for number in self.target.undo(outputs.double().numpy())[:, 0].tolist()]
 
     @torch.no_grad()
     def logits(self, model: RowClassifier, values: Any, first: int = 0) -> Tensor:

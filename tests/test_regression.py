@@ -1,0 +1,309 @@
+"""Labels of rows that are numbers: recognised, learned, scored, refused; and the stated baselines of tables."""
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pandas
+import pytest
+import torch
+import yaml
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import heed
+from commands import call
+from heed.data.examples import evenly
+from heed.errors import ConfigError, DataError
+from heed.evaluation.forecasts import number_measures
+from heed.serve.served import Served
+from heed.tasks import check_config
+from heed.tasks.table.regression import target_of
+from heed.tasks.table.task import Table
+
+QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
+QUICK |= {"training.learning_rate": 0.02, "training.batch_tokens": 100, "model.d_hidden": 16}
+REGRESSION = "label 'price' holds numbers (300 different, "
+
+
+def homes(count, seed, scale=1.0):
+    """Rows (size, age, rooms, price); the price is linear in size and age, with a little noise."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(count, 3))
+    price = scale * (2000 + 300 * values[:, 0] - 100 * values[:, 1] + rng.normal(0, 30, count))
+    return values, price
+
+
+def write(path, values, price, label="price"):
+    rows = [f"{a:.6f},{b:.6f},{c:.6f},{y}\n" for (a, b, c), y in zip(values, price, strict=True)]
+    path.write_text(f"size,age,rooms,{label}\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("regression")
+    for name, scale in (("a", 1.0), ("b", 1000.0)):
+        for split, count in (("train", 300), ("valid", 60), ("test", 80)):
+            write(folder / f"{name}.{split}.csv", *homes(count, count, scale))
+    return folder
+
+
+def trained(folder, name, out, **settings):
+    files = {split: folder / f"{name}.{split}.csv" for split in ("train", "valid", "test")}
+    settings = QUICK | {"data.columns.label": "price"} | settings
+    return heed.train("table", **files, steps=120, out=out, settings=settings, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def run(folder):
+    return trained(folder, "a", folder / "run")
+
+
+def prepared(path, valid=None, **sections):
+    data = {"train": str(path), "valid": str(valid or path), "columns": {"label": "price"}, **sections.pop("data", {})}
+    return Table.prepare(check_config({"task": "table", "data": data, "model": {"d_hidden": 4}, **sections}, "test"))
+
+
+# --- which labels are numbers
+
+
+@pytest.mark.parametrize(
+    ("labels", "target"),
+    [
+        (["0", "1"] * 9, "classes"),
+        ([str(n % 20) for n in range(60)], "classes"),
+        ([str(n % 21) for n in range(60)], "number"),
+        ([str(-n) for n in range(60)], "number"),
+        (["0.5", "1"] * 9, "number"),
+        (["1.0", "2.0", "1"] * 9, "classes"),
+        (["1e3", "2e3", "5e-1"] * 9, "number"),
+        (["yes", "no"] * 9, "classes"),
+        ([*(str(n) for n in range(60)), "n/a"], "number"),  # then refused by name
+        ([*(str(n) for n in range(60)), *["n/a"] * 9], "classes"),
+        ([f"{n}_000" for n in range(60)], "classes"),
+        (["nan", "inf"] * 9, "classes"),
+    ],
+)
+def test_labels_are_numbers_if_they_are_many_or_have_fractions(labels, target):
+    assert target_of(SimpleNamespace(target="auto"), labels) == target
+    for given in ("classes", "number"):
+        assert target_of(SimpleNamespace(target=given), labels) == given
+
+
+def test_training_says_what_the_label_is_and_the_run_keeps_it(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    train, test = folder / "a.train.csv", folder / "a.test.csv"
+    words = ("train", "table", train, "--test", test, "--out", "run", "training.steps=2", "data.columns.label=price")
+    code, out, err = call(capsys, *words, "evaluation.bootstrap=20")
+    assert code == 0 and REGRESSION.replace("300", "250") in out + err  # 50 are held out
+    assert "): regression; data.target=classes treats them as classes" in out + err
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["data"]["target"] == "number" and config["evaluation"]["select_by"] == "loss"
+    assert json.loads((tmp_path / "run" / "target.json").read_text())["columns"] == ["price"]
+    assert not (tmp_path / "run" / "labels.json").exists()
+    code, out, err = call(capsys, "train", "run", "--resume", "training.steps=3")
+    assert code == 0 and "regression" in out + err
+    code, _, err = call(capsys, "train", "run", "--resume", "data.target=classes", "training.steps=4")
+    assert code == 2 and "data.target classes is not that of the run in run; start a new run" in err
+
+
+def test_labels_that_are_classes_stay_classes(folder, tmp_path):
+    values, price = homes(60, 1)
+    path = write(tmp_path / "a.csv", values, (price > 2000).astype(int))
+    assert (task := prepared(path)).labels == ["0", "1"] and task.target is None
+    assert task.config.data.target == "classes" and "regression" not in task.notes
+    task = prepared(path, data={"target": "number"})
+    assert task.target.columns == ("price",) and task.config.evaluation.select_by == "loss"
+    task = prepared(folder / "a.train.csv", data={"target": "classes"})
+    assert task.target is None and len(task.labels) == 300
+
+
+def test_numbers_with_a_decimal_comma_are_numbers(tmp_path):
+    values, price = homes(60, 1)
+    rows = [f"{a:.3f};{b:.3f};{c:.3f};{y:.2f}\n" for (a, b, c), y in zip(values, price, strict=True)]
+    (tmp_path / "a.csv").write_text("size;age;rooms;price\n" + "".join(rows).replace(".", ","))
+    task = prepared(tmp_path / "a.csv")
+    assert task.target.mean[0] == pytest.approx(np.round(price, 2).mean())
+
+
+# --- computed
+
+
+def test_the_loss_and_the_scores_are_those_of_numpy_and_scikit_learn(folder):
+    task = prepared(folder / "a.train.csv", folder / "a.valid.csv")
+    torch.manual_seed(1)
+    model = task.build_model().eval()
+    (_, price), (_, valid) = homes(300, 300), homes(60, 60)
+    rows, held = task.rows["train"], task.rows["valid"]
+    first, last = model.body.layers[0], model.output
+    standard = (rows.values - rows.values.mean(0)) / rows.values.std(0)
+    weights = [p.detach().numpy().astype(float) for p in (first.weight, first.bias, last.weight, last.bias)]
+    said = (np.tanh(standard @ weights[0].T + weights[1]) @ weights[2].T + weights[3])[:, 0]
+    target = (price - price.mean()) / price.std()
+    assert model.output.weight.shape == (1, 4)
+    batch = task.collate(list(range(300)))
+    assert task.loss(model, batch, 0.0).item() == pytest.approx(((said - target) ** 2).sum(), rel=1e-5)
+
+    scores = task.validate(model)
+    numbers = price.mean() + price.std() * task.logits(model, held.values).numpy()[:, 0]
+    assert scores["loss"] == pytest.approx((((numbers - valid) / price.std()) ** 2).mean(), rel=1e-5)
+    assert scores["mae"] == pytest.approx(mean_absolute_error(valid, numbers), rel=1e-5)
+    assert scores["rmse"] == pytest.approx(root_mean_squared_error(valid, numbers), rel=1e-5)
+    assert scores["r2"] == pytest.approx(r2_score(valid, numbers), rel=1e-5)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e9])
+def test_r2_is_exact_far_from_zero_and_of_any_resample(far):
+    rng = np.random.default_rng(1)
+    true = far + rng.normal(size=50)
+    said = true + rng.normal(size=50)
+    r2 = number_measures(true, said)[2]
+    assert r2.score() == pytest.approx(r2_score(true, said), rel=1e-6)
+    drawn = rng.integers(0, 50, 50)
+    assert r2.of(drawn).score() == pytest.approx(r2_score(true[drawn], said[drawn]), rel=1e-6)
+    assert np.isnan(number_measures(np.full(3, 7.0), np.arange(3.0))[2].score())
+
+
+def test_a_linear_relation_is_learned_in_any_unit(folder, run):
+    scores = run.report["scores"]["test"]
+    other = trained(folder, "b", folder / "thousands").report["scores"]["test"]
+    assert scores["r2"]["value"] > 0.9 and scores["r2"]["low"] < scores["r2"]["value"] < scores["r2"]["high"]
+    assert other["r2"]["value"] == pytest.approx(scores["r2"]["value"], abs=1e-3)
+    assert other["mae"]["value"] == pytest.approx(1000 * scores["mae"]["value"], rel=1e-2)
+    for name in ("mean", "ridge regression", "gradient boosting"):
+        one, two = scores["baselines"][name], other["baselines"][name]
+        assert two["r2"]["value"] == pytest.approx(one["r2"]["value"], abs=1e-4)
+        assert two["rmse"]["value"] == pytest.approx(1000 * one["rmse"]["value"], rel=1e-3)
+
+
+def test_baselines_of_numbers_are_those_of_scikit_learn(run):
+    train, test = run.examples("train"), run.examples("test")
+    y, true = (np.array([*map(float, rows.labels)]) for rows in (train, test))
+    linear = make_pipeline(StandardScaler(), Ridge()).fit(train.values, y).predict(test.values)
+    boosted = HistGradientBoostingRegressor(early_stopping=False, random_state=1)
+    boosted = boosted.fit(train.values, (y - y.mean()) / y.std()).predict(test.values) * y.std() + y.mean()
+    for name, said in (("mean", y.mean()), ("ridge regression", linear), ("gradient boosting", boosted)):
+        scores = run.report["scores"]["test"]["baselines"][name]
+        expected = np.abs(said - true).mean(), np.sqrt(((said - true) ** 2).mean())
+        assert (scores["mae"]["value"], scores["rmse"]["value"]) == pytest.approx(expected, rel=1e-4)
+    assert "mean" not in run.report["scores"]["test"].get("better_baselines", {})
+
+
+def test_baselines_of_classes_are_those_of_scikit_learn(tmp_path, monkeypatch):
+    values, price = homes(200, 5)
+    kinds = np.where(price > 2100, "dear", np.where(price > 1900, "fair", "cheap"))
+    path = write(tmp_path / "kinds.csv", values, kinds, "label")
+    run = heed.train("table", train=path, test=path, steps=1, out=tmp_path / "kinds", settings=QUICK, quiet=True)
+    train, test = run.examples("train"), run.examples("test")
+    for name, estimator in (
+        ("logistic regression", make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))),
+        ("gradient boosting", HistGradientBoostingClassifier(early_stopping=False, random_state=1)),
+    ):
+        right = estimator.fit(train.values, train.labels).predict(test.values) == test.labels
+        scores = run.report["scores"]["test"]["baselines"][name]
+        assert scores["accuracy"]["value"] == pytest.approx(right.mean()) and right.mean() > 0.8
+    card = (run.folder / "README.md").read_text()
+    assert "baseline (majority class)" in card and "baseline (gradient boosting)" in card
+
+    monkeypatch.setattr("heed.tasks.table.baselines._CELLS", 1)
+    monkeypatch.setattr("heed.tasks.table.baselines._ROWS", 50)
+    again = heed.load(run.folder).evaluate("test")["baselines"]
+    counted = f"{len(train)} rows"
+    assert [*again] == ["majority class", *(f"{name}, fitted to 50 of {counted}" for name in
+                                            ("logistic regression", "gradient boosting"))]  # fmt: skip
+    monkeypatch.setattr("heed.tasks.table.baselines._WIDE", 1)
+    assert len(heed.load(run.folder).evaluate("test")["baselines"]) == 2
+
+
+def test_a_few_rows_of_a_set_are_scored_as_under_a_time_budget(run):
+    assert run.score(evenly(run.examples("test"), 5))["examples"] == 5
+    assert run.score(evenly(run.examples("test"), 1))["r2"]["value"] == 0
+
+
+# --- used
+
+
+def test_commands_and_python_give_the_number(folder, run, capsys, tmp_path):
+    (tmp_path / "new.csv").write_text("rooms,size,age\n0,0.0,0.0\n0,1,0\n")
+    rows = [{"rooms": 0, "size": size, "age": 0} for size in (0, 1)]
+    values = [one.value for one in run.predict(rows)]
+    assert values == pytest.approx([2000, 2300], abs=150)
+    assert [one.value for one in heed.load(run.folder).predict_file(tmp_path / "new.csv")] == values
+    assert run.predict(rows[0]).value == pytest.approx(values[0]) and "Prediction(value=1" in f"{run.predict(rows)!r}"
+    assert run.predict(rows).to_frame()["value"].tolist() == pytest.approx(values, rel=1e-6)
+    code, out, _ = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv")
+    assert code == 0 and [float(line) for line in out.splitlines()] == pytest.approx(values, rel=1e-6)
+    code, out, _ = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv", "--json")
+    assert code == 0 and [json.loads(line) for line in out.splitlines()] == [
+        {"value": float(f"{v:.7g}")} for v in values
+    ]
+    assert Served("run", run.folder).predict(rows, {}) == [one.as_json() for one in run.predict(rows)]
+    code, _, err = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv", "--nbest", 2)
+    assert code == 2 and "--nbest does not apply to a run of table" in err
+
+
+def test_evaluate_lists_scores_baselines_and_the_largest_errors(folder, run, capsys):
+    code, out, _ = call(capsys, "evaluate", run.folder, folder / "a.test.csv", "--errors", 2)
+    assert code == 0 and "baseline (mean): MAE " in out and "baseline (ridge regression)" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert [line[0] for line in lines if line and line[0] in ("MAE", "RMSE", "R2")] == ["MAE", "RMSE", "R2"]
+    errors = run.evaluate("test")["errors"]
+    sizes = [abs(one["true"] - one["predicted"]) for one in errors]
+    assert sizes == sorted(sizes, reverse=True) and len(errors) == 80
+    shown = f"{errors[0]['origin']}  is {errors[0]['true']:.7g}, predicted {errors[0]['predicted']:.7g}"
+    assert out.count("predicted") == 2 and shown in out
+
+
+def test_check_describes_the_label(folder, capsys):
+    code, out, _ = call(capsys, "check", "table", folder / "a.train.csv", "data.columns.label=price", "data.valid=9")
+    assert code == 0 and "label:\n  price " in out and "holds numbers (291 different" in out
+
+
+def test_a_frame_is_learned_and_scored_in_python(tmp_path):
+    values, price = homes(120, 3)
+    frame = pandas.DataFrame(values, columns=["size", "age", "rooms"]).assign(price=price)
+    settings = QUICK | {"data.columns.label": "price"}
+    run = heed.train("table", train=frame, valid=20, steps=2, out=tmp_path / "run", settings=settings, quiet=True)
+    assert run.config.data.target == "number" and len(run.examples("valid")) == 20
+    report = run.evaluate(frame)
+    assert report["examples"] == 120 and set(report["baselines"]) == {"mean", "ridge regression", "gradient boosting"}
+    with pytest.raises(DataError, match=r"examples\[1\]: the label 'high' is not a finite number"):
+        run.evaluate(frame.head(2).assign(price=["1.5", "high"]))
+
+
+def test_a_run_starts_from_another_one_of_the_same_label_only(folder, run, tmp_path):
+    own = trained(folder, "b", tmp_path / "same", **{"model.from": str(run.folder)})
+    assert own.report["parent"]["tokens"]["output.weight"] == {"taken": 1, "of": 1}
+    values, price = homes(60, 1)
+    path = write(tmp_path / "a.csv", values, (price > 2000).astype(int))
+    settings = {"data.columns.label": "price", "model.from": str(run.folder)} | QUICK
+    other = heed.train("table", train=path, steps=1, out=tmp_path / "other", settings=settings, quiet=True)
+    assert other.task.labels == ["0", "1"] and "output.weight" in other.report["parent"]["new"]
+
+
+# --- refused
+
+
+@pytest.mark.parametrize(
+    ("price", "sections", "error", "message"),
+    [
+        (None, {"evaluation": {"select_by": "accuracy"}}, ConfigError,
+         r"evaluation.select_by accuracy does not apply to label 'price', which is a number .*; set it to loss"),
+        (None, {"training": {"label_smoothing": 0.1}}, ConfigError, "training.label_smoothing does not apply to label"),
+        ([*range(40), "n/a"], {}, DataError,
+         r"a.csv:42: the label 'n/a' is not a finite number .*data.target=classes"),
+        ([*range(40), "1e200"], {}, DataError, r"a.csv:42: the label '1e200' is not a finite number below 1e150"),
+        (["a", "b"] * 9, {"data": {"target": "number"}}, DataError, r"a.csv:2: the label 'a' is not a finite number"),
+        ([2.5] * 9, {}, DataError, "every training example has the label '2.5'"),
+        (None, {"data": {"target": "numbers"}}, ConfigError, "data.target is 'numbers'"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_a_number_is_refused(tmp_path, price, sections, error, message):
+    price = [n + 0.5 for n in range(30)] if price is None else price
+    path = write(tmp_path / "a.csv", homes(len(price), 1)[0], price)
+    with pytest.raises(error, match=message):
+        prepared(path, **sections)
