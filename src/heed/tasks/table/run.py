@@ -127,7 +127,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
 
     def baselines(self, examples: Rows) -> Mapping[str, Outcomes]:  # type: ignore[override]
         """A constant (training shares, or the mean), a linear model and gradient boosting."""
-        values, task = self.task.values(examples), self.task
+        values, task = examples.values, self.task
         said = {name: task.predictions(torch.tensor(predict(values))) for name, predict in self._baselines.items()}
         return {name: self.outcomes(examples, outputs) for name, outputs in said.items()}
 
@@ -136,5 +136,5 @@ class TableRun(LabelRun[Table, RowClassifier]):
         known, task = cast("Rows | None", self.known()), self.task
         if known is None:
             return {}
-        values, targets = task.values(known), task.targets_of(known).numpy()
+        values, targets = known.values, task.targets_of(known).numpy()
         return dict(fitted(values, targets, len(task.labels) or 1, number=task.target is not None))

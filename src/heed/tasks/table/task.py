@@ -13,7 +13,6 @@ from typing import Any, Self, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.config.data import InMemory
@@ -235,9 +234,12 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
             return torch.tensor(self.numbers_of(rows))
         return torch.tensor(self.target.apply(values_in(rows)[:, None])[:, 0], dtype=torch.float32)
 
-    def values(self, rows: Rows) -> NDArray[np.float64]:
-        """The columns of rows as baselines read them, `(rows, encoded columns)`."""
-        return (rows if rows.values.size else self.features.encoded(rows)).values
+    @property
+    def splits(self) -> Splits[Row]:
+        if self._splits is None:
+            splits = super().splits
+            splits.examples = {name: self.features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
+        return super().splits
 
     def overview(self) -> str:
         counted = [
