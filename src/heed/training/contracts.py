@@ -85,6 +85,10 @@ class Trainable(Protocol):
     def trained_validation(self) -> float:
         """Cost of validating a trained model, as a share of validating an untrained one."""
 
+    @property
+    def most_updates(self) -> int | None:
+        """Updates after which a run under a time budget ends, though time is left; None if only time ends it."""
+
 
 class Losses(nn.Module):
     """A model and its task's loss as one module, for DistributedDataParallel to wrap."""

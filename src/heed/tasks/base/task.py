@@ -238,6 +238,10 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return groups_of(model, self.body(model), self.config.training)
 
     @property
+    def most_updates(self) -> int | None:
+        return None
+
+    @property
     def body_class(self) -> type[Body]:
         """The class of the model's body."""
         return body_class(self.config.model.name, self.interfaces)

@@ -5,6 +5,7 @@ loss: cross-entropy of the class; or squared error of the number, standardised b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -54,6 +55,8 @@ _FEATURES = "features.json"
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
 _TARGET = "target.json"
+_UPDATES, _PASSES = 1_000, 300
+"""Updates, or passes if these are more, after which training ends though time is left: a table is learned by heart."""
 _LISTED = 1_000_000
 """Rows up to which the batches of a pass are lists."""
 
@@ -257,8 +260,14 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         plan = plan_pass(np.ones(count, int), training.batch_tokens, training.seed, epoch)
         return plan if count > _LISTED else list(plan)
 
+    @property
+    def most_updates(self) -> int | None:
+        each = math.ceil(len(self.train_batches(0)) / self.config.training.accumulate)
+        return max(_UPDATES, _PASSES * each)
+
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
-        return ValuesBatch(indices, self.tensor(self.rows["train"].values[indices]), self._targets[indices])
+        rows = np.array(indices)  # a list is a slow index
+        return ValuesBatch(indices, self.tensor(self.rows["train"].values[rows]), self._targets[rows])
 
     @cached_property
     def _targets(self) -> Tensor:
