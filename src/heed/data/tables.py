@@ -263,6 +263,11 @@ class Table(ABC):
         """Number of rows by which columns can be recognised."""
         return 0
 
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
+        return {}
+
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
         return self.findings.usable(self.rows(), make)
@@ -435,6 +440,10 @@ class JsonTable(_File):
     @property
     def judged(self) -> int:
         return len(self.objects)
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
         return facts_of_objects(self.objects, known)
