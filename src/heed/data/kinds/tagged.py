@@ -369,7 +369,7 @@ def _separator(lines: Sequence[str]) -> str | None:
     if "\t" in lines[0]:
         return "\t"
     some = lines[:_JUDGED]
-    regular = (one for one in (None, ",", ";") if is_regular([_split(line, one) for line in some]))
+    regular = (one for one in (",", ";", None) if is_regular([_split(line, one) for line in some]))
     return next(regular, None)
 
 
