@@ -357,7 +357,7 @@ def test_a_number_beyond_the_names_of_tags_is_named(tmp_path):
 def test_what_was_recognised_is_said(tmp_path):
     findings = Findings()
     read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings)
-    assert findings.remarks == ["column 'satz' numbers the sentences"]
+    assert findings.remarks == ["columns: the words are 'word', the tags are 'tag', the sentences are 'satz'"]
     assert [str(one) for one in findings.found] == ["a header (satz | word | pos | tag), left out: 1 line (1)"]
     findings = Findings()
     read_tags(tmp_path / "a.jsonl", lines(*({"tokens": w, "ner_tags": t} for w, t in SENTENCES)), findings)

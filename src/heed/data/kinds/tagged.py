@@ -163,6 +163,12 @@ def _unclear(name: str, field: str, names: Iterable[object], why: str = "") -> D
     return DataError(f"{name}: {what}; set data.columns.{field} to the column of the {_CALLED[field]}, one of {listed}")
 
 
+def _said(columns: Mapping[str, int | str], word: str = "column") -> str:
+    return f"{word}s: " + ", ".join(
+        f"the {_CALLED[field]} are {shown(columns[field])}" for field in _CALLED if field in columns
+    )
+
+
 @dataclass(frozen=True)
 class ColumnFile:
     """A word in each line of a file, or row of a `table`; `rows` has the columns of each line, None between sentences.
@@ -279,7 +285,6 @@ class ColumnFile:
             if len(ids) == 1:
                 places["sentence"] = ids[0]
                 rest.remove(ids[0])
-                findings.remark(f"column {shown(row[ids[0]] if header else ids[0])} numbers the sentences")
             elif tagged and self.is_table and len(cells) >= _FEW:
                 why = "no blank line ends a sentence, and which column numbers the sentences is unclear"
                 raise _unclear(f"'{self.table.path}'", "sentence", [_listed(row)], why)
@@ -292,6 +297,8 @@ class ColumnFile:
                 places[field] = rest.pop(place)
         if not tagged and places.get("label") == places["word"]:
             del places["label"]
+        if header or places.get("sentence") not in (None, wanted["sentence"]):
+            findings.remark(_said({field: row[n] if header else n for field, n in places.items()}))
         return places
 
     def refuse_odd(self, word: int, label: int, last: bool) -> None:
@@ -510,8 +517,7 @@ def _choose(table: Table, given: TagColumns) -> None:
             why = "each row is a word, and which column numbers the sentences is unclear"
             raise _unclear(name, "sentence", table.names, why)
     table.choose(wanted)
-    listed = ", ".join(f"the {_CALLED[field]} are {shown(one)}" for field, one in table.columns.items())
-    table.findings.remark(f"{table.column_word}s: {listed}")
+    table.findings.remark(_said(table.columns, table.column_word))
 
 
 def _is_list(value: Any) -> bool:
