@@ -184,7 +184,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("tagging", [(["a"], ["O", "O"])], r"train\[0\] has 1 word and 2 tags; each word needs one tag"),
         ("tagging", [("a b", "O O")], r"train\[0\]: the words are the text 'a b', expected a list of texts, one"),
         ("tagging", [(["a", 3], ["O", "O"])], r"train\[0\]: word 1 is the number 3, expected text"),
-        ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0 is 'FOO', expected O, or B-"),
+        ("tagging", [(["a"], ["B-X"]), (["b"], ["FOO"])], r"train\[1\]: tag 0: 'FOO' is not an entity tag"),
         ("table", {"a": [1, None], "label": ["x", "y"]}, r"train\[1\], column 'a': the value is missing; fill it in"),
         ("table", {"a": [1, "?"], "label": ["x", "y"]}, r"train\[1\], column 'a': '\?' is not a number; data.columns"),
         ("table", {"a": [1, float("inf")], "label": ["x", "y"]}, r"train\[1\], column 'a': inf is not a finite number"),

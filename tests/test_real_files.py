@@ -8,11 +8,10 @@ from commands import call
 from heed.config import TagOptions
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
-from heed.data.kinds.tagged import read_sentences
+from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import TextFormat, labels_in, text_reader
 from heed.data.readers import hold
 from heed.errors import DataError
-from heed.tasks.tagging.task import hold_sentences
 
 UD = (
     "# sent_id = 1\n# text = Dogs don't bark.\n"
@@ -125,7 +124,7 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
         Dataset.from_list(rows, features=features),
         Dataset.from_list(rows, features=features).select(range(9)),
     ):
-        sentences = hold_sentences(data, "train", "auto", Findings())
+        sentences = hold(data, "train", sentence_reader(TagOptions()), ("words", "tags"), Findings())
         assert {one.tags for one in sentences} == {("B-PER", "I-PER", "O")}
 
 

@@ -309,19 +309,25 @@ class EmbeddedLabels(DrawnData):
 
 
 class TagColumns(Section):
-    """Columns of word and tag in a file with one word a line, by number or by name (of a header, or as in CoNLL-U)."""
+    """Columns of words, tags and sentences: by number, or by name (in a header, JSON, Python, or CoNLL-U)."""
 
-    word: int | str = 0
-    """Column of the word, from 0; negative numbers count from the last, -1. In CoNLL-U, 0 is FORM."""
-    label: int | str = -1
-    """Column of the tag, from 0; negative numbers count from the last, -1. In CoNLL-U, -1 is UPOS."""
+    word: int | str | None = None
+    """Column of the word, or of the text of entities, from 0 (negative numbers count from the last, -1); by default the
+    one with a usual name, FORM in CoNLL-U, else the first."""
+    label: int | str | None = None
+    """Column of the tag, or of entities; by default the one with a usual name, UPOS in CoNLL-U, else the last."""
+    sentence: int | str | None = None
+    """Column with another value for each sentence, in files without blank lines between them; by default the one with a
+    usual name or the only such column."""
 
 
 class TagOptions(Section):
     """Options of data of sentences with tags."""
 
     columns: TagColumns = TagColumns()
-    """Columns of word and tag."""
+    """Columns of words, tags and sentences."""
+    tag_names: tuple[str, ...] = ()
+    """Names of the tags where the data has their numbers: of 0, 1, 2 and so on."""
     scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
     """Tagging scheme of entities; auto detects it for each set, plain tags (such as parts of speech) mark no
     entities."""

@@ -72,9 +72,9 @@ class Example(ABC):
     def blank(self) -> str:
         """The rule that leaves the example out because of blank texts; "" if no rule does."""
         texts = self.texts
-        if all(map(str.strip, texts)):  # the common case
+        sides = [side for side, text in zip(self.sides, texts, strict=True) if is_empty(text)]
+        if not sides:
             return ""
-        sides = [side for side, text in zip(self.sides, texts, strict=True) if not text.strip()]
         if len(sides) < len(texts):
             return f"{sides[0]} blank"
         return {1: "blank", 2: "both sides blank"}.get(len(texts), "all sides blank")
@@ -293,10 +293,18 @@ def without_breaks(text: str) -> str:
     return _BREAKS.sub(" ", text)
 
 
-def is_blank(text: str) -> bool:
-    """True if a text contains nothing but spaces and breaks."""
+_WITHOUT_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+
+
+def is_empty(text: str) -> bool:
+    """True if a text contains nothing but spaces and characters without width."""
     stripped = text.strip()
-    return not stripped or (stripped[0] == "<" and not without_breaks(stripped).strip())
+    return not stripped or (ord(stripped[0]) in _WITHOUT_WIDTH and not stripped.translate(_WITHOUT_WIDTH).strip())
+
+
+def is_blank(text: str) -> bool:
+    """As `is_empty`, also of breaks."""
+    return is_empty(text) or (text.lstrip()[0] == "<" and is_empty(without_breaks(text)))
 
 
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:

@@ -47,6 +47,8 @@ _JUDGED = 20
 """Examples below which the order of texts and labels is not checked."""
 _LONG = 100_000
 """Characters of an example above which line ends are probably missing."""
+_OF_ANY_TYPE = ("label", "path", "word", "sentence")
+"""Fields whose columns in a data set need not be texts."""
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
 
@@ -218,14 +220,18 @@ class HubTable(Table):
     def judged(self) -> int:
         return _SAMPLE
 
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return next((dict(zip(self.names, row, strict=True)) for row in self._values(self._table, self.names)), {})
+
     def _refuse_missing(self) -> None:
-        """Refuse columns that the data set does not have; every field but labels and pictures needs texts.
+        """Refuse columns that the data set does not have; only some fields need texts.
 
         Raises:
             DataError: The message lists or suggests columns.
         """
         for part, name in self.columns.items():
-            able, kind = (self.names, "column") if part in ("label", "path") else (self.texts, "text column")
+            able, kind = (self.names, "column") if part in _OF_ANY_TYPE else (self.texts, "text column")
             if name not in able:
                 hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
@@ -347,6 +353,10 @@ class HeldTable(Table):
                     has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
                     raise DataError(f"{self.where(i)} has {has}, expected {one}")
         return rows
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return {name: self.column(i)[0] for i, name in enumerate(self.names)}
 
     def where(self, number: int) -> str:
         return f"{self.split}[{number}]"

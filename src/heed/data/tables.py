@@ -1,4 +1,4 @@
-"""Tables: rows of CSV, TSV and JSON lines with their places, and columns by name, by number or by content."""
+"""Tables: rows of CSV, TSV and JSON with their places, and columns by name, by number or by content."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from heed.data.columns import (
     rows_of,
 )
 from heed.data.findings import BadLine, Findings
-from heed.data.text_files import as_windows, ending_of, lines_of, opened
+from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened
 from heed.errors import DataError, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
@@ -132,10 +132,15 @@ class Row:
             raise self.cells
         return self.cells
 
-    def bad(self, rule: str, message: str, things: str = "lines") -> BadLine:
+    def bad(self, rule: str, message: str, things: str = "") -> BadLine:
         """The error to raise for this row: `message` says what is wrong with it, after its place."""
         table = self.table
-        return table.findings.bad(rule, table.path, table.place(self.number), message, things=things)
+        return table.findings.bad(rule, table.path, table.place(self.number), message, things=things or table.things)
+
+    def note(self, what: str) -> None:
+        """Count a finding in this row."""
+        table = self.table
+        table.findings.note(what, table.path, table.place(self.number), unit=table.things.removesuffix("s"))
 
 
 class Table(ABC):
@@ -150,6 +155,8 @@ class Table(ABC):
     """True if a text needs no further check."""
     column_word = "column"
     """Name of a column, for messages."""
+    things = "lines"
+    """Plural name of its rows, for messages."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -192,7 +199,7 @@ class Table(ABC):
         where = self.at(row, field)
         if not isinstance(value, str):
             raise row.bad("not text", f"{where} is {described(value)}, expected text")
-        return characters_of(value, where, row.bad)
+        return characters_of(value, where, row.bad, row.note)
 
     def choose(
         self,
@@ -256,6 +263,11 @@ class Table(ABC):
         """Number of rows by which columns can be recognised."""
         return 0
 
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
+        return {}
+
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
         return self.findings.usable(self.rows(), make)
@@ -265,12 +277,19 @@ class Table(ABC):
         return all(column in self.names for column in columns)
 
 
-def characters_of(text: str, where: str, bad: Callable[[str, str], Exception]) -> str:
-    """A text from JSON or Python; for escaped characters that are not text, `bad` makes the error from rule, message.
+def characters_of(
+    text: str, where: str, bad: Callable[[str, str], Exception], note: Callable[[str], None] | None = None
+) -> str:
+    """A text from JSON or Python without byte-order marks, of which `note` is told.
+
+    For escaped characters that are not text, `bad` makes the error from rule and message.
 
     Raises:
         BadLine: As `bad` says.
     """
+    if MARK in text and note is not None:
+        note(MARKED)
+        text = text.replace(MARK, "")
     if "\0" in text:
         raise bad("NUL byte", f"{where} contains a NUL character ({text!a:.40}), which is not text")
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
@@ -401,20 +420,30 @@ class CsvTable(_File):
 
 
 class JsonTable(_File):
-    """A file of JSON objects, one a line; a field of a nested object is a column too, as in "translation.en"."""
+    """A file of JSON objects: one a line, or the `items` of an array, perhaps in the field "data" of an object.
+
+    A field of a nested object is a column too, as in "translation.en".
+    """
 
     column_word = "field"
 
     def __init__(self, path: Path, findings: Findings) -> None:
         super().__init__(findings)
         self.path, self.head = path, Head.of(path, findings)
-        self.objects = [flat(one) for one in self.head.objects]
+        self.items = _items(self.head, findings)
+        self.things = "lines" if self.items is None else "items"
+        objects = self.head.objects if self.items is None else self.items[:_LINES]
+        self.objects = [flat(one) for one in objects if isinstance(one, dict)]
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
 
     @property
     def judged(self) -> int:
         return len(self.objects)
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
         return facts_of_objects(self.objects, known)
@@ -424,27 +453,36 @@ class JsonTable(_File):
         self.columns = dict(zip(self.columns, names, strict=True))
         # Fields that the user gave are missed first.
         names = tuple(sorted(names, key=lambda name: name in self.columns))
-        for number, line in enumerate(lines_of(self.path, self.findings), start=1):
+        every = lines_of(self.path, self.findings) if self.items is None else self.items
+        for number, line in enumerate(every, start=1):
             row = Row(self, number, line if isinstance(line, BadLine) else None)
-            if isinstance(line, str) and line.strip():
-                try:
+            try:
+                if self.items is not None:
                     row.cells = self._object(row, line, names)
-                except BadLine as bad:
-                    row.cells = bad
+                elif isinstance(line, str) and line.strip():
+                    row.cells = self._object(row, self._parsed(row, line, names), names)
+            except BadLine as bad:
+                row.cells = bad
             yield row
 
-    def _object(self, row: Row, line: str, names: tuple[str, ...]) -> dict[str, Any]:
+    def where(self, number: int) -> str:
+        return f"'{self.path}' {self.things[:-1]} {number}"
+
+    def _parsed(self, row: Row, line: str, names: tuple[str, ...]) -> Any:
         try:
-            value: Any = load_json(line)
+            return load_json(line)
         except (ValueError, RecursionError) as error:
             what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
             shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
-            message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line, such as {shape}"
+            such = f", such as {shape}" if names else ""
+            message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line{such}"
             raise row.bad("not JSON", message) from None
+
+    def _object(self, row: Row, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
         if not isinstance(value, dict):
             listing = " and ".join(f"'{name}'" for name in names)
-            fields = f"an object with the field{'s' if len(names) > 1 else ''} {listing}"
-            raise row.bad("not a JSON object", f"{row.where} is {described(value)}, expected {fields}")
+            fields = f" with the field{'s' if len(names) > 1 else ''} {listing}" if names else ""
+            raise row.bad("not a JSON object", f"{row.where} is {described(value)}, expected an object{fields}")
         cells: dict[str, Any] = flat(value) if any("." in one and one not in value for one in names) else value
         for name in names:
             if name not in cells:
@@ -458,7 +496,34 @@ class JsonTable(_File):
         if not isinstance(value, str):
             what = f"{self.at(row, field)} is {'null' if value is None else described(value)}, expected text"
             raise row.bad(f"field '{self.columns[field]}' is not text", what)
-        return characters_of(value, self.at(row, field), row.bad)
+        return characters_of(value, self.at(row, field), row.bad, row.note)
+
+
+def _items(head: Head, findings: Findings) -> list[Any] | None:
+    """The items of a file that is an array with objects, or an object with one in the field "data"; else None.
+
+    Raises:
+        DataError: A file that begins as an array is not JSON.
+    """
+    lines, objects = head.filled, len(head.objects)
+    start = lines[0].lstrip()[:1] if lines else "[" if head.odd else ""  # perhaps one line, longer than data.max_line
+    if start not in ("[", "{") or (start == "{" and not any('"data"' in line for line in lines)):
+        return None
+    if objects > 1 and 2 * objects >= len(lines):
+        return None
+    text, of_text = "", Findings(encoding=findings.encoding_of(head.path), max_line=1 << 40, hint=False)
+    try:
+        text = "\n".join(good_lines(head.path, of_text))
+        value = load_json(text)
+    except (DataError, ValueError, RecursionError) as error:
+        if not text.lstrip().startswith("["):
+            return None  # reading the lines reports why
+        raise DataError(f"'{head.path}' is not JSON: {error}; expected an array of objects") from None
+    items = value.get("data") if isinstance(value, dict) else value
+    if not isinstance(items, list) or not any(isinstance(one, dict) for one in items):
+        return None
+    findings.take_over(of_text)
+    return items
 
 
 def flat(value: dict[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import select
 import stat
 import sys
@@ -31,6 +32,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
+from heed.data.examples import is_empty
 from heed.data.findings import BadLine, Findings
 from heed.errors import DataError, HeedError
 
@@ -39,7 +41,11 @@ INNER_RETURN = "carriage return inside the line, read as a space"
 _CHUNK = 1 << 16
 _ENDLESS = 1 << 28
 """Bytes of a line that is too long after which reading stops: a compressed file may have a line without end."""
-_MARK = "\ufeff".encode()
+MARK = "\ufeff"
+MARKED = "byte-order mark, left out"
+_MARK = MARK.encode()
+_UNSEEN = "\u200b".encode()
+_UNSEEN_LINE = re.compile(rb"^[ \t\r]*(?:" + _UNSEEN + rb"[ \t\r]*)+$", re.MULTILINE)
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
@@ -297,6 +303,8 @@ class _Lines:
         """The lines of a block without special cases, else None."""
         if b"\r" in block or b"\0" in block or _MARK in block:
             return None
+        if _UNSEEN in block and not self._exact and _UNSEEN_LINE.search(block):
+            return None
         try:
             texts = block.decode("utf-8").split("\n")
         except UnicodeDecodeError:
@@ -324,7 +332,7 @@ class _Lines:
         line = raw.removesuffix(b"\r")
         if _MARK in line:
             line = line.replace(_MARK, b"")
-            self._note("byte-order mark, left out", self.number)
+            self._note(MARKED, self.number)
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -339,6 +347,9 @@ class _Lines:
             return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
+        if _UNSEEN in line and not self._exact and is_empty(text):
+            self._note("only characters without width, read as a blank line", self.number)
+            return ""
         if "\r" in text and not self._exact:
             self._note(INNER_RETURN, self.number)
             text = text.replace("\r", " ")

@@ -2,7 +2,7 @@
 
 | given | read as |
 |---|---|
-| .jsonl, .json | one conversation a line: an object with a list of turns, each a text or an object with text, speaker |
+| .jsonl, .json | objects, a line each or in an array: a list of turns, each a text or an object with text, speaker |
 | anything else | one conversation a line, its turns separated by `__eou__`, tabs or `data.separator` |
 | anything else, `data.separator` "" | one turn a line, with an empty line between conversations |
 
@@ -20,7 +20,7 @@ from typing import Any
 
 from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.columns import Column
-from heed.data.examples import Conversation
+from heed.data.examples import Conversation, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Held, Reader
 from heed.data.tables import Head, JsonTable, Row, characters_of, described, has_items
@@ -35,6 +35,7 @@ SPEAKER_NAMES = ("speaker", "role", "from", "author", "agent", "name", "user")
 """Usual names of the field of a turn with its speaker."""
 END_OF_UTTERANCE = "__eou__"
 """Separator of turns in DailyDialog and sets made from it."""
+_BLANK_TURNS = "blank turns, left out"
 _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": "..."}, ...]}'
 
 
@@ -103,7 +104,9 @@ def conversation_of(
         DataError: The value is not a conversation.
         BadLine: As before, and bad lines are skipped.
     """
-    bad = partial(findings.bad, where=path, place=origin.rpartition(":")[2])
+    place = origin.rpartition(":")[2]
+    bad = partial(findings.bad, where=path, place=place)
+    note = partial(findings.note, where=path, place=place, unit="turn")
     if isinstance(value, Mapping):
         name = _turns_field(value, columns)
         if name is None:
@@ -114,12 +117,12 @@ def conversation_of(
     turns, speakers = [], []
     for n, turn in enumerate(value):
         said, speaker = _turn_of(turn, columns, f"{where}[{n}]", bad)
-        text = characters_of(" ".join(said.split()), f"{where}[{n}]", lambda rule, what: bad(rule, message=what))
-        if text:
+        text = characters_of(" ".join(said.split()), f"{where}[{n}]", lambda rule, what: bad(rule, message=what), note)
+        if not is_empty(text):
             turns.append(text)
             speakers.append(speaker)
         else:
-            findings.note("blank turns, left out", path, origin.rpartition(":")[2], unit="turn")
+            note(_BLANK_TURNS)
     return Conversation(tuple(turns), tuple(speakers) if any(speakers) else (), origin)
 
 
@@ -212,7 +215,10 @@ def _texts(path: Path, turns: Column, given: str | None, findings: Findings) -> 
                 raise findings.bad(f"no column {column}", path, number, message)
             findings.remark(f"{path.name}: column {column} (counted from 0) contains the turns")
             line = cells[column]
-        turns = tuple(filter(None, (" ".join(turn.split()) for turn in line.split(separator))))
+        every = [turn for turn in (" ".join(turn.split()) for turn in line.split(separator)) if turn]
+        turns = tuple(turn for turn in every if not is_empty(turn))
+        if len(turns) < len(every):
+            findings.note(_BLANK_TURNS, path, number, unit="turn", count=len(every) - len(turns))
         return Conversation(turns, (), f"{path.name}:{number}")
 
     return findings.usable(enumerate(lines_of(path, findings), start=1), conversation)

@@ -21,7 +21,7 @@ from heed.data.tables import CsvTable, JsonTable, Row, Table, described, open_ta
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
 
-KINDS = (".csv", ".tsv", ".jsonl")
+KINDS = (".csv", ".tsv", ".jsonl", ".json")
 """Endings of files with columns."""
 _FEW = 4
 """Rows below which a column without a name is not recognised by its content."""
@@ -36,7 +36,7 @@ def input_texts(
     trained: Sequence[str] = (),
     default: Column = None,
 ) -> tuple[Iterator[Numbered], str] | None:
-    """The texts of a `.csv`, `.tsv` or `.jsonl` file and a remark naming their column; None for plain lines.
+    """The texts of a `.csv`, `.tsv` or JSON file and a remark naming their column; None for plain lines.
 
     The file may be compressed. A line that the findings skip is a `BadLine`.
 
@@ -56,7 +56,7 @@ def input_texts(
     if kind not in KINDS or not os.path.isfile(path):
         return None
     table = open_table(path, findings)
-    if isinstance(table, JsonTable) and len(table.objects) <= len(table.head.filled) / 2:
+    if isinstance(table, JsonTable) and table.items is None and len(table.objects) <= len(table.head.filled) / 2:
         return None
     column = table.of_training({"text": given}, {"text": names})["text"] if isinstance(given, str) else None
     given = default if isinstance(given, str) else given
@@ -177,7 +177,7 @@ def _pair_at(value: Any, where: str) -> str:
 
 
 def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tuple[Iterator[Numbered], str] | None:
-    """The pairs of a `.csv`, `.tsv` or `.jsonl` file and a remark naming their columns; None for plain lines.
+    """The pairs of a `.csv`, `.tsv` or JSON file and a remark naming their columns; None for plain lines.
 
     The file may be compressed. A line that the findings skip is a `BadLine`. A file that does not name both columns
     must have only two.

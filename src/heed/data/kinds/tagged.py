@@ -1,9 +1,16 @@
-"""Readers of sentences with one word a line and its tag in a column (CoNLL and similar formats).
+"""Readers of sentences with a tag for each word; errors name file and line.
 
-Columns are separated by tabs, or by spaces in a file without tabs. A blank line ends a sentence; so does a line whose
-first column is -DOCSTART-. Lines before a sentence that begin with # and have another number of columns are comments.
-CoNLL-U, the format of Universal Dependencies, is recognised by its ten columns: words are FORM and tags UPOS, unless
-others are chosen; multiword tokens (2-3) and empty nodes (2.1) are left out.
+| given | read as |
+|---|---|
+| .jsonl, .json | objects with lists of words and tags, or a text and its entities, `[start, end, type]` in characters |
+| anything else | one word a line, its tag in a column (CoNLL and similar formats) |
+
+Columns are separated by tabs, commas or semicolons, or by spaces. A blank line ends a sentence; so does a line whose
+first column is -DOCSTART-, and another value in a column of sentences, where blank cells repeat the one above. Columns
+are those with usual names in the first line, else the first and the last. Lines before a sentence that begin with # and
+have another number of columns are comments. CoNLL-U, the format of Universal Dependencies, is recognised by its ten
+columns: words are FORM and tags UPOS, unless others are chosen; multiword tokens (2-3) and empty nodes (2.1) are left
+out. The words of a text with entities are those of raw text in prediction.
 
 Files may be compressed (.gz, .xz). Entity tags are in one of these schemes, and converted to BIO:
 
@@ -17,20 +24,27 @@ Files may be compressed (.gz, .xz). Entity tags are in one of these schemes, and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, pairwise
+from itertools import count, groupby, islice, pairwise
 from pathlib import Path
+from typing import Any
 
 from heed.config import TagOptions
+from heed.config.data import TagColumns
+from heed.data.columns import Column, has_header, is_regular, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
-from heed.data.readers import Reader
-from heed.data.tables import Head
-from heed.data.text_files import lines_of, unless_bad
-from heed.errors import DataError, suggest
+from heed.data.readers import HeldTable, Reader, python_value
+from heed.data.tables import SEPARATORS, CsvTable, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.text_files import MARK, MARKED, ending_of, lines_of, unless_bad
+from heed.data.tokens.special import split_words
+from heed.errors import DataError, suggest, whole_number
 
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
@@ -118,23 +132,56 @@ def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
 _FEW = 8
 """Lines below which a file is not judged."""
 _STOPS = (".", "!", "?", "\u0964", "\u3002")
-_WORDS = ("word", "words", "token", "tokens", "form")
-"""Names of the column of words in a header."""
+_WORDS = ("words", "tokens", "word", "token", "form")
+_TEXTS = ("text", "sentence", "content")
+_TAGS = ("ner_tags", "tags", "labels", "label", "tag", "ner", "upos", "pos_tags", "pos")
+_SPANS = ("spans", "entities")
+_SPAN = ("start", "start_offset"), ("end", "end_offset"), ("label", "type", "entity")
+"""Keys of an entity that is an object."""
+_JUDGED = 1_000
+"""Lines by which separator and header are recognised."""
+_SENTENCES = ("sentence #", "sentence_id", "sent_id", "sentence id", "sentence")
+"""Usual names of columns, in lower case, most reliable first."""
+_FIELDS = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
+_CALLED = {"word": "words", "label": "tags", "sentence": "sentences"}
+_AGAIN = "the name of an earlier sentence, read as another sentence"
 _NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 
 @dataclass(frozen=True)
-class ColumnFile:
-    """A file in columns, separated by tabs or spaces; `rows` has the columns of each line, None between sentences.
+class _Read:
+    """A sentence as it was read; `at` gives the place of its tag n for findings and for messages."""
 
-    A line of CoNLL-U that is no word of its sentence has no columns.
+    sentence: Sentence
+    path: Path | str
+    at: Callable[[int], tuple[int | str, str]]
+
+
+def _unclear(name: str, field: str, names: Iterable[object], why: str = "") -> DataError:
+    what = why or f"which column has the {_CALLED[field]} is unclear"
+    listed = ", ".join(map(str, names))
+    return DataError(f"{name}: {what}; set data.columns.{field} to the column of the {_CALLED[field]}, one of {listed}")
+
+
+def _said(columns: Mapping[str, int | str], word: str = "column") -> str:
+    return f"{word}s: " + ", ".join(
+        f"the {_CALLED[field]} are {shown(columns[field])}" for field in _CALLED if field in columns
+    )
+
+
+@dataclass(frozen=True)
+class ColumnFile:
+    """A word in each line of a file, or row of a `table`; `rows` has the columns of each line, None between sentences.
+
+    A line of CoNLL-U that is no word of its sentence has no columns. Without a `separator`, spaces separate columns.
     """
 
-    path: Path
-    lines: list[str]
+    table: Table
     rows: list[list[str] | BadLine | None]
-    tabs: bool
-    conll_u: bool
+    lines: Sequence[str] = ()
+    separator: str | None = None
+    conll_u: bool = False
+    start: int = 1  # number of the first row
 
     @classmethod
     def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
@@ -148,18 +195,19 @@ class ColumnFile:
         read = list(lines_of(path, findings))
         lines = [line.text if isinstance(line, BadLine) else line for line in read]
         known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
-        first = next((line for line in known if not line.startswith("#")), known[0] if known else None)
-        if first is None:
+        filled = [line for line in known if not line.startswith("#")] or known
+        if not filled:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
-        tabs = "\t" in first
-        width = len(_split(first, tabs))
-        conll_u = are_conll_u([_split(first, tabs)])
+        separator = _separator(filled)
+        width = len(_split(filled[0], separator))
+        conll_u = are_conll_u([_split(filled[0], separator)])
         rows: list[list[str] | BadLine | None] = []
         for number, line in enumerate(read, start=1):
             if isinstance(line, BadLine):
                 rows.append(line)
                 continue
-            row = _split(line, tabs) if line.strip() else []
+            row = _split(line, separator) if line.strip() else []
+            row = row if any(row) or separator == "\t" else []
             inside = bool(rows) and rows[-1] is not None
             if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
                 rows.append(None)
@@ -170,28 +218,88 @@ class ColumnFile:
             else:
                 message = (
                     f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
-                    f"the lines before it have {width}, separated by {'tabs' if tabs else 'spaces'}"
+                    f"the lines before it have {width}, separated by {SEPARATORS.get(separator or '', 'spaces')}"
                 )
                 rows.append(findings.bad("different number of columns", path, number, message))
-        return cls(path, lines, rows, tabs, conll_u)
+        return cls(CsvTable(path, findings, separator or "\t", fixed=True), rows, lines, separator, conll_u)
 
-    def column(self, column: int | str, field: str) -> int:
-        """The column of a field, counted from 0.
+    @classmethod
+    def of_table(cls, table: Table) -> ColumnFile:
+        """Rows that are words, with the columns sentence, word and label of the table."""
+        rows: list[list[str] | BadLine | None] = []
+        number = 0
+        for number, row in enumerate(table.rows(), start=1):
+            try:
+                values = [python_value(row.value(field)) for field in ("sentence", "word", "label")]
+                cells = ["" if one is None else characters_of(str(one), row.where, row.bad, row.note) for one in values]
+                rows.append(None if row.blank else cells)
+            except BadLine as bad:
+                rows.append(bad)
+            start = row.number - number + 1
+        return cls(table, rows, start=start)
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(next(row for row in self.rows if row and isinstance(row, list)))
+
+    def columns(self, given: TagColumns, findings: Findings, tagged: bool = True) -> dict[str, int]:
+        """The columns of word, label (unless the file is not `tagged`) and sentence (if there is one), from 0.
+
+        A first line that names them is left out and noted, and what it names is remarked.
 
         Raises:
-            DataError: The file has no such column.
+            DataError: The file lacks a column, or which one is meant is unclear; the message lists the columns.
         """
         line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if row and isinstance(row, list))
-        if self.conll_u and column == (0 if field == "word" else -1):
-            column = "form" if field == "word" else "upos"
-        if isinstance(column, str):
-            names = CONLL_U if self.conll_u else [cell.casefold() for cell in row]
-            if column.casefold() in names:
-                return names.index(column.casefold())
-        elif -len(row) <= column < len(row):
-            return column % len(row)
-        has = f"'{self.path}' line {line} has {len(row)} columns ({_listed(row)}), so data.columns.{field}"
-        raise DataError(f"{has} cannot be {column}{suggest(str(column), CONLL_U) if self.conll_u else ''}")
+        cells = [one for one in self.rows[line:] if one and isinstance(one, list)]
+        names, width = CONLL_U if self.conll_u else [cell.casefold() for cell in row], len(row)
+        wanted: dict[str, Column] = {field: getattr(given, field) for field in _FIELDS}
+        if self.conll_u:
+            wanted["word"] = wanted["word"] or "form"
+            wanted["label"] = "upos" if wanted["label"] in (None, -1) else wanted["label"]
+        places = {field: names.index(one) for field, every in _FIELDS.items() for one in every[::-1] if one in names}
+        for field, column in wanted.items():
+            if isinstance(column, str) and column.casefold() in names:
+                places[field] = names.index(column.casefold())
+            elif isinstance(column, int) and -width <= column < width:
+                places[field] = column % width
+            elif column is not None and (tagged or field != "label" or column not in (width, -1 - width)):
+                has = f"'{self.table.path}' line {line} has {width} columns ({_listed(row)}), so data.columns.{field}"
+                raise DataError(f"{has} cannot be {column}{suggest(str(column), CONLL_U) if self.conll_u else ''}")
+        if self.conll_u:
+            return {field: places[field] for field in ("word", "label")}
+        word, label = places.get("word", 0), places.get("label", width - 1)
+        header = any(isinstance(one, str) for one in wanted.values()) or (
+            names[word] in _WORDS and label != word and all(one[label] != row[label] for one in cells)
+        )
+        if header := header or (self.is_table and has_header([row, *cells[:_JUDGED]])):
+            self.rows[line - 1] = None
+            findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.table.path, line)
+        else:
+            places = {field: place for field, place in places.items() if wanted[field] is not None}
+        rest = [n for n in range(width) if n not in places.values()]
+        if "sentence" not in places and None not in self.rows[line:]:
+            able = rest if header or "label" in places else rest[:-1]
+            ids = [n for n in able if width > 2 and _are_ids([one[n] for one in cells])]
+            if len(ids) == 1:
+                places["sentence"] = ids[0]
+                rest.remove(ids[0])
+            elif tagged and self.is_table and len(cells) >= _FEW:
+                why = "no blank line ends a sentence, and which column numbers the sentences is unclear"
+                raise _unclear(f"'{self.table.path}'", "sentence", [_listed(row)], why)
+        for field, place in (("word", 0), ("label", -1)):
+            if field in places or (wanted[field] is not None and not tagged):
+                continue
+            if (header and len(rest) > 1) or (tagged and not rest):
+                raise _unclear(f"'{self.table.path}'", field, [_listed(row)])
+            if rest:
+                places[field] = rest.pop(place)
+        if not tagged and places.get("label") == places["word"]:
+            del places["label"]
+        if header or places.get("sentence") not in (None, wanted["sentence"]):
+            findings.remark(_said({field: row[n] if header else n for field, n in places.items()}))
+        return places
 
     def refuse_odd(self, word: int, label: int, last: bool) -> None:
         """Refuse a column of words that numbers them, and a `last` column (taken by default) that contains no tags.
@@ -211,43 +319,74 @@ class ColumnFile:
             what = "" if tags == [OUTSIDE] else f"contains only {' and '.join(tags)}"
         if what:
             raise DataError(
-                f"'{self.path}': column {place} {what}; set data.columns.{field} to the column of the "
+                f"'{self.table.path}': column {place} {what}; set data.columns.{field} to the column of the "
                 f"{'word' if field == 'word' else 'tag'}, one of {_listed(rows[0])}"
             )
 
-    def leave_out_header(self, word: int, label: int, findings: Findings) -> None:
-        """Leave out a first line that names the columns, and note it."""
-        row, *rest = self.rows
-        if not row or not isinstance(row, list) or row[word].casefold() not in _WORDS:
-            return
-        if all(row[label] != one[label] for one in rest if one and isinstance(one, list)):
-            self.rows[0] = None
-            findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.path, 1)
+    @property
+    def is_table(self) -> bool:
+        """True if its columns are those of CSV."""
+        return self.separator in (",", ";")
 
-    def sentences(self) -> Iterator[tuple[int, list[list[str] | BadLine]]]:
-        """Each sentence: the number of its first line, from 1, and its rows."""
+    def written(self, cells: Sequence[str]) -> str:
+        """A line of the file with these cells."""
+        if not self.is_table:
+            return (self.separator or ("\t" if self.width == 1 else " ")).join(cells)
+        line = io.StringIO()
+        csv.writer(line, delimiter=str(self.separator), lineterminator="").writerow(cells)
+        return line.getvalue()
+
+    def sentences(self, column: int | None = None) -> Iterator[tuple[int, list[list[str] | BadLine]]]:
+        """Each sentence: the number of its first line, from 1, and its rows; `column` is that of the sentences."""
         rows: list[list[str] | BadLine] = []
-        first = 1
-        for number, row in enumerate([*self.rows, None], start=1):
-            if row is None:
-                if rows:
-                    yield first, rows
-                rows, first = [], number + 1
-            elif row:
+        first, current, known = self.start, "", set[str]()
+        for number, row in enumerate([*self.rows, None], start=self.start):
+            name = row[column] if column is not None and row and isinstance(row, list) else ""
+            begins = bool(name) and name != current
+            if rows and (row is None or begins):
+                yield first, rows
+                rows = []
+            first = number + 1 if row is None else number if begins else first
+            if begins and name in known:
+                self.table.findings.note(_AGAIN, self.table.path, self.table.place(number))
+            current = name or current
+            known.add(current)
+            if row:
                 rows.append(row)
+
+
+def _are_ids(cells: Sequence[str]) -> bool:
+    """True if cells number sentences of several words: equal ones, and the blank ones after them, are neighbours."""
+    runs = [cell for cell, _ in groupby(filter(None, cells))]
+    return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", one) for one in runs)
 
 
 def _listed(row: Sequence[str]) -> str:
     return ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
 
 
-def _split(line: str, tabs: bool) -> list[str]:
-    return [cell.strip() for cell in line.split("\t")] if tabs else line.split()
+def _split(line: str, separator: str | None) -> list[str]:
+    if separator in (None, "\t") or '"' not in line:
+        return [cell.strip() for cell in line.split(separator)]
+    return [cell.strip() for cell in next(csv.reader([line], delimiter=separator), [])]
+
+
+def _separator(lines: Sequence[str]) -> str | None:
+    """The separator of the columns; None for spaces."""
+    if "\t" in lines[0]:
+        return "\t"
+    some = lines[:_JUDGED]
+    regular = (one for one in (",", ";", None) if is_regular([_split(line, one) for line in some]))
+    return next(regular, None)
 
 
 def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
-    """The reader of sentences from files in columns; `advice` names commands for other kinds of files."""
-    return Reader(Sentence, lambda files, findings: read_sentences(files, data, findings, advice))
+    """The reader of sentences from files, data sets and Python; `advice` names commands for other kinds of files."""
+    return Reader(
+        Sentence,
+        lambda files, findings: read_sentences(files, data, findings, advice),
+        lambda table: _in_bio(_of_table(table, data), data.scheme, table.findings),
+    )
 
 
 def read_sentences(
@@ -260,42 +399,235 @@ def read_sentences(
 
     Raises:
         DataError: A file is missing, empty, cut off, not text, or changes while it is read; it contains texts, not
-            words with tags; a line is bad (not UTF-8, too long, with other columns or an illegal tag) and not skipped.
-            The message names file, line, field and value.
+            words with tags; which column is which is unclear; a line is bad (not UTF-8, too long, with other columns,
+            an illegal tag, or entities that cut a word or overlap) and not skipped. The message names file, line, field
+            and value.
     """
     findings = Findings() if findings is None else findings
-    sentences: list[Sentence] = []
-    places: list[tuple[Path | str, int | str]] = []
+    read: list[_Read] = []
     for path in map(Path, files):
-        _refuse_texts(path, data.columns.word, findings, advice)
-        file = ColumnFile.read(path, findings)
-        word, label = file.column(data.columns.word, "word"), file.column(data.columns.label, "label")
-        file.leave_out_header(word, label, findings)
-        file.refuse_odd(word, label, file.conll_u or data.columns.label == -1)
-        if file.conll_u:
-            findings.remark(f"CoNLL-U: the words are {CONLL_U[word].upper()}, the tags {CONLL_U[label].upper()}")
-        make = partial(_sentence, word=word, label=label, file=file, findings=findings)
-        for line, sentence in findings.usable(file.sentences(), make):
-            sentences.append(sentence)
-            places.append((path, line))
-    scheme = find_scheme(sentence.tags for sentence in sentences) if data.scheme == "auto" else data.scheme
-    if scheme == "plain":
-        if data.scheme == "auto":
-            findings.remarks.append(
+        head = Head.of(path, findings)
+        if ending_of(path) in (".jsonl", ".json") or 2 * len(head.objects) > len(head.filled):
+            read += _of_table(JsonTable(path, findings), data)
+        else:
+            _refuse_texts(head, data.columns, advice)
+            read += _of_columns(ColumnFile.read(path, findings), data)
+    return _in_bio(read, data.scheme, findings)
+
+
+def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
+    """The sentences of a file with one word a line."""
+    findings = file.table.findings
+    columns = {"sentence": 0, "word": 1, "label": 2}
+    if file.lines:
+        columns = file.columns(data.columns, findings)
+        file.refuse_odd(columns["word"], columns["label"], file.conll_u or data.columns.label in (None, -1))
+    if file.conll_u:
+        word, label = (CONLL_U[columns[field]].upper() for field in ("word", "label"))
+        findings.remark(f"CoNLL-U: the words are {word}, the tags {label}")
+    return findings.usable(
+        file.sentences(columns.get("sentence")), partial(_sentence, file=file, columns=columns, data=data)
+    )
+
+
+def _sentence(
+    found: tuple[int, list[list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: TagOptions
+) -> _Read:
+    rows, table = [unless_bad(row) for row in found[1]], file.table
+    numbered = file.is_table or not file.lines
+    numbers = [*islice((n for n in count(found[0]) if file.rows[n - file.start]), len(rows))]
+    word, label, tags = columns["word"], columns["label"], []
+    for number, row in zip(numbers, rows, strict=True):
+        bad = Row(table, number, row).bad
+        if not row[label]:
+            raise bad("empty tag", f"{table.where(number)}: the tag is empty ({' | '.join(row)!r})")
+        if not row[word]:
+            table.findings.note("empty word, read as an unknown word", table.path, table.place(number))
+        tag = whole_number(row[label]) if numbered and row[label].isdecimal() else row[label]
+        tags.append(_tag(tag, data, table.where(number), bad))
+
+    def at(n: int) -> tuple[int | str, str]:
+        return table.place(numbers[n]), table.where(numbers[n])
+
+    sentence = Sentence(tuple(row[word] for row in rows), tuple(tags), origin=table.origin(found[0]))
+    return _Read(sentence, table.path, at)
+
+
+def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], BadLine]) -> Any:
+    """A tag: numbers have the names in `data.tag_names`, or are tags themselves where the scheme is plain."""
+    number = value if isinstance(value, int) else None
+    if data.tag_names and isinstance(value, str) and value.isdecimal():
+        number = whole_number(value)
+    if number is None:
+        return value
+    if data.tag_names and 0 <= number < len(data.tag_names):
+        return data.tag_names[number]
+    if data.tag_names:
+        what = f"the tag is {number}, but data.tag_names has {len(data.tag_names)} names, for the numbers from 0"
+        raise bad("a tag without a name", f"{where}: {what}")
+    if data.scheme == "plain":
+        return str(number)
+    raise DataError(
+        f"{where}: the tag is the number {number}; set data.tag_names to the names of the tags in the order of their "
+        "numbers, as in data.tag_names=[O,B-PER,I-PER]; or data.scheme=plain, for numbers as tags"
+    )
+
+
+def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
+    """The sentences of JSON, of a data set, or of data in Python, whose rows are sentences or words."""
+    _choose(table, data.columns)
+    if "sentence" in table.columns:
+        return _of_columns(ColumnFile.of_table(table), data)
+    return table.made(partial(_of_row, data=data))
+
+
+def _choose(table: Table, given: TagColumns) -> None:
+    """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
+
+    Raises:
+        DataError: Which column is which is unclear; the message lists the columns.
+    """
+    wanted: dict[str, Column] = {"word": given.word, "label": given.label}
+    if isinstance(table, HeldTable) and not table.names:
+        table.choose(wanted)
+        return
+    name = table.split if isinstance(table, HeldTable) else f"'{table.path}'"
+    first, names = table.first, {one.casefold(): one for one in reversed(table.names)}
+
+    def usual(known: Sequence[str]) -> str | None:
+        return next((names[one] for one in known if one in names), None)
+
+    both, texts = (usual(_WORDS), usual(_TAGS)), (usual(_TEXTS), usual((*_SPANS, *_TAGS)))
+    both = texts if None in both and None not in texts else both
+    wanted = {field: one if wanted[field] is None else wanted[field] for field, one in zip(wanted, both, strict=True)}
+    lists = [one for one, value in first.items() if _is_list(value) and one not in wanted.values()]
+    for field, others in (
+        ("label", [one for one in lists if _are_tags(first[one])]),
+        ("word", lists),
+        ("label", lists),
+    ):
+        others = [one for one in others if one not in wanted.values()]
+        if wanted[field] is None and len(others) == 1:
+            wanted[field] = others[0]
+    if unclear := next((field for field, one in wanted.items() if one is None), ""):
+        raise _unclear(name, unclear, table.names)
+    if not any(_is_list(first.get(one)) for one in map(str, wanted.values())) and first:
+        wanted["sentence"] = usual(_SENTENCES) if given.sentence is None else given.sentence
+        if wanted["sentence"] in (None, wanted["word"]):
+            why = "each row is a word, and which column numbers the sentences is unclear"
+            raise _unclear(name, "sentence", table.names, why)
+    table.choose(wanted)
+    table.findings.remark(_said(table.columns, table.column_word))
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _are_tags(values: Any) -> bool:
+    return all(isinstance(one, int) or one == OUTSIDE or is_entity_tag(str(one)) for one in map(python_value, values))
+
+
+def _of_row(row: Row, data: TagOptions) -> _Read | None:
+    """The sentence in a row: lists of words and tags, or a text and its entities; None for a blank line."""
+    words, tags = row.value("word"), row.value("label")
+    if row.blank:
+        return None
+    if isinstance(words, str) and _is_list(tags):
+        words, tags = _with_entities(row, words, tags, data)
+    lists = {"word": words, "tag": tags}
+    for name, values in lists.items():
+        if not _is_list(values):
+            message = f"{row.where}: the {name}s are {described(values)}, expected a list of texts, one for each word"
+            raise row.bad(f"no list of {name}s", message)
+    if len(words) != len(tags):
+        counts = " and ".join(f"{len(one)} {name}{'' if len(one) == 1 else 's'}" for name, one in lists.items())
+        raise row.bad("different numbers of words and tags", f"{row.where} has {counts}; each word needs one tag")
+    read: dict[str, list[str]] = {"word": [], "tag": []}
+    for name, values in lists.items():
+        for number, value in enumerate(map(python_value, values)):
+            where = f"{row.where}: {name} {number}"
+            value = _tag(value, data, where, row.bad) if name == "tag" else value
+            if not isinstance(value, str):
+                raise row.bad("not text", f"{where} is {described(value)}, expected text")
+            read[name].append(characters_of(value, where, row.bad, row.note))
+    place, where = row.table.place(row.number), row.where
+    sentence = Sentence(tuple(read["word"]), tuple(read["tag"]), origin=row.origin)
+    return _Read(sentence, row.table.path, lambda n: (place, f"{where}: tag {n}"))
+
+
+def _with_entities(row: Row, text: str, spans: Any, data: TagOptions) -> tuple[list[str], list[str]]:
+    """The words of a text, and their tags in BIO for entities given as spans of characters."""
+    if MARK in text:
+        row.note(MARKED)
+    text = text.replace(MARK, " ")  # spans stay where they are
+    places, found = split_words(text), list[Entity]()
+    for span in spans:
+        values = (
+            [next((span[k] for k in keys if k in span), None) for keys in _SPAN] if isinstance(span, dict) else span
+        )
+        start, end, kind = values if _is_list(values) and len(values) == 3 else (None, None, None)
+        if not isinstance(start, int) or not isinstance(end, int) or not isinstance(kind, str | int):
+            message = (
+                f"{row.where}: an entity is {described(span)}, expected [start, end, type] in characters of the text"
+            )
+            raise row.bad("an entity is no span", message)
+        inside = [n for n, (first, last) in enumerate(places) if first < end and last > start]
+        what = f"{row.where}: the entity {span!r:.60} ({text[max(start, 0) : end]!r:.40})"
+        if not inside or start < 0 or end > len(text):
+            raise row.bad("an entity without words", f"{what} has no words in a text of {len(text)} characters")
+        if cut := [text[a:b] for a, b in map(places.__getitem__, inside) if a < start or b > end]:
+            raise row.bad("an entity cuts a word", f"{what} cuts the word {cut[0]!r}; expected whole words")
+        found.append((str(_tag(kind, data, what, row.bad)), inside[0], inside[-1] + 1))
+    found.sort(key=lambda one: one[1])
+    for (_, _, end), (kind, start, _) in pairwise(found):
+        if start < end:
+            word = text[slice(*places[start])]
+            raise row.bad("entities overlap", f"{row.where}: the entity {kind!r} overlaps another in the word {word!r}")
+    return [text[start:end] for start, end in places], write_tags(found, len(places))
+
+
+def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sentence]:
+    """Sentences with entity tags converted to BIO, from a scheme or, if it is auto, the one that the tags have."""
+    every = list(read)
+    used = find_scheme(one.sentence.tags for one in every) if scheme == "auto" else scheme
+    if used == "plain":
+        if scheme == "auto":
+            findings.remark(
                 "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
             )
-        return sentences
-    return in_bio(sentences, places, scheme, findings)
+        return [one.sentence for one in every]
+    result = []
+    for one in every:
+        tags = one.sentence.tags
+        wrong = next((n for n, tag in enumerate(tags) if tag != OUTSIDE and not is_entity_tag(tag)), None)
+        if wrong is not None:
+            place, where = one.at(wrong)
+            message = f"{where}: '{tags[wrong]}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
+            message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
+            findings.leave_out(findings.bad("illegal tag", one.path, place, message).rule)
+            continue
+        found = entities(tags)
+        renamed = {tag[0] for tag in tags} & set("LUM")  # BILOU and BMEWO are not compared
+        if not renamed and write_tags(found, len(tags), used) != list(tags):
+            what = f"tags that {_NAMES[used]} does not allow, read as in seqeval (a new type begins an entity)"
+            findings.note(what, one.path, one.at(0)[0], unit="sentence")
+        result.append(replace(one.sentence, tags=tuple(write_tags(found, len(tags)))))
+    if used != "bio":
+        findings.remark(f"tags read as {_NAMES[used]} and written as BIO")
+    return result
 
 
-def _refuse_texts(path: Path, word: int | str, findings: Findings, advice: Advice) -> None:
+def _refuse_texts(head: Head, given: TagColumns, advice: Advice) -> None:
     """Refuse a file of texts, whose lines have any number of words."""
-    head = Head.of(path, findings)
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:
         return
-    tabs = "\t" in lines[0]
-    rows, most = [_split(line, tabs) for line in lines], 0.5 * len(lines)
+    separator = _separator(lines)
+    rows, most = [_split(line, separator) for line in lines], 0.5 * len(lines)
+    names = {cell.casefold() for cell in rows[0]}
+    if given.sentence is not None or (names & {*_WORDS} and names & {*_TAGS}):
+        return
     even = sum(len(row) == len(rows[0]) for row in rows) >= most
     blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
     content = content_of(head)
@@ -303,8 +635,7 @@ def _refuse_texts(path: Path, word: int | str, findings: Findings, advice: Advic
     ends = {row[-1] for row in rows}
     texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
     dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
-    texts |= kind == "labelled" and word == 0 and dense and len(rows[0]) > 2
-    json = lines[0].startswith(("{", "["))
+    texts |= kind == "labelled" and given.word in (None, 0) and dense and len(rows[0]) > 2
     alone = all(len(row) == 1 for row in rows)
     if kind == "tagged" or (even and not blanks and not texts and not alone):
         return
@@ -312,48 +643,4 @@ def _refuse_texts(path: Path, word: int | str, findings: Findings, advice: Advic
     if alone and kind != "rows":
         why = "its lines have one column"
     what = f"{why}; expected one word a line, with its tag in another column"
-    raise DataError(f"'{path}': {what}{advice(kind or ('' if even or json else 'sentences'), path)}")
-
-
-def _sentence(
-    found: tuple[int, list[list[str] | BadLine]], word: int, label: int, file: ColumnFile, findings: Findings
-) -> tuple[int, Sentence]:
-    """A sentence and the number of its first line."""
-    line, rows = found[0], [unless_bad(row) for row in found[1]]
-    for row, number in zip(rows, (n for n in count(line) if file.rows[n - 1]), strict=False):
-        if not row[label]:
-            message = f"'{file.path}' line {number}: the tag is empty ({file.lines[number - 1]!r})"
-            raise findings.bad("empty tag", file.path, number, message)
-        if not row[word]:
-            findings.note("empty word, read as an unknown word", file.path, number)
-    words, tags = tuple(row[word] for row in rows), tuple(row[label] for row in rows)
-    return line, Sentence(words, tags, origin=f"{file.path.name}:{line}")
-
-
-def in_bio(
-    sentences: Sequence[Sentence], places: Sequence[tuple[Path | str, int | str]], scheme: str, findings: Findings
-) -> list[Sentence]:
-    """Sentences with entity tags of a scheme converted to BIO; `places` are file and line of each."""
-    result = []
-    for sentence, (path, line) in zip(sentences, places, strict=True):
-        if (bad := _without_entity_tag(sentence, path, line, findings)) is not None:
-            findings.leave_out(bad.rule)
-            continue
-        found = entities(sentence.tags)
-        renamed = {tag[0] for tag in sentence.tags} & set("LUM")  # BILOU and BMEWO are not compared
-        if not renamed and write_tags(found, len(sentence.tags), scheme) != list(sentence.tags):
-            what = f"tags that {_NAMES[scheme]} does not allow, read as in seqeval (a new type begins an entity)"
-            findings.note(what, path, line, unit="sentence")
-        result.append(Sentence(sentence.words, tuple(write_tags(found, len(sentence.tags))), sentence.origin))
-    if scheme != "bio":
-        findings.remarks.append(f"tags read as {_NAMES[scheme]} and written as BIO")
-    return result
-
-
-def _without_entity_tag(sentence: Sentence, path: Path | str, line: int | str, findings: Findings) -> BadLine | None:
-    for number, tag in enumerate(sentence.tags, start=line if isinstance(line, int) else 0):
-        if tag != OUTSIDE and not is_entity_tag(tag):
-            message = f"'{path}' line {number}: '{tag}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
-            message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
-            return findings.bad("illegal tag", path, number, message)
-    return None
+    raise DataError(f"'{head.path}': {what}{advice(kind or ('' if even else 'sentences'), head.path)}")

@@ -5,7 +5,7 @@
 | a folder | one folder per class in it, one text per file |
 | .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by name or by number |
 | .tsv | columns separated by tabs, without quoting; by name or by number |
-| .jsonl, .json | one object a line |
+| .jsonl, .json | objects: one a line, or an array, perhaps in the field "data" of an object |
 | anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
 
 Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns that neither the first line nor the
@@ -130,7 +130,7 @@ def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str,
         raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
     if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
         raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
-    labels = labels_in(characters_of(label, where, row.bad), form)
+    labels = labels_in(characters_of(label, where, row.bad, row.note), form)
     if not labels and not form.several:
         raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
     return labels

@@ -6,12 +6,16 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from heed.config.data import EmbeddedLabels, InMemory, KeptData, TagOptions, by_name
+from heed.config.data import EmbeddedLabels, HubSection, InMemory, KeptData, TagOptions, by_name
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
 class ColumnsData(TagOptions, KeptData):
-    """Sentences in CoNLL format: one word per line, with its tag in a column (`heed.data.kinds.tagged`)."""
+    """Sentences with tags: columns (CoNLL, CSV) or JSON (`heed.data.kinds.tagged`)."""
+
+
+class HubSentences(HubSection, ColumnsData):
+    """Tagged sentences from a data set of the Hub; `columns` name its columns."""
 
 
 class MemorySentences(InMemory, ColumnsData):
@@ -65,9 +69,10 @@ class TaggingConfig(TextConfig):
     """What is learned."""
     data: Annotated[
         Annotated[ColumnsData, Tag("columns")]
+        | Annotated[HubSentences, Tag("hub")]
         | Annotated[MemorySentences, Tag("memory")]
         | Annotated[TeddyData, Tag("teddy")],
-        Discriminator(by_name("columns")),
+        Discriminator(by_name("columns", hub=True)),
     ]
     """Where the examples come from."""
     evaluation: TaggingEvaluation = TaggingEvaluation()

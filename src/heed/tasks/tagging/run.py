@@ -200,18 +200,15 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
         Raises:
             DataError: The file cannot be read, or lacks the columns.
         """
-        columns = self.task.config.data.columns
-        file = ColumnFile.read(path, Findings.of(self.task.config.data, strict=True))
-        word = file.column(columns.word, "word")
-        width = len(next(row for row in file.rows if row and isinstance(row, list)))
-        label, new = columns.label, (word - width, word, -1 - width, width)
-        # In a file of words without tags, the tags are a new column.
-        label = width if label in new and not file.conll_u else file.column(label, "label")
-        words = [[row[word] for row in rows if isinstance(row, list)] for _, rows in file.sentences()]
+        findings = Findings.of(self.task.config.data, strict=True)
+        file = ColumnFile.read(path, findings)
+        columns = file.columns(self.task.config.data.columns, findings, tagged=False)
+        word, label = columns["word"], columns.get("label", file.width)
+        sentences = file.sentences(columns.get("sentence"))
+        words = [[row[word] for row in rows if isinstance(row, list)] for _, rows in sentences]
         tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
-        between = "\t" if file.tabs or width == 1 else " "
         return [
-            between.join([*row[:label], next(tags), *row[label + 1 :]]) if row and isinstance(row, list) else line
+            file.written([*row[:label], next(tags), *row[label + 1 :]]) if row and isinstance(row, list) else line
             for line, row in zip(file.lines, file.rows, strict=True)
         ]
 

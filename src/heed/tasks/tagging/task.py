@@ -6,7 +6,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -29,13 +28,12 @@ from heed.data.batch import (
     unframed,
 )
 from heed.data.embedded.texts import draw_sentences
-from heed.data.examples import OUTSIDE, Sentence, is_entity_tag, select
+from heed.data.examples import Sentence, is_entity_tag, select
 from heed.data.findings import Findings
-from heed.data.kinds.tagged import entities, find_scheme, in_bio, may_follow, sentence_reader
-from heed.data.readers import Held, HeldTable, python_value
+from heed.data.kinds.tagged import entities, may_follow, sentence_reader
+from heed.data.readers import hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import sample_of
-from heed.data.tables import characters_of, described
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
@@ -154,35 +152,6 @@ class TagPrediction(Prediction):
         return {"words": words, "entities": entities}
 
 
-_ALIASES = {"words": ("tokens", "text", "sentence"), "tags": ("labels", "ner_tags", "pos_tags", "label", "tag")}
-
-
-def hold_sentences(data: Any, split: str, scheme: str, findings: Findings) -> Held[Sentence]:
-    """Sentences from data in a form of `heed.data.readers`, or lists of (word, tag); entities are converted to BIO.
-
-    Raises:
-        DataError: A sentence cannot be used; the message names it, the word and the value.
-    """
-    table = HeldTable(_as_columns(data), split, ("words", "tags"), findings)
-    table.choose({"words": None, "tags": None}, usual=_ALIASES, setting="")
-    sentences = list(table.made(lambda row: _sentence(row.value("words"), row.value("tags"), row.where, findings)))
-    found = find_scheme(one.tags for one in sentences) if scheme == "auto" else scheme
-    if found == "plain":
-        return Held(sentences, findings)
-    legal = []
-    for one in sentences:
-        wrong = [(n, tag) for n, tag in enumerate(one.tags) if tag != OUTSIDE and not is_entity_tag(tag)]
-        if not wrong:
-            legal.append(one)
-            continue
-        number, tag = wrong[0]
-        message = f"{one.origin}: tag {number} is '{tag}', expected O, or B-, I-, E- or S- followed by a type "
-        message += "(data.scheme=plain accepts any tag)"
-        findings.leave_out(findings.bad("illegal tag", "", one.origin, message).rule)
-    places = [("", one.origin) for one in legal]
-    return Held(in_bio(legal, places, found, findings), findings)
-
-
 def _as_columns(data: Any) -> Any:
     """Convert lists of (word, tag), one per sentence, to lists of words and lists of tags; keep other forms."""
     rows = data if isinstance(data, list) else ()
@@ -193,33 +162,6 @@ def _as_columns(data: Any) -> Any:
 
 def _is_word(word: Any) -> bool:
     return isinstance(word, tuple) and len(word) == 2 and isinstance(word[0], str)
-
-
-def _sentence(words: Any, tags: Any, place: str, findings: Findings) -> Sentence:
-    bad = partial(findings.bad, where="", place=place)
-    lists: list[list[Any]] = []
-    for name, values in (("words", words), ("tags", tags)):
-        if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
-            message = f"{place}: the {name} are {described(values)}, expected a list of texts, one for each word"
-            raise bad(f"no list of {name}", message=message)
-        lists.append([*values])
-    if len(lists[0]) != len(lists[1]):
-        counts = (f"{len(values)} {name}{'' if len(values) == 1 else 's'}"
-                  for name, values in zip(("word", "tag"), lists, strict=True))  # fmt: skip
-        message = f"{place} has {' and '.join(counts)}; each word needs one tag"
-        raise bad("different numbers of words and tags", message=message)
-    read: list[list[str]] = []
-    for name, values in zip(("word", "tag"), lists, strict=True):
-        texts = []
-        for number, value in enumerate(values):
-            whole = python_value(value)
-            whole = str(whole) if name == "tag" and isinstance(whole, int) else whole
-            where = f"{place}: {name} {number}"
-            if not isinstance(whole, str):
-                raise bad("not text", message=f"{where} is {described(whole)}, expected text")
-            texts.append(characters_of(whole, where, lambda rule, what: bad(rule, message=what)))
-        read.append(texts)
-    return Sentence(tuple(read[0]), tuple(read[1]), origin=place)
 
 
 class TagHead(nn.Module, ABC):
@@ -463,7 +405,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Sentence]:
-        return hold_sentences(data, split, config.data.scheme, findings)
+        return hold(_as_columns(data), split, sentence_reader(config.data), ("words", "tags"), findings)
 
     @classmethod
     def texts_of(cls, example: Sentence) -> Sequence[str]:
