@@ -359,7 +359,9 @@ class HeldTable(Table):
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
         columns = (self.column(i) for i in range(self.width))
         cells = [["" if python_value(value) is None else str(value) for value in column] for column in columns]
-        return [Facts.of(name, column, known) for name, column in zip(self.names, cells, strict=True)]
+        return [
+            Facts.of(name, column, known) for name, column in zip(self.names or range(self.width), cells, strict=True)
+        ]
 
     def choose(
         self,
