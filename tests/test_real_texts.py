@@ -1,14 +1,23 @@
-"""Texts as people have them: numbers beside them, labels in columns of 0 and 1, other formats, scripts without blanks."""
+"""Texts as people have them: beside numbers, with labels of 0 and 1, in scripts without blanks."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pandas
 import pytest
 from datasets import Dataset
 
+import heed
+from commands import call
 from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
+from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import HubTable, hold
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
+from heed.tasks.base.labels import count_lines
 
 ENGLISH = ("Hi there.", "Let's go!", "What is this?", "I see a dog.", "Go home now.", "She left.")
 SPANISH = ("Hola a todos.", "\u00a1Vamos!", "\u00bfQu\u00e9 es esto?", "Veo un perro.", "Vete a casa.", "Se fue.")
@@ -114,3 +123,219 @@ def test_numbers_beside_pairs_of_the_hub_are_no_texts(columns, source, target):
     assert [(one.source, one.target) for one in reader.of_table(table)] == PAIRS
     names = list(named(columns))
     assert findings.remarks == [f"columns: source is '{names[source]}', target is '{names[target]}'"]
+
+
+COMMENTS = ["You are a fool.", "What a nice day.", "Go away, fool!", "Thank you all."]
+MARKS = {"id": [7, 8, 9, 10], "comment": COMMENTS, "toxic": [1, 0, 1, 0], "rude": [0, 0, 1, 0]}
+LABELS = [("toxic",), (), ("toxic", "rude"), ()]
+
+
+def written(path, values, columns=MARKS):
+    """A file of MARKS with other values for 0 and 1, in the format of its ending."""
+    table = {
+        name: column if name in ("id", "comment") else [values[one] for one in column]
+        for name, column in columns.items()
+    }
+    rows = list(zip(*table.values(), strict=True))
+    if path.suffix == ".jsonl":
+        text = "".join(json.dumps(dict(zip(table, row, strict=True))) + "\n" for row in rows)
+    else:
+        between = "," if path.suffix == ".csv" else "\t"
+        quoted = [[f'"{one}"' if between in str(one) else str(one) for one in row] for row in rows]
+        text = "".join(between.join(row) + "\n" for row in [list(table), *quoted])
+    path.write_text(text)
+    return path
+
+
+def marked_reader(*marks):
+    return text_reader(TextFormat(several=True, marks=marks or ("toxic", "rude")))
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
+@pytest.mark.parametrize("values", [(0, 1), ("0", "1"), ("False", "True"), ("0.0", "1.0"), (False, True)])
+def test_columns_of_0_and_1_are_labels(tmp_path, name, values):
+    findings = Findings()
+    read = list(marked_reader().read([written(tmp_path / name, values)], findings))
+    assert [(one.text, one.labels) for one in read] == list(zip(COMMENTS, LABELS, strict=True))
+    field = "fields" if name == "a.jsonl" else "columns"
+    assert findings.remarks == [f"{field}: text is 'comment', labels are 'toxic', 'rude'"]
+
+
+@pytest.mark.parametrize("values", [(0, 1), (False, True), (0.0, 1.0)])
+@pytest.mark.parametrize("form", [dict, pandas.DataFrame, "dicts", Dataset.from_dict, "hub"])
+def test_columns_of_0_and_1_in_python_and_of_the_hub_are_labels(form, values):
+    data = {
+        name: [values[one] for one in column] if name in ("toxic", "rude") else column for name, column in MARKS.items()
+    }
+    reader = marked_reader()
+    if form == "hub":
+        held = list(reader.of_table(HubTable("comments", "train", Dataset.from_dict(data), Findings())))
+    else:
+        rows = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+        held = hold(rows if form == "dicts" else form(data), "train", reader, ("text", "label"), Findings())
+    assert [(one.text, one.labels) for one in held] == list(zip(COMMENTS, LABELS, strict=True))
+    examples = hold(list(zip(COMMENTS, map(list, LABELS), strict=True)), "test", reader, ("text", "label"), Findings())
+    assert [one.labels for one in examples] == LABELS
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("a.csv", "-1", "line 2: column 'toxic' is the text '-1', expected 0 or 1, or false or true"),
+        ("a.tsv", "", "line 2: column 'toxic' is the text '', expected 0 or 1"),
+        ("a.jsonl", 2, "line 1: field 'toxic' is the number 2, expected 0 or 1"),
+        ("a.jsonl", None, "line 1: field 'toxic' is missing (None), expected 0 or 1"),
+    ],
+)
+def test_a_mark_that_is_neither_0_nor_1_is_refused(tmp_path, name, value, message):
+    with pytest.raises(DataError) as raised:
+        list(marked_reader().read([written(tmp_path / name, ("0", value))], Findings()))
+    assert message in str(raised.value)
+    frame = {"text": ["a", "b"], "toxic": [1, 0], "rude": [0, 3]}
+    with pytest.raises(DataError, match=r"train\[1\]: column 'rude' is the number 3, expected 0 or 1"):
+        hold(frame, "train", marked_reader(), ("text", "label"), Findings())
+
+
+def test_columns_of_labels_that_do_not_exist_are_refused(tmp_path):
+    file = written(tmp_path / "a.csv", "01")
+    with pytest.raises(DataError, match=r"names no column 'rud'; did you mean 'rude'\?"):
+        list(marked_reader("toxic", "rud").read([file], Findings()))
+    with pytest.raises(DataError, match=r"train has no column 'rud'; did you mean 'rude'\?"):
+        hold(MARKS, "train", marked_reader("toxic", "rud"), ("text", "label"), Findings())
+    (tmp_path / "b.txt").write_text("__label__toxic You fool.\n" * 9)
+    with pytest.raises(DataError, match=r"b.txt' has no columns, but data.columns.label is \['toxic', 'rud'\]"):
+        list(marked_reader("toxic", "rud").read([tmp_path / "b.txt"], Findings()))
+
+
+def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    many = {
+        name: [f"{one} {n}" if name == "comment" else one for n in range(20) for one in column]
+        for name, column in MARKS.items()
+    }
+    written(tmp_path / "a.csv", "01", many)
+    marks = "data.columns.label=[toxic,rude]"
+    code, out, err = call(capsys, "check", "classification", "a.csv", marks)
+    assert code == 0 and "rude 16  toxic 32" in out, err
+    sized = (
+        "training.steps=60",
+        "model.name=cnn",
+        "model.d_embedding=16",
+        "model.num_filters=16",
+        "model.filter_widths=[1]",
+    )
+    code, out, err = call(
+        capsys, "train", "classification", "a.csv", marks, "--out", "run", *sized, "training.learning_rate=0.02"
+    )
+    assert code == 0 and "columns: text is 'comment', labels are 'toxic', 'rude'" in out + err
+    saved = (tmp_path / "run" / "config.yaml").read_text()
+    assert "several_labels: true" in saved
+    written(tmp_path / "b.jsonl", (0, 1))
+    code, out, _ = call(capsys, "evaluate", "run", "b.jsonl", "--json")
+    assert code == 0 and json.loads(out)["micro_f1"]["value"] > 0.6
+    code, out, err = call(capsys, "predict", "run", "--input", "a.csv", "--json")
+    assert code == 0 and "the text is 'comment'" in err
+    found = [json.loads(line)["label"] for line in out.splitlines()]
+    assert len(found) == 80 and all(isinstance(one, list) for one in found) and [] in found
+    run = heed.load("run")
+    assert run.evaluate([("You are a fool.", ["toxic"]), ("What a nice day.", [])])["examples"] == 2
+    (tmp_path / "c.csv").write_text("comment,toxic\nhello,1\n")
+    code, _, err = call(capsys, "evaluate", "run", "c.csv")
+    assert code == 2 and "no column 'rude', which this run was trained on" in err
+    assert call(capsys, "train", "classification", "run/config.yaml", "--out", "again")[0] == 2
+    with pytest.raises(ConfigError, match=r"remove data\.several_labels=false"):
+        heed.train(
+            "classification",
+            train=MARKS,
+            out=None,
+            settings={"data.columns.label": ["toxic", "rude"], "data.several_labels": False},
+        )
+    for label in (["toxic"], []):
+        code, _, err = call(capsys, "check", "classification", "a.csv", f"data.columns.label={json.dumps(label)}")
+        assert code == 2 and "data.columns.label" in err
+
+
+@pytest.mark.parametrize(
+    ("line", "labels", "text"),
+    [
+        ("__label__a,text here", ("a",), "text here"),
+        ("__label__a, text here", ("a",), "text here"),
+        ("__label__1.0,text, here", ("1",), "text, here"),
+        ('__label__a,"say ""text"", here"', ("a",), 'say "text", here'),
+        ('__label__a,"say" it', ("a",), '"say" it'),
+        ("__label__a,__label__b,text", ("a", "b"), "text"),
+        ("__label__a,__label__b text", ("a", "b"), "text"),
+        ("__label__a __label__b text, here", ("a", "b"), "text, here"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.txt", "a.csv"])
+def test_a_comma_after_a_label_ends_it(tmp_path, name, line, labels, text):
+    (tmp_path / name).write_text(f"{line}\n" * 9)
+    read = list(text_reader(TextFormat(several=True)).read([tmp_path / name], Findings()))
+    assert [(one.text, one.labels) for one in read] == [(text, labels)] * 9
+
+
+def test_a_comma_in_some_labels_is_part_of_them(tmp_path):
+    (tmp_path / "a.txt").write_text("__label__Austin,_TX some text\n__label__Paris more text\n")
+    read = list(text_reader(TextFormat()).read([tmp_path / "a.txt"], Findings()))
+    assert [(one.text, one.labels) for one in read] == [("some text", ("Austin,_TX",)), ("more text", ("Paris",))]
+
+
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ({"01": 3, "1": 5, "10": 2}, ["'01' (3) and '1' (5)"]),
+        ({"1.5": 1, "1.50": 2, "1,5": 3, "15": 4}, ["'1,5' (3) and '1.5' (1) and '1.50' (2)"]),
+        ({"0": 1, "00": 1, "-0": 1, "v1": 2, "v01": 2}, ["'-0' (1) and '0' (1) and '00' (1)"]),
+        ({"Cat": 6, "cat": 6, "dog": 1}, ["'Cat' (6) and 'cat' (6)"]),
+        ({"1": 1, "one": 1, "1e0": 1, "12345678901234567890": 1, "12345678901234567891": 1}, []),
+    ],
+)
+def test_labels_that_differ_only_in_spelling_are_warned_of(counts, said):
+    warnings = [line for line in count_lines(counts, "text") if "spelling" in line]
+    assert warnings == [
+        f"warning: labels that differ only in spelling are read as different labels: {one}" for one in said
+    ]
+
+
+def test_labels_that_are_the_same_number_are_warned_of_in_every_task(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [(f"{word} {n}", label) for n in range(8) for word, label in (("good", "01"), ("bad", "1"), ("fine", "1.0"))]
+    (tmp_path / "a.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    (tmp_path / "b.txt").write_text("".join(f"__label__{label} {text}\n" for text, label in rows))
+    for text, label in rows:
+        folder = tmp_path / "texts" / label
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / text.replace(" ", "")).write_text(text)
+    said = "warning: labels that differ only in spelling are read as different labels: '01' ("
+    for given in (["a.csv"], ["b.txt"], ["texts"], ["b.txt", "data.several_labels=true"]):
+        code, out, err = call(capsys, "check", "classification", *given)
+        assert code == 0 and said in out and ") and '1' (" in out, (given, out, err)
+    run = heed.train(
+        "classification", train=rows, out=None, settings={"training.steps": 1, "model.size": "tiny"}, model="rnn"
+    )
+    assert any(said in line for line in run.task.splits.remarks)
+
+
+TMX = """<?xml version="1.0" encoding="{encoding}"?>
+<!DOCTYPE tmx SYSTEM "tmx14.dtd">
+<tmx version="1.4"><header srclang="en" datatype="plaintext"/><body>
+<tu><tuv xml:lang="en" creationid="me"><seg>Hi <bpt i="1"/>there
+now.</seg></tuv><tuv xml:lang="es"><seg>Hola a todos.</seg></tuv></tu>
+<tu tuid="2"><tuv xml:lang="es"><seg>¡Vamos!</seg></tuv><tuv xml:lang="en"><seg>Let's go!</seg></tuv></tu>
+</body></tmx>
+"""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("name", ["a.tmx", "a.txt", "memory.csv"])
+def test_tmx_is_named_with_a_command_that_converts_it(tmp_path, name, encoding):
+    path = tmp_path / name
+    path.write_text(TMX.format(encoding=encoding.removesuffix("-sig")), encoding=encoding)
+    with pytest.raises(DataError, match="is TMX, a translation memory; convert it to columns") as raised:
+        list(pair_reader().read([path], Findings()))
+    command = str(raised.value).split("alphabetical order: ")[1].replace("pairs.tsv", str(tmp_path / "pairs.tsv"))
+    python = f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    subprocess.run(command, shell=True, check=True, env={"PATH": python, "PYTHONIOENCODING": "utf-8"})
+    pairs = [(one.source, one.target) for one in pair_reader().read([tmp_path / "pairs.tsv"], Findings())]
+    assert pairs == [("Hi there now.", "Hola a todos."), ("Let's go!", "¡Vamos!")]

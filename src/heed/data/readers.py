@@ -225,7 +225,7 @@ class HubTable(Table):
             DataError: The message lists or suggests columns.
         """
         for part, name in self.columns.items():
-            able, kind = (self.names, "column") if part in ("label", "path") else (self.texts, "text column")
+            able, kind = (self.names, "column") if part.startswith(("label", "path")) else (self.texts, "text column")
             if name not in able:
                 hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")

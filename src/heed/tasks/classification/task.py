@@ -33,7 +33,7 @@ from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks import suggest_task
-from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory
+from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory, spelling_lines
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.training_set import Encoding
@@ -164,7 +164,8 @@ def split_texts(text: str, data: TextOptions) -> list[str]:
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
     columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
-    return TextFormat(data.format, columns.text, columns.label, *given, columns.second, trained=bool(labels))
+    label, marks = (None, tuple(columns.label)) if isinstance(columns.label, list) else (columns.label, ())
+    return TextFormat(data.format, columns.text, label, *given, columns.second, trained=bool(labels), marks=marks)
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
@@ -197,7 +198,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
-        if not task.several_labels:
+        if task.several_labels:
+            task.splits.remarks += spelling_lines(task.label_counts("train"))
+        else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
