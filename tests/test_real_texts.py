@@ -18,6 +18,7 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import HubTable, hold
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.labels import count_lines
+from pictures import folder_of
 
 ENGLISH = ("Hi there.", "Let's go!", "What is this?", "I see a dog.", "Go home now.", "She left.")
 SPANISH = ("Hola a todos.", "\u00a1Vamos!", "\u00bfQu\u00e9 es esto?", "Veo un perro.", "Vete a casa.", "Se fue.")
@@ -339,3 +340,66 @@ def test_tmx_is_named_with_a_command_that_converts_it(tmp_path, name, encoding):
     subprocess.run(command, shell=True, check=True, env={"PATH": python, "PYTHONIOENCODING": "utf-8"})
     pairs = [(one.source, one.target) for one in pair_reader().read([tmp_path / "pairs.tsv"], Findings())]
     assert pairs == [("Hi there now.", "Hola a todos."), ("Let's go!", "¡Vamos!")]
+
+
+THAI = ["ดีมาก", "แย่มาก", "พอใช้ได้"]
+CHINESE = ["很好", "很差", "还行"]
+
+
+def sentences(words, count=60):
+    """Sentences of three words without spaces, all different, and the first word's number."""
+    return [
+        ("".join(words[(n // 3**k) % 3] for k in range(3)) + words[0] * (n // 27), str(n % 3)) for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "unit"),
+    [(THAI, "unigram", "token"), (CHINESE, "word", "word"), (["good ", "bad ", "fine "], "word", "word")],
+)
+def test_texts_without_spaces_are_not_one_unknown_word_each(words, kind, unit):
+    settings = {"training.steps": 1, "model.d_embedding": 8, "model.d_hidden": 8}
+    run = heed.train("classification", train=sentences(words), model="rnn", out=None, settings=settings)
+    assert (run.config.tokenizer.kind, run.task.tokenizer.unit) == (kind, unit)
+    assert run.task.report_counts()["train"]["unknown"] == 0
+    said = "tokenizer.kind is unigram: the script of the texts has no spaces between words"
+    assert (said in run.task.splits.remarks) == (kind == "unigram")
+
+
+@pytest.mark.parametrize("words", [THAI, CHINESE])
+def test_unknown_words_are_warned_of_in_training_and_never_right(tmp_path, capsys, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.tsv").write_text("".join(f"one {number}\t{text}\n" for text, number in sentences(words)))
+    (tmp_path / "b.csv").write_text("text,label\n" + "".join(f"{text},{number}\n" for text, number in sentences(THAI)))
+    said = "warning: 100% of the {} tokens of train are unknown; a lower tokenizer.min_count, or tokenizer.kind unigram"
+    small = (
+        "training.steps=60",
+        "training.learning_rate=0.01",
+        "model.d_embedding=8",
+        "model.d_hidden=8",
+        "tokenizer.kind=word",
+    )
+    code, out, err = call(capsys, "train", "translation", "a.tsv", "--out", "run", "--model", "bahdanau", *small)
+    assert code == 0 and said.format("target") in out + err
+    code, out, _ = call(capsys, "check", "translation", "a.tsv", "tokenizer.kind=word")
+    assert said.format("target") in out
+    run = heed.load("run")
+    scores = run.task.forced_scores(run.model, run.task.valid_units())
+    # Each target is <unk> and the end, which the model has learned.
+    assert set(scores.tokens) == {2} and set(scores.correct) == {1}
+    code, out, err = call(
+        capsys, "train", "classification", "b.csv", "--out", "other", "--model", "rnn", *small[1:], "training.steps=1"
+    )
+    assert code == 0 and said.format("text") in out + err
+
+
+@pytest.mark.parametrize("named", [("1.0", "1", "dog"), ("01", "1", "dog"), ("Cat", "cat", "dog")])
+def test_spellings_of_picture_classes_are_warned_of(tmp_path, capsys, named):
+    folder = folder_of(tmp_path / "photos", classes=named)
+    code, out, _ = call(capsys, "check", "images", str(folder), "data.valid=3")
+    first, second = sorted(named[:2])
+    assert (
+        code == 0
+        and f"differ only in spelling are read as different labels: '{first}' (" in out
+        and f"and '{second}' (" in out
+    )

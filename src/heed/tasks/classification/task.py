@@ -26,7 +26,7 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, encode_cached, learn_cached
-from heed.data.tokens.special import Special
+from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
@@ -222,6 +222,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         held = hold(data, split, text_reader(text_format(config.data)), ["text", *second, "label"], findings)
         check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
         return held
+
+    @classmethod
+    def usual_tokens(cls, texts: Sequence[str]) -> str:
+        return "unigram" if lack_spaces(texts) else "word"
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
