@@ -116,7 +116,7 @@ def test_numbers_beside_pairs_in_python_are_no_texts(columns, source, target, fo
     assert len(findings.remarks) == 1
 
 
-@pytest.mark.parametrize(("columns", "source", "target"), [one for one in ARRANGED if "lang" not in one[0]])
+@pytest.mark.parametrize(("columns", "source", "target"), ARRANGED)
 def test_numbers_beside_pairs_of_the_hub_are_no_texts(columns, source, target):
     findings = Findings()
     table = HubTable("pairs", "train", Dataset.from_dict(named(columns)), findings)
@@ -244,7 +244,7 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
     code, _, err = call(capsys, "evaluate", "run", "c.csv")
     assert code == 2 and "no column 'rude', which this run was trained on" in err
     assert call(capsys, "train", "classification", "run/config.yaml", "--out", "again")[0] == 2
-    with pytest.raises(ConfigError, match=r"remove data\.several_labels=false"):
+    with pytest.raises(ConfigError, match="several_labels is false, but"):
         heed.train(
             "classification",
             train=MARKS,

@@ -357,11 +357,11 @@ class HeldTable(Table):
         return f"{row.where}: the {field}"
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        columns = (self.column(i) for i in range(self.width))
-        cells = [["" if python_value(value) is None else str(value) for value in column] for column in columns]
-        return [
-            Facts.of(name, column, known) for name, column in zip(self.names or range(self.width), cells, strict=True)
-        ]
+        columns = zip(self.names or range(self.width), map(self.column, range(self.width)), strict=True)
+        texts = {
+            name: ["" if python_value(value) is None else str(value) for value in column] for name, column in columns
+        }
+        return [Facts.of(name, column, known) for name, column in texts.items()]
 
     def choose(
         self,

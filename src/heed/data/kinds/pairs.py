@@ -143,9 +143,10 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
             raise DataError(_no_field(table, found, names))
         _choose_objects(table, source, target, advice)
     elif isinstance(table, HubTable):
-        texts = [one.name for one in table.facts() if one.is_text and one.name in table.texts]
-        if source is target is None and len(texts) == 2:
-            source, target = texts
+        unsure = source is target is None and len(table.texts) > 1
+        texts = _with_texts([one for one in table.facts() if one.name in table.texts], (), 2) if unsure else []
+        if len(texts) == 2:
+            source, target = (one.name for one in texts)
             table.findings.remark(f"columns: source is '{source}', target is '{target}'")
         table.choose({"source": source, "target": target})
     if table.columns["source"] == table.columns["target"]:
@@ -236,8 +237,7 @@ def _not_numbers(table: Table, columns: Sequence[Facts], given: Mapping[str, Col
     else:
         fields = " and ".join(f"data.columns.{side}" for side in open_)
         listed = ", ".join(f"{one.shown} '{some(one.first, 1)}'" for one in columns)
-        name = f"'{table.path}'" if table.path else table.where(0)
-        raise DataError(f"{name}: {where}; set {fields} to the columns of the texts, of {listed}")
+        raise DataError(f"{table.where(1)}: {where}; set {fields} to the columns of the texts, of {listed}")
     return usual
 
 

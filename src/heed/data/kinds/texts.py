@@ -97,9 +97,7 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         found = _table(path, form, findings)
         if found is None and (form.second is not None or (form.marks and not form.trained)):
             given = f"second is {form.second!r}" if form.second is not None else f"label is {list(form.marks)}"
-            raise DataError(
-                f"'{path}' has no columns, but data.columns.{given}; give the texts as CSV, TSV or JSON lines"
-            )
+            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
         in_folders = form.kind == "folders" or (form.kind == "auto" and os.path.isdir(path))
         return (_folders if in_folders else _lines)(path, form, findings) if found is None else found
 
@@ -141,13 +139,14 @@ def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str,
 
 def _marked(row: Row, marks: Sequence[str]) -> tuple[str, ...]:
     """The labels whose columns have a 1 in a row."""
-    values = [row.label(f"label[{n}]") for n in range(len(marks))]
-    texts = [(label_of(value) or "").lower() for value in values]
-    for name, value, text in zip(marks, values, texts, strict=True):
-        if text not in _MARKS:
+    chosen: list[str] = []
+    for n, name in enumerate(marks):
+        value = row.label(f"label[{n}]")
+        if (text := (label_of(value) or "").lower()) not in _MARKS:
             where = f"{row.where}: {row.table.column_word} '{name}'"
             raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
-    return tuple(name for name, text in zip(marks, texts, strict=True) if _MARKS[text])
+        chosen += [name] * _MARKS[text]
+    return tuple(chosen)
 
 
 def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
@@ -158,15 +157,13 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     """
     kind = form.kind
     if kind == "auto":
-        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "lines")
+        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "tsv" if form.marks else "lines")
         if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
             _remark(findings, form, "lines", "lines `__label__LABEL text`")
             return None
-        if kind == "lines" and not (form.marks and not is_prefixed(Head.of(path, findings).filled)):
+        if kind == "lines":
             return _of_lines(path, form, findings)
-    elif kind == "lines":
-        return None
-    if kind == "folders":
+    if kind in ("folders", "lines"):
         return None
     return open_table(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
 

@@ -277,11 +277,9 @@ def _unknown_line(share: float, side: str, split: str) -> list[str]:
 
 def unknown_lines(counts: Mapping[str, int]) -> list[str]:
     """The warnings before a training of many unknown tokens, from the counts of the training set in a report."""
-    sides = [name.removesuffix("unknown") for name in counts if name.endswith("unknown")]
-    shares = {side: counts[f"{side}unknown"] / max(1, counts[f"{side}tokens"]) for side in sides}
-    return [
-        line for side, share in shares.items() for line in _unknown_line(share, side.rstrip("_") or "text", "train")
-    ]
+    sides = {name.removesuffix("unknown").rstrip("_") or "text": name for name in counts if name.endswith("unknown")}
+    shares = {side: counts[name] / max(1, counts[name.replace("unknown", "tokens")]) for side, name in sides.items()}
+    return [line for side, share in shares.items() for line in _unknown_line(share, side, "train")]
 
 
 def token_lines(kind: str, tokenizer: TextTokenizer, rows: Sequence[SideCounts]) -> list[str]:

@@ -69,10 +69,7 @@ class TextOptions(Section):
         if not isinstance(label, list | tuple):
             return values
         if values.get("several_labels") is False:
-            raise ValueError(
-                f"data.columns.label is {list(label)!r}, so a text may have several labels; remove "
-                "data.several_labels=false"
-            )
+            raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
         return {**values, "several_labels": True}
 
     @model_validator(mode="after")
