@@ -159,7 +159,7 @@ def test_columns_of_0_and_1_are_labels(tmp_path, name, values):
     read = list(marked_reader().read([written(tmp_path / name, values)], findings))
     assert [(one.text, one.labels) for one in read] == list(zip(COMMENTS, LABELS, strict=True))
     field = "fields" if name == "a.jsonl" else "columns"
-    assert findings.remarks == [f"{field}: text is 'comment', labels are 'toxic', 'rude'"]
+    assert findings.remarks == [f"{field}: text is 'comment', labels are toxic, rude"]
 
 
 @pytest.mark.parametrize("values", [(0, 1), (False, True), (0.0, 1.0)])
@@ -199,7 +199,7 @@ def test_a_mark_that_is_neither_0_nor_1_is_refused(tmp_path, name, value, messag
 
 def test_columns_of_labels_that_do_not_exist_are_refused(tmp_path):
     file = written(tmp_path / "a.csv", "01")
-    with pytest.raises(DataError, match=r"names no column 'rud'; did you mean 'rude'\?"):
+    with pytest.raises(DataError, match=r"a.csv' has no column 'rud'; did you mean 'rude'\?"):
         list(marked_reader("toxic", "rud").read([file], Findings()))
     with pytest.raises(DataError, match=r"train has no column 'rud'; did you mean 'rude'\?"):
         hold(MARKS, "train", marked_reader("toxic", "rud"), ("text", "label"), Findings())
@@ -228,7 +228,7 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
     code, out, err = call(
         capsys, "train", "classification", "a.csv", marks, "--out", "run", *sized, "training.learning_rate=0.02"
     )
-    assert code == 0 and "columns: text is 'comment', labels are 'toxic', 'rude'" in out + err
+    assert code == 0 and "columns: text is 'comment', labels are toxic, rude" in out + err
     saved = (tmp_path / "run" / "config.yaml").read_text()
     assert "several_labels: true" in saved
     written(tmp_path / "b.jsonl", (0, 1))

@@ -357,11 +357,9 @@ class HeldTable(Table):
         return f"{row.where}: the {field}"
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        columns = zip(self.names or range(self.width), map(self.column, range(self.width)), strict=True)
-        texts = {
-            name: ["" if python_value(value) is None else str(value) for value in column] for name, column in columns
-        }
-        return [Facts.of(name, column, known) for name, column in texts.items()]
+        names: Sequence[int | str] = self.names or range(self.width)
+        columns = (["" if python_value(one) is None else str(one) for one in self.column(i)] for i in range(self.width))
+        return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
 
     def choose(
         self,

@@ -31,7 +31,7 @@ from heed.data.kinds.inputs import one_text
 from heed.data.readers import HeldTable, HubTable, Reader, label_of, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
-from heed.errors import DataError
+from heed.errors import DataError, suggest
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
 _KNOWN = 10_000  # cells whose labels are kept while reading
@@ -215,20 +215,23 @@ def _choose_marks(table: Table, form: TextFormat) -> None:
     given = {field: column for field, column in recorded.items() if field == "text" or column is not None}
     if form.trained:
         given["text"] = table.of_training(given, {**dict.fromkeys(given, ()), "text": ("text",)})["text"]
-    if isinstance(table, CsvTable):
-        table.header = True
 
     def guess(known: Mapping[str, Column]) -> dict[str, Any] | str:
         text = pick_text([one for one in table.facts() if one.name not in known.values()])
         return text if isinstance(text, str) else {**known, "text": text.name}
 
-    if given["text"] is None and not isinstance(table, HeldTable) and table.names and not table.has("text"):
-        found = guess({field: column for field, column in given.items() if column is not None})
-        if isinstance(found, str):
-            raise DataError(f"'{table.path}': {found}")
-        given = found
-        said = f"{table.column_word}s: text is {shown(found['text'])}, labels are {', '.join(map(shown, form.marks))}"
-        _remark(table.findings, form, said, said)
+    if table.names and not isinstance(table, HeldTable):
+        if absent := next((one for one in form.marks if not table.has(one)), ""):
+            raise DataError(f"'{table.path}' has no {table.column_word} '{absent}'{suggest(absent, table.names)}")
+        if isinstance(table, CsvTable):
+            table.header = True
+        if given["text"] is None and not table.has("text"):
+            found = guess(given)
+            if isinstance(found, str):
+                raise DataError(f"'{table.path}': {found}")
+            given = found
+            said = f"{table.column_word}s: text is {shown(found['text'])}, labels are {', '.join(form.marks)}"
+            _remark(table.findings, form, said, said)
     table.choose(given, guess=guess)
 
 
