@@ -143,9 +143,8 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
             raise DataError(_no_field(table, found, names))
         _choose_objects(table, source, target, advice)
     elif isinstance(table, HubTable):
-        unsure = source is target is None and len(table.texts) > 1
-        texts = _with_texts([one for one in table.facts() if one.name in table.texts], (), 2) if unsure else []
-        if len(texts) == 2:
+        columns = [one for one in table.facts() if one.name in table.texts] if source is target is None else []
+        if len(texts := _with_texts(columns, (), 2)) == 2:
             source, target = (one.name for one in texts)
             table.findings.remark(f"columns: source is '{source}', target is '{target}'")
         table.choose({"source": source, "target": target})
