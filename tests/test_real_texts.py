@@ -214,7 +214,7 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
         name: [f"{one} {n}" if name == "comment" else one for n in range(20) for one in column]
         for name, column in MARKS.items()
     }
-    written(tmp_path / "a.csv", "01", many)
+    written(tmp_path / "a.csv", "01", {**many, "threat": [0] * 80})
     marks = "data.columns.label=[toxic,rude]"
     code, out, err = call(capsys, "check", "classification", "a.csv", marks)
     assert code == 0 and "rude 16  toxic 32" in out, err
@@ -251,6 +251,8 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
             out=None,
             settings={"data.columns.label": ["toxic", "rude"], "data.several_labels": False},
         )
+    code, out, _ = call(capsys, "check", "classification", "a.csv", "data.columns.label=[toxic,rude,threat]")
+    assert code == 0 and "no training text has the label 'threat': left out" in out
     for label in (["toxic"], []):
         code, _, err = call(capsys, "check", "classification", "a.csv", f"data.columns.label={json.dumps(label)}")
         assert code == 2 and "data.columns.label" in err

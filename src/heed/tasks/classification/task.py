@@ -199,7 +199,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if task.several_labels:
-            task.splits.remarks += spelling_lines(task.label_counts("train"))
+            marks = label if isinstance(label := task.config.data.columns.label, list) else []
+            never = (
+                f"no training {task.unit} has the label '{one}': left out" for one in marks if one not in task.labels
+            )
+            task.splits.remarks += [*spelling_lines(task.label_counts("train")), *never]
         else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
