@@ -116,7 +116,7 @@ def test_numbers_beside_pairs_in_python_are_no_texts(columns, source, target, fo
     assert len(findings.remarks) == 1
 
 
-@pytest.mark.parametrize(("columns", "source", "target"), ARRANGED)
+@pytest.mark.parametrize(("columns", "source", "target"), [one for one in ARRANGED if "lang" not in one[0]])
 def test_numbers_beside_pairs_of_the_hub_are_no_texts(columns, source, target):
     findings = Findings()
     table = HubTable("pairs", "train", Dataset.from_dict(named(columns)), findings)
@@ -223,7 +223,7 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
         "model.name=cnn",
         "model.d_embedding=16",
         "model.num_filters=16",
-        "model.filter_widths=[1]",
+        "model.windows=[1]",
     )
     code, out, err = call(
         capsys, "train", "classification", "a.csv", marks, "--out", "run", *sized, "training.learning_rate=0.02"
@@ -233,17 +233,19 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
     assert "several_labels: true" in saved
     written(tmp_path / "b.jsonl", (0, 1))
     code, out, _ = call(capsys, "evaluate", "run", "b.jsonl", "--json")
-    assert code == 0 and json.loads(out)["micro_f1"]["value"] > 0.6
+    assert code == 0 and json.loads(out)["b.jsonl"]["micro_f1"]["value"] > 0.6
     code, out, err = call(capsys, "predict", "run", "--input", "a.csv", "--json")
     assert code == 0 and "the text is 'comment'" in err
     found = [json.loads(line)["label"] for line in out.splitlines()]
     assert len(found) == 80 and all(isinstance(one, list) for one in found) and [] in found
     run = heed.load("run")
-    assert run.evaluate([("You are a fool.", ["toxic"]), ("What a nice day.", [])])["examples"] == 2
+    scores = run.evaluate([("You are a fool.", ["toxic"]), ("What a nice day.", [])])
+    assert scores["per_label"]["toxic"]["support"] == 1
     (tmp_path / "c.csv").write_text("comment,toxic\nhello,1\n")
     code, _, err = call(capsys, "evaluate", "run", "c.csv")
     assert code == 2 and "no column 'rude', which this run was trained on" in err
-    assert call(capsys, "train", "classification", "run/config.yaml", "--out", "again")[0] == 2
+    code, out, _ = call(capsys, "check", "run/config.yaml")
+    assert code == 0 and "rude 16  toxic 32" in out
     with pytest.raises(ConfigError, match="several_labels is false, but"):
         heed.train(
             "classification",

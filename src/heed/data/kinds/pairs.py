@@ -143,9 +143,9 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
             raise DataError(_no_field(table, found, names))
         _choose_objects(table, source, target, advice)
     elif isinstance(table, HubTable):
-        columns = [one for one in table.facts() if one.name in table.texts] if source is target is None else []
-        if len(texts := _with_texts(columns, (), 2)) == 2:
-            source, target = (one.name for one in texts)
+        facts = table.facts() if source is target is None else []
+        if len(texts := [one.name for one in facts if one.is_text and one.name in table.texts]) == 2:
+            source, target = texts
             table.findings.remark(f"columns: source is '{source}', target is '{target}'")
         table.choose({"source": source, "target": target})
     if table.columns["source"] == table.columns["target"]:
