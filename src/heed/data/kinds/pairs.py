@@ -33,8 +33,6 @@ from heed.errors import DataError, suggest
 
 _FEW = 4
 """Objects below which fields are not recognised."""
-_NUMBERS = 0.9
-"""Share of the cells that are numbers in a column without texts."""
 _MANY = 50
 """Pairs below which sides are not compared with labels."""
 COPY = "the model can only learn to copy"
@@ -223,7 +221,7 @@ def _not_numbers(table: Table, columns: Sequence[Facts], given: Mapping[str, Col
     """
     usual: dict[str, Any] = {side: number if one is None else one for number, (side, one) in enumerate(given.items())}
     open_ = [side for side, one in given.items() if one is None]
-    numbers = [one for one in columns if one.numbers > _NUMBERS and one.name in {usual[side] for side in open_}]
+    numbers = [one for one in columns if one.numbers > 0.9 and one.name in {usual[side] for side in open_}]
     texts = _with_texts(columns, given.values(), len(open_))
     if not numbers or not texts:
         return usual

@@ -142,10 +142,10 @@ def _marked(row: Row, marks: Sequence[str]) -> tuple[str, ...]:
     chosen: list[str] = []
     for n, name in enumerate(marks):
         value = row.label(f"label[{n}]")
-        if (text := (label_of(value) or "").lower()) not in _MARKS:
+        if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
             where = f"{row.where}: {row.table.column_word} '{name}'"
             raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
-        chosen += [name] * _MARKS[text]
+        chosen += [name] * (text in ("1", "true"))
     return tuple(chosen)
 
 
@@ -364,7 +364,6 @@ def _known(lines: Sequence[str], known: frozenset[str]) -> float:
     return sum(line.split(maxsplit=1)[0] in known for line in lines) / len(lines)
 
 
-_MARKS = {"0": False, "1": True, "false": False, "true": True}
 _SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 

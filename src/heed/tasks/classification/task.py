@@ -199,11 +199,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if task.several_labels:
-            marks = label if isinstance(label := task.config.data.columns.label, list) else []
-            never = (
-                f"no training {task.unit} has the label '{one}': left out" for one in marks if one not in task.labels
-            )
-            task.splits.remarks += [*spelling_lines(task.label_counts("train")), *never]
+            never = (one for one in text_format(task.config.data).marks if one not in task.labels)
+            task.splits.remarks += (f"no training {task.unit} has the label '{one}': left out" for one in never)
+            task.splits.remarks += spelling_lines(task.label_counts("train"))
         else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
