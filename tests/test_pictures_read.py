@@ -96,13 +96,6 @@ def test_a_class_may_be_called_train(tmp_path):
     assert labels_of(splits) == ["bus", "car", "train"] and "test" not in splits.examples
 
 
-def test_two_spellings_of_a_class_are_warned_of(tmp_path):
-    splits, _ = opened(folder_of(tmp_path / "photos", classes=("Cat", "cat", "dog")), valid=3)
-    assert "warning: " in splits.notes
-    said = "class names that differ only in spelling are read as different classes: 'Cat' (6) and 'cat' (6)"
-    assert said in splits.notes
-
-
 def test_an_empty_class_folder_is_warned_of(photos):
     (photos / "emu").mkdir()
     assert "class folder without a picture: 1 folder (emu)" in opened(photos, valid=2)[0].notes

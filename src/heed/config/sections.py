@@ -59,8 +59,8 @@ class TokenizerConfig(Section):
     kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
     """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
     wordpiece: as in BERT, for models that only read); auto is word for grammar, char for other embedded data, bpe for
-    files. In word, bpe and unigram, texts are split at spaces, each punctuation mark is separate, and the output is
-    detokenized text."""
+    files, and in classification word, or unigram for scripts without spaces (Thai, Lao, Burmese, Khmer). In word, bpe
+    and unigram, texts are split at spaces, each punctuation mark is separate, and the output is detokenized text."""
     vocab_size: int | None = Field(None, gt=4)
     """Largest vocabulary of each side, including four special tokens; by default chosen from the amount of data: for
     subwords a quarter of the number of training texts, in steps of 500 from 1,000 to 8,000 (at least twice the number

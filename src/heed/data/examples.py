@@ -9,8 +9,9 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import accumulate, chain
 from typing import Any, ClassVar, Self, TypeVar, overload
 
@@ -278,6 +279,16 @@ def label_order(labels: Iterable[str]) -> list[str]:
         return not is_number, float(label) if is_number else 0.0, label
 
     return sorted(set(labels), key=key)
+
+
+def spelt_alike(counts: Mapping[str, int]) -> list[dict[str, int]]:
+    """Groups of labels that differ only in case, spaces or underscores, or that are the same number, as 01 and 1."""
+    groups: dict[object, dict[str, int]] = {}
+    for label, count in counts.items():
+        number = Decimal(label.replace(",", ".")) if re.fullmatch(r"[-+]?\d+(?:[.,]\d+)?", label) else None
+        key = " ".join(label.casefold().replace("_", " ").split()) if number is None else number
+        groups.setdefault(key, {})[label] = count
+    return [group for group in groups.values() if len(group) > 1]
 
 
 _BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)

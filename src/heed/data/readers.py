@@ -231,7 +231,8 @@ class HubTable(Table):
             DataError: The message lists or suggests columns.
         """
         for part, name in self.columns.items():
-            able, kind = (self.names, "column") if part in _OF_ANY_TYPE else (self.texts, "text column")
+            is_any = part.startswith(_OF_ANY_TYPE)
+            able, kind = (self.names, "column") if is_any else (self.texts, "text column")
             if name not in able:
                 hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
@@ -367,9 +368,9 @@ class HeldTable(Table):
         return f"{row.where}: the {field}"
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        columns = (self.column(i) for i in range(self.width))
-        cells = [["" if python_value(value) is None else str(value) for value in column] for column in columns]
-        return [Facts.of(name, column, known) for name, column in zip(self.names, cells, strict=True)]
+        names: Sequence[int | str] = self.names or range(self.width)
+        columns = (["" if python_value(one) is None else str(one) for one in self.column(i)] for i in range(self.width))
+        return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
 
     def choose(
         self,

@@ -58,6 +58,13 @@ _SIGNATURES = {
     b"\xfe\xff": _UTF_16,
 }
 """First bytes of files that are often given instead of text, and advice."""
+_TMX = (
+    "TMX, a translation memory; convert it to columns, the languages in alphabetical order: "
+    'python -c "import sys, xml.etree.ElementTree as E; [print(*(t for _, t in sorted(([x for k, x in v.items() if '
+    "k.endswith('lang')], ' '.join(''.join(v.find('seg').itertext()).split())) for v in u.iter('tuv'))), sep='\\t') "
+    "for u in E.parse(sys.argv[1]).iter('tu')]\""
+)
+"""What a translation memory is, with the command that prints its units, to be followed by the name of the file."""
 
 
 class Chunks(Protocol):
@@ -292,6 +299,9 @@ class _Lines:
             yield bytes(rest) + held.replace(b"\r", b"\n")
 
     def _refuse_what_is_no_text(self, chunk: bytes) -> None:
+        start = chunk[:4_000].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \r\n")  # in UTF-8 or UTF-16
+        if start.startswith(b"<") and b"<tmx" in start:
+            raise DataError(f"{self._name} is {_TMX} {self._name} > pairs.tsv")
         for signature, meaning in _SIGNATURES.items():
             if chunk.startswith(signature):
                 raise DataError(f"{self._name} is not UTF-8 text: it looks like {meaning}")

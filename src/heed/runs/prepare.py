@@ -25,6 +25,7 @@ from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
+from heed.tasks.base.report import unknown_lines
 from heed.tasks.base.sizing import default_batch
 from heed.tasks.base.task import Task, write_digests
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
@@ -134,6 +135,9 @@ def prepare_run(
         write_settings(config, path)
         write_digests(config, path)
     reporter.say(f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}")
+    if any(one.unit == "word" for one in task.tokenizers().values()):
+        for line in unknown_lines(task.report_counts()["train"]):
+            reporter.say(line)
     for one in started.values():
         reporter.say(str(one))
     for remark in remarks:

@@ -14,7 +14,7 @@ recognised from the beginning of the file; other kinds of data are refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import zip_longest
@@ -121,8 +121,10 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
 def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, names: Names, again: bool) -> None:
     """Set the columns of both sides: those given, those with usual names, or recognised ones."""
     usual = dict(zip(given, names, strict=True))
-    given = table.choose(given, usual=usual, again=again)
+    given = table.choose(given, usual=usual, guess=lambda known: _guessed(table, known), again=again)
     if isinstance(table, HeldTable):
+        if not table.names and table.width > len(given):
+            table.choose(_not_numbers(table, table.facts(), given))
         return
     source, target = given.values()
     found = [source, target]
@@ -139,14 +141,25 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
             raise DataError(_no_field(table, found, names))
         _choose_objects(table, source, target, advice)
     elif isinstance(table, HubTable):
-        if source is target is None and len(table.texts) == 2:
-            source, target = table.texts
+        facts = table.facts() if source is target is None else []
+        if len(texts := [one.name for one in facts if one.is_text and one.name in table.texts]) == 2:
+            source, target = texts
             table.findings.remark(f"columns: source is '{source}', target is '{target}'")
         table.choose({"source": source, "target": target})
     if table.columns["source"] == table.columns["target"]:
         name = Path(table.path).name
         where = f"{table.column_word}, '{table.columns['source']}'"
         table.findings.remark(f"warning: source and target are the same {where} of '{name}'; {COPY}")
+
+
+def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
+    """The columns of both sides in data passed in Python: the only others with texts, or the only others."""
+    others = [name for name in table.names if name not in known.values()]
+    if len(others) + len(known) > 2:
+        others = [str(one.name) for one in _with_texts(table.facts(), known.values(), 2 - len(known))]
+    if len(others) + len(known) != 2:
+        return f"{len(others)} contain texts"
+    return {side: known[side] if side in known else others.pop(0) for side in ("source", "target")}
 
 
 def _no_field(table: JsonTable, found: Sequence[Column], names: Names) -> str:
@@ -173,6 +186,10 @@ def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice)
         what = f"{content.why}; expected a pair of texts on each line"
         raise DataError(f"'{table.path}': {what}{advice('tagged', table.path)}")
     first, width = rows[0], len(rows[0])
+    columns = facts_of(rows[1:] if table.has_header else rows, range(width))
+    given = {side: first.index(one) if one in first else one for side, one in (("source", source), ("target", target))}
+    found = _not_numbers(table, columns, given)
+    table.columns |= {side: found[side] for side, one in given.items() if one is None}
     places = [first.index(one) if one in first else one for one in table.columns.values()]
     inside = all(isinstance(place, int) and 0 <= place < width for place in places)
     if table.has_header and inside and all(isinstance(one, int) for one in table.columns.values()):
@@ -186,8 +203,39 @@ def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice)
             fix = f"set data.columns.source='{names[0]}' data.columns.target='{names[1]}' to skip it"
             note_header(first, table.path, "pair", findings, fix)
     if inside:
-        columns = facts_of(rows[1:] if table.has_header else rows, range(width))
         note_labels([columns[int(place)] for place in places], table.path, findings, advice("labelled", table.path))
+
+
+def _with_texts(columns: Sequence[Facts], known: Collection[Column], count: int) -> list[Facts]:
+    """The columns of texts besides the known ones; without those that repeat their values if `count` are left."""
+    texts = [one for one in columns if one.is_text and one.name not in known]
+    unlike = [one for one in texts if not one.repeats]
+    return unlike if len(unlike) == count else texts
+
+
+def _not_numbers(table: Table, columns: Sequence[Facts], given: Mapping[str, Column]) -> dict[str, int]:
+    """The number of each side's column: the given one, else the first or second, or if it has numbers one with texts.
+
+    Raises:
+        DataError: It has numbers, and not as many columns as are needed have texts.
+    """
+    usual: dict[str, Any] = {side: number if one is None else one for number, (side, one) in enumerate(given.items())}
+    open_ = [side for side, one in given.items() if one is None]
+    numbers = [one for one in columns if one.numbers > 0.9 and one.name in {usual[side] for side in open_}]
+    texts = _with_texts(columns, given.values(), len(open_))
+    if not numbers or not texts:
+        return usual
+    where = f"column {numbers[0].shown} contains numbers ({some(numbers[0].first)})"
+    if len(texts) == len(open_):
+        usual |= {side: one.name for side, one in zip(open_, texts, strict=True)}
+        table.findings.remark(f"columns: source is {usual['source']}, target is {usual['target']}; {where}")
+    elif len(columns) == 2:
+        table.findings.remark(f"warning: {where}, read as texts")
+    else:
+        fields = " and ".join(f"data.columns.{side}" for side in open_)
+        listed = ", ".join(f"{one.shown} '{some(one.first, 1)}'" for one in columns)
+        raise DataError(f"{table.where(1)}: {where}; set {fields} to the columns of the texts, of {listed}")
+    return usual
 
 
 def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, advice: str = "") -> None:

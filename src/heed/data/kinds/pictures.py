@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -75,25 +74,11 @@ def entries_of(listing: Listing, findings: Findings) -> list[PictureFile]:
     if deeper is not None:
         folder, label = "/".join(deeper[len(root) : -1]), deeper[len(root)]
         findings.remark(f"pictures in subfolders belong to the class of the outer folder: {folder} is class '{label}'")
-    note_spellings([entry.label for entry in entries], listing.path, findings)
     known = {entry.label for entry in entries}
     for parts in listing.empty:
         if len(parts) == len(root) + 1 and parts[: len(root)] == root and parts[-1] not in known:
             findings.note("class folder without a picture", listing.path, parts[-1], unit="folder", warning=True)
     return entries
-
-
-def note_spellings(labels: Sequence[str], where: str, findings: Findings) -> None:
-    """Warn of classes whose names differ only in case, spaces or underscores."""
-    alike: dict[str, dict[str, int]] = {}
-    for label, count in Counter(labels).items():
-        alike.setdefault(" ".join(label.casefold().replace("_", " ").split()), {})[label] = count
-    for names in alike.values():
-        if len(names) > 1:
-            shown = " and ".join(f"'{name}' ({count:,})" for name, count in sorted(names.items()))
-            what = f"class names that differ only in spelling are read as different classes: {shown}"
-            for name in sorted(names):
-                findings.note(what, where, name, unit="class name", warning=True)
 
 
 def _no_classes(listing: Listing) -> str:
@@ -212,7 +197,6 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     table.choose(wanted, usual=aliases, called={"path": "picture"})
     columns = table.chosen()
     name = f"memory:{split}"
-    note_spellings(list(filter(None, map(label_of, columns["label"]))), split, findings)
     held: list[Any] = []
     pixels = Pixels.of(section)
 
@@ -529,7 +513,6 @@ class _Reading:
         flat = np.ascontiguousarray(images.reshape(len(images), -1))
         facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
         self.pixels.note_all(path, facts)
-        note_spellings(names, path, findings)
         for i, (row, label) in enumerate(zip(flat, labels.tolist(), strict=True)):
             digest = hashlib.blake2b(head, digest_size=16)
             digest.update(row)

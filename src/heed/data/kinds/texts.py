@@ -17,20 +17,21 @@ set. `data.format=lines` makes the first word of each line its label.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import NO_LABEL, Column, Facts, Picked, facts_of, pick, shown
+from heed.data.columns import NO_LABEL, Column, Facts, Picked, facts_of, pick, pick_text, shown
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.kinds.inputs import one_text
-from heed.data.readers import HubTable, Reader, label_of, table_reader
+from heed.data.readers import HeldTable, HubTable, Reader, label_of, table_reader
 from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
-from heed.errors import DataError
+from heed.errors import DataError, suggest
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
 _KNOWN = 10_000  # cells whose labels are kept while reading
@@ -45,7 +46,7 @@ class TextFormat:
     With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
     labels, those of the training set, identify the label column of other files; `advice` names commands for files of
     other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.inputs`). If `trained`, the columns are
-    those of a run that reads further files.
+    those of a run that reads further files. With `marks`, these columns of 0 and 1 are the labels, instead of `label`.
     """
 
     kind: str = "auto"
@@ -57,6 +58,7 @@ class TextFormat:
     advice: Advice = no_advice
     second: Column = None
     trained: bool = False
+    marks: tuple[str, ...] = ()
     last: object = field(default=None, repr=False)  # the columns of the file before, which are not remarked again
 
 
@@ -74,7 +76,8 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         if form.second is not None:
             second = row.text("second")
             text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
-        labels = labels_of(row) if text.strip() else ()
+        marked = form.marks and "label" not in row.table.columns
+        labels = () if not text.strip() else _marked(row, form.marks) if marked else labels_of(row)
         return Text(text, labels, origin=row.origin)
 
     known: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
@@ -92,11 +95,9 @@ def text_reader(form: TextFormat) -> Reader[Text]:
 
     def source(path: Path, findings: Findings) -> Table | Iterator[Text]:
         found = _table(path, form, findings)
-        if found is None and form.second is not None:
-            raise DataError(
-                f"'{path}' has no columns, but data.columns.second is {form.second!r}; give pairs of texts as CSV, TSV "
-                "or JSON lines"
-            )
+        if found is None and (form.second is not None or (form.marks and not form.trained)):
+            given = f"second is {form.second!r}" if form.second is not None else f"label is {list(form.marks)}"
+            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
         in_folders = form.kind == "folders" or (form.kind == "auto" and os.path.isdir(path))
         return (_folders if in_folders else _lines)(path, form, findings) if found is None else found
 
@@ -136,6 +137,18 @@ def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str,
     return labels
 
 
+def _marked(row: Row, marks: Sequence[str]) -> tuple[str, ...]:
+    """The labels whose columns have a 1 in a row."""
+    chosen: list[str] = []
+    for n, name in enumerate(marks):
+        value = row.label(f"label[{n}]")
+        if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
+            where = f"{row.where}: {row.table.column_word} '{name}'"
+            raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
+        chosen += [name] * (text in ("1", "true"))
+    return tuple(chosen)
+
+
 def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     """The table in a file; None for a folder or lines `label text`. What is recognised is remarked.
 
@@ -144,7 +157,7 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     """
     kind = form.kind
     if kind == "auto":
-        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "lines")
+        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "tsv" if form.marks else "lines")
         if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
             _remark(findings, form, "lines", "lines `__label__LABEL text`")
             return None
@@ -152,7 +165,7 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
             return _of_lines(path, form, findings)
     if kind in ("folders", "lines"):
         return None
-    return open_table(path, findings, (form.text or "text", form.label or "label"), kind)
+    return open_table(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
 
 
 def _remark(findings: Findings, form: TextFormat, layout: object, said: str) -> None:
@@ -170,6 +183,9 @@ def _choose(table: Table, form: TextFormat) -> None:
     Raises:
         DataError: The table looks like something else, lacks a column of the run, or which column is which is unclear.
     """
+    if form.marks and (table.names or not isinstance(table, HeldTable)):
+        _choose_marks(table, form)
+        return
     text, label = _given(table, form)
     if form.known and table.names and not table.has(*(one for one in (text, label) if isinstance(one, str))):
         text = label = None
@@ -191,6 +207,32 @@ def _choose(table: Table, form: TextFormat) -> None:
         _choose_fields(table, text, label, form)
     elif isinstance(table, CsvTable) and table.names:
         _choose_columns(table, text, label, form)
+
+
+def _choose_marks(table: Table, form: TextFormat) -> None:
+    """Set the columns of the text and of labels that are columns of 0 and 1."""
+    recorded = {"text": form.text, "second": form.second, **{f"label[{n}]": one for n, one in enumerate(form.marks)}}
+    given = {field: column for field, column in recorded.items() if field == "text" or column is not None}
+    if form.trained:
+        given["text"] = table.of_training(given, {**dict.fromkeys(given, ()), "text": ("text",)})["text"]
+
+    def guess(known: Mapping[str, Column]) -> dict[str, Any] | str:
+        text = pick_text([one for one in table.facts() if one.name not in known.values()])
+        return text if isinstance(text, str) else {**known, "text": text.name}
+
+    if table.names and not isinstance(table, HeldTable):
+        if absent := next((one for one in form.marks if not table.has(one)), ""):
+            raise DataError(f"'{table.path}' has no {table.column_word} '{absent}'{suggest(absent, table.names)}")
+        if isinstance(table, CsvTable):
+            table.header = True
+        if given["text"] is None and not table.has("text"):
+            found = guess(given)
+            if isinstance(found, str):
+                raise DataError(f"'{table.path}': {found}")
+            given = found
+            said = f"{table.column_word}s: text is {shown(found['text'])}, labels are {', '.join(form.marks)}"
+            _remark(table.findings, form, said, said)
+    table.choose(given, guess=guess)
 
 
 def _given(table: Table, form: TextFormat) -> tuple[Column, Column]:
@@ -351,6 +393,10 @@ def _whole(file: Path, root: Path, findings: Findings) -> str:
 
 
 def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
+    first = [line.split(maxsplit=1)[0] for line in Head.of(path, findings).filled if LABEL_PREFIX in line]
+    # Commas that follow the labels of some lines only are part of them.
+    commas = bool(first) and all("," in word for word in first)
+
     def text(numbered: tuple[int, str | BadLine]) -> Text:
         number, line = numbered[0], unless_bad(numbered[1])
         words = line.split(maxsplit=1)
@@ -363,9 +409,11 @@ def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
             return Text(words[1] if len(words) > 1 else "", labels_in(words[0], form), origin=origin)
         names, rest = [], line.strip()
         while rest.startswith(LABEL_PREFIX):
-            name, *others = rest.removeprefix(LABEL_PREFIX).split(maxsplit=1)
+            name, *others = re.split(r",\s*|\s+" if commas else r"\s+", rest.removeprefix(LABEL_PREFIX), maxsplit=1)
             rest = others[0] if others else ""
             names.append(label_of(name) or "")
+        if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
+            rest = rest[1:-1].replace('""', '"')
         if len(names) > 1 and not form.several:
             message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
             raise findings.bad("several labels", path, number, message)

@@ -256,6 +256,15 @@ def split_words(text: str) -> list[tuple[int, int]]:
     return [found.span() for found in _pattern().finditer(text)]
 
 
+_UNCUT = re.compile(r"[\u0e01-\u0edf\u1000-\u109f\u1780-\u17d3]")
+"""Letters and marks of Thai, Lao, Burmese and Khmer."""
+
+
+def lack_spaces(texts: Iterable[str]) -> bool:
+    """True if most characters are of scripts without spaces between words that `split_words` does not cut."""
+    return sum(2 * len(_UNCUT.findall(text)) - len(text) for text in texts) > 0
+
+
 def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, and the span `(start, end)` of each."""
     spans, start = [], 0

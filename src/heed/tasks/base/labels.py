@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from heed.data.examples import label_order
+from heed.data.examples import label_order, spelt_alike
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures, label_outcomes
 from heed.evaluation.measures import Measure, Outcomes, rate, values_of
@@ -167,8 +167,14 @@ def check_labels(labels: Sequence[str]) -> None:
         raise DataError(f"{found}; training needs at least two different labels")
 
 
+def spelling_lines(counts: Mapping[str, int]) -> list[str]:
+    """Warnings of labels that differ only in spelling, by the count of each label."""
+    groups = (" and ".join(f"'{label}' ({group[label]:,})" for label in sorted(group)) for group in spelt_alike(counts))
+    return [f"warning: labels that differ only in spelling are read as different labels: {one}" for one in groups]
+
+
 def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str]:
-    """Label counts of a training set with one label for each example; warnings of a dominant label and of rare ones.
+    """Label counts of a training set with one label for each example; warnings of spellings, dominant and rare labels.
 
     `unit` names an example; `fix` names settings that help.
     """
@@ -176,7 +182,7 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
     total = sum(counts.values())
     first = ", ".join(f"{label} {count:,}" for label, count in ranked[:_SHOWN])
     rest = f", ... ({len(ranked):,} labels, the rarest {ranked[-1][0]} {ranked[-1][1]:,})" if ranked[_SHOWN:] else ""
-    lines = [f"train: labels by count: {first}{rest}"]
+    lines = [f"train: labels by count: {first}{rest}", *spelling_lines(counts)]
     label, most = ranked[0]
     if most > max(_MOST, 1.5 / len(ranked)) * total:
         what = f"{most / total:.0%} of the training {unit}s have the label '{label}'"

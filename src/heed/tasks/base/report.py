@@ -259,15 +259,27 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
             lines.append(
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {printable(tokenizer.piece(token))}"
             )
-        if row.unknown > _MANY_UNKNOWN:
-            hint = (
-                "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
-                if row.split == "train"
-                else "check that it is in the language and script of the training set (tokenizer.kind unigram or char "
-                "leaves fewest unknown)"
-            )
-            lines.append(f"warning: {row.unknown:.0%} of the {row.side} tokens of {row.split} are unknown; {hint}")
+        lines += _unknown_line(row.unknown, row.side, row.split)
     return lines
+
+
+def _unknown_line(share: float, side: str, split: str) -> list[str]:
+    """A warning if many tokens are unknown."""
+    hint = (
+        "a lower tokenizer.min_count, or tokenizer.kind unigram or char, leaves fewer unknown"
+        if split == "train"
+        else "check that it is in the language and script of the training set (tokenizer.kind unigram or char leaves "
+        "fewest unknown)"
+    )
+    many = share > _MANY_UNKNOWN
+    return [f"warning: {share:.0%} of the {side} tokens of {split} are unknown; {hint}"] if many else []
+
+
+def unknown_lines(counts: Mapping[str, int]) -> list[str]:
+    """The warnings before a training of many unknown tokens, from the counts of the training set in a report."""
+    sides = {name.removesuffix("unknown").rstrip("_") or "text": name for name in counts if name.endswith("unknown")}
+    shares = {side: counts[name] / max(1, counts[name.replace("unknown", "tokens")]) for side, name in sides.items()}
+    return [line for side, share in shares.items() for line in _unknown_line(share, side, "train")]
 
 
 def token_lines(kind: str, tokenizer: TextTokenizer, rows: Sequence[SideCounts]) -> list[str]:

@@ -73,8 +73,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     interfaces = ("encoder",)
     size_fields: ClassVar = {"tokens": "vocab_size"}
     alternatives: ClassVar = {"tokens": ("tokens", "source", "target")}
-    usual_tokens: ClassVar[str] = "word"
-    """The kind of tokens if the configuration does not say."""
 
     def __init__(self, config: C, tokenizer: TextTokenizer, splits: Splits[E] | None) -> None:
         super().__init__(config, splits)
@@ -94,7 +92,10 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             sample = sample_of(train, _SAMPLE)
             texts = [text for example in sample for text in cls.texts_of(example)]
             size = partial(num_subwords, len(texts), len(set().union(*texts)))
-            config = with_tokenizer(config, cls.usual_tokens, size)
+            usual = cls.usual_tokens(texts)
+            if usual != "word" and config.tokenizer.kind == "auto":
+                splits.remarks.append(f"tokenizer.kind is {usual}: the script of the texts has no spaces between words")
+            config = with_tokenizer(config, usual, size)
             tokenizer = cls.train_tokenizer(config, sample)
             if len(sample) < len(train):
                 used = f"{len(sample):,} of {len(train):,} {train[0].unit}s"
@@ -128,6 +129,11 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / _TOKENIZER)
+
+    @classmethod
+    def usual_tokens(cls, texts: Sequence[str]) -> str:
+        """The kind of tokens for these texts if the configuration does not say."""
+        return "word"
 
     @classmethod
     def texts_of(cls, example: E) -> Sequence[str]:

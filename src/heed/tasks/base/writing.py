@@ -117,7 +117,7 @@ class ForcedScores(NamedTuple):
     """References scored by teacher forcing, an entry for each; end tokens are tokens."""
 
     nll: list[float]  # negative log-likelihood in nats
-    correct: list[int]  # number of tokens that were the most probable
+    correct: list[int]  # number of tokens that were the most probable, without unknown ones
     tokens: list[int]  # number of tokens
 
 
@@ -246,6 +246,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         device = next(model.eval().parameters()).device
         first = np.cumsum([0, *map(self.rows_in, units)])
         found = np.zeros((3, first[-1]))
+        unknown = self.target_tokenizer.special.unknown
         for indices in plan_batches(self.unit_costs(units), self.config.training.batch_tokens) if len(units) else ():
             batch = self.unit_batch(units, indices).to(device)
             rows = np.concatenate([np.arange(*first[index : index + 2]) for index in indices])
@@ -257,7 +258,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
                     part = slice(start, start + _POSITIONS)
                     log_probs = torch.log_softmax(model.logits(hidden[part]).float(), dim=-1)
                     nll = -log_probs.gather(1, labels[part].unsqueeze(1)).squeeze(1).double()
-                    right = log_probs.argmax(-1) == labels[part]
+                    right = (log_probs.argmax(-1) == labels[part]) & (labels[part] != unknown)
                     for sums, values in zip(found, (nll, right, torch.ones(1)), strict=True):
                         np.add.at(sums, owners[part], values.cpu().numpy())
         return ForcedScores(found[0].tolist(), found[1].astype(int).tolist(), found[2].astype(int).tolist())

@@ -21,8 +21,9 @@ class TextColumns(Section):
     hypothesis], are those of a pair of texts; the second is stored as `second`."""
     second: int | str | None = None
     """Column of the second text, if an example is a pair of texts."""
-    label: int | str | None = None
-    """Column of the label: a number from 0 or a name; "label" by default."""
+    label: int | str | Annotated[list[str], Field(min_length=2)] | None = None
+    """Column of the label: a number from 0 or a name; "label" by default. Several columns of 0 and 1, such as [toxic,
+    obscene], are a label each, with the column's name, and a text has those whose value is 1 or true."""
 
     @model_validator(mode="before")
     @classmethod
@@ -59,6 +60,17 @@ class TextOptions(Section):
     max_length: int = Field(1_000, gt=0)
     """Largest number of tokens read of a text; the rest is cut off, and the texts cut are counted. In a pair the longer
     text is cut first. A model with fewer positions reads as many tokens as it has positions."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _columns_are_several(cls, values: Any) -> Any:
+        columns = values.get("columns") if isinstance(values, dict) else None
+        label = columns.get("label") if isinstance(columns, dict) else getattr(columns, "label", None)
+        if not isinstance(label, list | tuple):
+            return values
+        if values.get("several_labels") is False:
+            raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
+        return {**values, "several_labels": True}
 
     @model_validator(mode="after")
     def _pairs_have_columns(self) -> Self:

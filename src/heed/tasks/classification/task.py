@@ -26,14 +26,14 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, encode_cached, learn_cached
-from heed.data.tokens.special import Special
+from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
 from heed.layers.ngrams import HashedNgrams
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks import suggest_task
-from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory
+from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory, spelling_lines
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.training_set import Encoding
@@ -164,7 +164,8 @@ def split_texts(text: str, data: TextOptions) -> list[str]:
 def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
     columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
-    return TextFormat(data.format, columns.text, columns.label, *given, columns.second, trained=bool(labels))
+    label, marks = (None, tuple(columns.label)) if isinstance(columns.label, list) else (columns.label, ())
+    return TextFormat(data.format, columns.text, label, *given, columns.second, trained=bool(labels), marks=marks)
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
@@ -197,7 +198,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         task = super().prepare(config, given)
         for split in task.split_names:
             task.encoded(split)
-        if not task.several_labels:
+        if task.several_labels:
+            never = (one for one in text_format(task.config.data).marks if one not in task.labels)
+            task.splits.remarks += (f"no training {task.unit} has the label '{one}': left out" for one in never)
+            task.splits.remarks += spelling_lines(task.label_counts("train"))
+        else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
@@ -219,6 +224,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         held = hold(data, split, text_reader(text_format(config.data)), ["text", *second, "label"], findings)
         check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
         return held
+
+    @classmethod
+    def usual_tokens(cls, texts: Sequence[str]) -> str:
+        return "unigram" if lack_spaces(texts) else "word"
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
