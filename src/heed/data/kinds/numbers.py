@@ -640,6 +640,8 @@ def hold_rows(
         if not label_of(value):
             raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
         characters_of(str(value), f"{split}[{row}]: the label", _not_text)
+    for place in choice.places:
+        columns[place] = [None if str(cell).strip() in _MISSING else cell for cell in columns[place]]
     cells = pd.DataFrame({n: pd.Series(columns[n], dtype=object if n == choice.label else None) for n in choice.read})
     origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
     return choice.rows(cells, split, origins, [] if said is None else said, split, Findings(hint=False))
