@@ -18,8 +18,8 @@ from torch import nn
 from heed import folder as folders
 from heed.config import RunConfig
 from heed.config.data import InMemory
+from heed.data.examples import Kept
 from heed.data.findings import Findings
-from heed.data.kinds.numbers import Numbers
 from heed.errors import ConfigError, DataError, RunError
 from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
@@ -256,15 +256,15 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
 
 def _count(examples: Sequence[Any]) -> int:
     """Number of examples; for series, of rows."""
-    return sum(len(one) if isinstance(one, Numbers) else 1 for one in examples)
+    return sum(len(one) if isinstance(one, Kept) else 1 for one in examples)
 
 
 def content(examples: Sequence[Any]) -> str:
     """A hash of the fields of examples, in order."""
     digest = hashlib.blake2b(digest_size=16)
-    for one in [examples] if isinstance(examples, Numbers) else examples:
-        if isinstance(one, Numbers):
-            digest.update(repr((one.columns, one.labels, one.values.shape)).encode() + one.values.tobytes())
+    for one in [examples] if isinstance(examples, Kept) else examples:
+        if isinstance(one, Kept):
+            digest.update(repr(getattr(one, "columns", ())).encode() + one.hashes.tobytes())
         else:
             digest.update(repr(one.fields).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()

@@ -1,45 +1,57 @@
-"""Tables of numbers from CSV and TSV or passed in Python, standardised; errors name file, line and column.
+"""Rows of columns from CSV and TSV or passed in Python: numbers and categories; errors name file, line and column.
 
-The first line names the columns; `.tsv` is separated by tabs, anything else by commas; files may be compressed (.gz,
-.xz). Other separators, decimal commas, a missing header and the column of labels are recognised from the beginning of
-the file.
+pandas parses the cells, so numbers, missing values (`NA`, `null`, `?`, ...) and booleans are written as its readers
+take them. `.tsv` is separated by tabs, anything else by commas; files may be compressed (.gz, .xz). Other separators,
+decimal commas and a missing header are recognised from the beginning of the file. Percent and currency signs and
+separators of thousands are left out. A column that is mostly numbers is one of numbers, and its other cells are
+errors; the others are categories. A column that only counts the rows is left out unless it is asked for.
 """
 
 from __future__ import annotations
 
 import csv
 import json
-import math
-from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, Facts, facts_of, is_number, regular_rows, some
+from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, facts_of, is_number, regular_rows, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
-from heed.data.findings import Findings
+from heed.data.findings import BadLine, Findings
 from heed.data.readers import HeldTable, column_names, label_of
 from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
-from heed.data.text_files import ending_of, good_lines
+from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError, suggest
-from heed.storage.files import damaged, read_object
 
 _LABELS = (*LABEL_NAMES, "species", "quality", "outcome", "diagnosis", "variety")
 _DEFAULT = "label"
 """Default name of the column of labels."""
-_ROWS = 4
-"""Rows below which the column of labels is not recognised without known labels."""
-_FEW = 20
-"""Most distinct numbers of a column of labels."""
+_MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None", "#N/A", "?")
+"""Cells without a value: most of those that pandas knows, and the question mark of the UCI data sets."""
+_COUNTERS = ("id", "idx", "index", "unnamed: 0")
+"""Names of columns that tell rows apart, and ends of names of columns that may count them."""
+_SIGNS = r"^[€$£¥]\s*|\s*[%€$£¥]$"
+_LIKE = r"[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?|[-+]?(?:inf|Inf|infinity|Infinity)|[\d_.]*\d_\d[\d_.]*"
+"""What looks like a number, read or not."""
+_GROUPED = {False: r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", True: r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?"}
+"""Numbers with separators of thousands, by whether commas are decimal."""
+_MOSTLY = 0.9
+"""Share of the cells that look like numbers from which a column is one of numbers."""
+_LARGEST = 1e150
+"""Largest accepted magnitude; sums of many squares stay finite."""
+_AT_ONCE = 10_000
+"""Lines given to pandas at once."""
 
 
 @dataclass(frozen=True)
-class NumberLayout:
+class Layout:
     """Layout of one file: `label` is the column of labels, `said` the remarks for the user."""
 
     separator: str
@@ -49,27 +61,27 @@ class NumberLayout:
     said: tuple[str, ...] = ()
 
 
-def number_layout(
+def layout_of(
     path: Path,
     wanted: Sequence[int | str] | None,
     label: Column,
     findings: Findings,
     known: Collection[str] = (),
-) -> NumberLayout:
+) -> Layout:
     """The layout of a file of which the columns `wanted` and `label` will be read, as far as they are known.
 
-    If no column is named "label", the default, labels are recognised by content, or as the `known` ones of the training
-    set. A recognised encoding is recorded in the findings.
+    If no column is named "label", the default, it is the one with a usual name or with the `known` labels of the
+    training set. A recognised encoding is recorded in the findings.
 
     Raises:
-        DataError: The label column is unclear.
+        DataError: Several columns could be the label.
     """
     usual = "\t" if ending_of(path) == ".tsv" else ","
     head = Head.of(path, findings, excel=True)
     separator = head.separator(usual) or usual
     rows = head.rows(separator)
     if not rows:
-        return NumberLayout(usual, label=label)
+        return Layout(usual, label=label)
     said = [] if separator == usual else [f"columns separated by {SEPARATORS[separator]}"]
     rows = regular_rows(rows) if separator != usual or len(rows[0]) > 1 else rows
     comma = separator != "," and any(DECIMAL_COMMA.fullmatch(cell.strip()) for row in rows[1:] for cell in row)
@@ -88,59 +100,38 @@ def number_layout(
     elif len(rows) > 1 and all(map(is_number, first)):
         what = f"line 1 contains only numbers ({some(first)}) and was read as column names"
         said.append(f"warning: {what}; if the file has no header, add one")
-    if label == _DEFAULT and _DEFAULT not in first and len(rows) > (1 if known else _ROWS):
-        names: Sequence[int | str] = first if header else range(len(first))
-        found = _label(facts_of(rows[header:], names, known), path)
-        if found is None:
-            return NumberLayout(separator, comma, header, label, tuple(said))
-        label = found.name
-        said.append(f"columns: label is {found.shown} ({found.counted(head.whole)})")
-    return NumberLayout(separator, comma, header, label, tuple(said))
+    if label == _DEFAULT and _DEFAULT not in first:
+        facts = facts_of(rows[header:], first if header else range(len(first)), known)
+        able = [c for c in facts if c.known >= 0.9 and c.is_text] or [c for c in facts if c.known >= 0.9]
+        able = able or [c for c in facts if str(c.name).casefold() in _LABELS]
+        if len(able) > 1:
+            which = ", ".join(f"{c.shown} ({c.values:,} values: {some(c.first)})" for c in able)
+            chosen = f"data.columns.label={able[-1].name} chooses the last"
+            raise DataError(f"'{path}': several columns could be the label: {which}; {chosen}")
+        if able:
+            label = able[0].name
+            said.append(f"columns: label is {able[0].shown} ({able[0].counted(head.whole)})")
+    return Layout(separator, comma, header, label, tuple(said))
 
 
 def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
     return all(is_number(row[column]) for row in rows[1:] if column < len(row))
 
 
-def _label(columns: Sequence[Facts], path: Path) -> Facts | None:
-    """The column of labels: repeated words, a known name, or the only one with few distinct numbers; else None."""
-    if known := [column for column in columns if column.known >= 0.9]:
-        words = [column for column in known if column.is_text]
-        if len(found := words or known) == 1:
-            return found[0]
-    named = [c for c in columns if str(c.name).casefold() in _LABELS and (c.repeats or c.known)]
-    words = [column for column in columns if column.is_text and column.repeats]
-    few = [column for column in columns if not column.is_text and 1 < column.values <= _FEW and column.repeats]
-    for able in (named, words, few):
-        if len(able) == 1:
-            return able[0]
-        if len(able) > 1:
-            which = ", ".join(f"{c.shown} ({c.values:,} values: {some(c.first)})" for c in able)
-            raise DataError(
-                f"'{path}': several columns could be the label: {which}; data.columns.label={able[-1].name} chooses "
-                "the last"
-            )
-    return None
-
-
-_LARGEST = 1e150
-"""Largest accepted magnitude; sums of many squares stay finite."""
-
-
 @dataclass(frozen=True, slots=True)
-class NumberRow(Example):
-    """A row of numbers, which decide its split, and its label or ""."""
+class Row(Example):
+    """The cells of a row, which decide its split, and its label or ""; numbers are floats, missing ones NaN."""
 
     unit = "row"
     sides = ()
 
-    values: tuple[float, ...]
+    values: tuple[Any, ...]
     label: str
     origin: str = field(default="", compare=False)
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return str(list(self.values)), self.label
+        return json.dumps(self.values), self.label
 
     @property
     def label_set(self) -> str:
@@ -175,67 +166,96 @@ class Lines(Lazy[str]):
 
 
 @dataclass(frozen=True)
-class Numbers(Kept[NumberRow]):
-    """Rows of numbers `(rows, columns)`, with column names, labels (or none) and origins such as "data.csv:17"."""
+class Rows(Kept[Row]):
+    """Rows of named columns with their labels (or none) and origins such as "data.csv:17".
 
-    columns: tuple[str, ...]
-    values: NDArray[np.float64]
+    `cells` has columns of float64 (missing values are NaN), and columns of other values. `values` are numbers made of
+    the cells, `(rows, columns of the model)`, once a task has fitted how. `split` names the data in messages.
+    """
+
+    cells: pd.DataFrame
     labels: tuple[str, ...]
     origins: Sequence[str]
+    split: str = ""
+    values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
-        return len(self.values)
+        return len(self.cells)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns of cells."""
+        return tuple(map(str, self.cells.columns))
+
+    @property
+    def kinds(self) -> dict[str, bool]:
+        """Whether each column holds numbers."""
+        return {name: self.cells[name].dtype == float for name in self.columns}
 
     @property
     def hashes(self) -> Hashes:
-        parts = (self.values[start : start + TOGETHER].tolist() for start in range(0, len(self), TOGETHER))
-        values = [hashes_of(str(row).encode() for row in part) for part in parts]  # as `NumberRow.fields`
+        parts = (self._tuples(slice(start, start + TOGETHER)) for start in range(0, len(self), TOGETHER))
+        values = [hashes_of(json.dumps(row).encode() for row in part) for part in parts]  # as `Row.fields`
         labels = hashes_of(label.encode() for label in self.labels or [""] * len(self))
         return np.stack([np.concatenate(values), labels], axis=1)
 
+    def _tuples(self, places: Any) -> list[tuple[Any, ...]]:
+        """The cells of some rows as Python values; missing texts are None."""
+        columns = (self.cells.iloc[places, n] for n in range(self.cells.shape[1]))
+        listed = (c.tolist() if c.dtype == float else c.astype(object).where(c.notna(), None).tolist() for c in columns)
+        return list(zip(*listed, strict=True))
+
     @property
     def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
-        sets: dict[str, int] = {}
-        labels = self.labels or [""] * len(self)
-        numbers = np.fromiter((sets.setdefault(label, len(sets)) for label in labels), np.int64, len(labels))
-        return list(sets), numbers
+        numbers, sets = pd.factorize(np.array(self.labels or [""] * len(self), dtype=object))
+        return list(sets), numbers.astype(np.int64)
 
-    def take(self, indices: Sequence[int]) -> list[NumberRow]:
+    def take(self, indices: Sequence[int]) -> list[Row]:
         labels = self.labels or ("",) * len(self)
-        origins = take(self.origins, indices)
-        return [NumberRow(tuple(self.values[i].tolist()), labels[i], o) for i, o in zip(indices, origins, strict=True)]
+        both = zip(indices, self._tuples(list(indices)), take(self.origins, indices), strict=True)
+        return [Row(cells, labels[i], origin) for i, cells, origin in both]
 
-    def select(self, indices: Sequence[int] | NDArray[Any]) -> Numbers:
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Rows:
         labels = tuple([self.labels[i] for i in indices]) if self.labels else ()
-        return Numbers(self.columns, self.values[np.asarray(indices, int)], labels, select(self.origins, indices))
+        rows = np.asarray(indices, int)
+        values = self.values[rows] if len(self.values) else self.values
+        return Rows(self.cells.iloc[rows], labels, select(self.origins, indices), self.split, values)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of several files with the same columns, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        origins = Lines.joined([part.origins for part in parts if isinstance(part.origins, Lines)])
+        labels = tuple(label for part in parts for label in part.labels)
+        return cls(pd.concat([part.cells for part in parts], ignore_index=True), labels, origins, parts[0].split)
+
+    def ordered(self, columns: Sequence[str]) -> Rows:
+        """The rows with their columns in a given order; columns of an array have no names but places.
+
+        Raises:
+            DataError: A column is missing.
+        """
+        if self.columns == tuple(columns):
+            return self
+        if self.columns == _unnamed(len(columns)):
+            return replace(self, cells=self.cells.set_axis(list(columns), axis=1))
+        if self.columns == _unnamed(width := len(self.columns)):
+            expected = ", ".join(columns)
+            raise DataError(f"{self.split} has {width} column{'' if width == 1 else 's'}, expected {expected}")
+        places = [_place(f"{self.split} has", self.columns, column, "data.columns", _SET) for column in columns]
+        return replace(self, cells=self.cells.iloc[:, places])
 
 
-def read_numbers(
-    path: Path,
-    wanted: Sequence[int | str] | None,
-    label: Column = None,
-    *,
-    labelled: bool = True,
-    known: Collection[str] = (),
-    trained: bool = False,
-    said: list[str] | None = None,
-    findings: Findings | None = None,
-) -> Numbers:
-    """Read one file: the `wanted` columns of numbers (by default all but the label), and the label if `labelled`.
-
-    If no column has the default name "label", the label is recognised by the `known` labels of the training set or by
-    content. Remarks on what was recognised are added to `said`. Without a header, columns are named by numbers. If
-    `trained`, the `wanted` columns are those of the training set. The `findings` have encoding and longest line.
-
-    Raises:
-        DataError: The file cannot be read, a column is missing, a line has another number of columns, or a value is
-            missing or not a number; with file, line and column.
-    """
-    given: dict[str, Any] = {"labelled": labelled, "known": known, "trained": trained, "said": said}
-    return next(iter_numbers(path, wanted, label, findings=findings, **given))
+_SET = "set data.columns"
 
 
-def iter_numbers(
+def read_rows(path: Path, wanted: Sequence[int | str] | None = None, label: Column = None, **options: Any) -> Rows:
+    """Read one file; arguments and errors as for `iter_rows`."""
+    return next(iter_rows(path, wanted, label, **options))
+
+
+def iter_rows(
     path: Path,
     wanted: Sequence[int | str] | None,
     label: Column = None,
@@ -243,326 +263,377 @@ def iter_numbers(
     *,
     labelled: bool = True,
     known: Collection[str] = (),
-    trained: bool = False,
+    kinds: Mapping[str, bool] | None = None,
+    categories: Collection[int | str] = (),
     said: list[str] | None = None,
     findings: Findings | None = None,
-) -> Iterator[Numbers]:
-    """As `read_numbers`, but `most` rows at a time, so that memory does not grow with the file.
-
-    Raises:
-        DataError: As for `read_numbers`, after the rows before the error.
-    """
-    findings = Findings() if findings is None else findings
-    layout = number_layout(path, wanted, label if labelled else None, findings, known)
-    if said is not None:
-        said += [line for line in layout.said if line not in said]
-    if labelled:
-        label = layout.label
-    rows = _rows(path, layout, findings)
-    first = next(rows, None)
-    if first is None:
-        raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
-    header = [name.strip() for name in first[1]]
-    if not layout.header:
-        rows, header = chain([first], rows), [str(n) for n in range(len(header))]
-    of_label, has = None, f"'{path}' line 1 names"
-    if label is not None and (labelled or label in header or isinstance(label, int)):
-        of_label = _place(has, header, label, "data.columns.label", "set data.columns.label")
-    if wanted is None:
-        places = [i for i in range(len(header)) if i != of_label]
-    else:
-        hint = f"the columns of training are needed: {', '.join(map(str, wanted))}" if trained else "set data.columns"
-        places = [_place(has, header, column, "data.columns", hint) for column in wanted]
-    if not places:
-        raise DataError(f"'{path}' has no column of numbers besides the label '{label}'")
-    if layout.header:
-        _refuse_duplicate_columns(has, header, [*places, *([of_label] if of_label is not None else [])])
-    values, lines, labels = array("d"), array("q"), list[str]()
-    different: dict[str, str] = {}  # equal labels are one object
-    columns = tuple(header[i] for i in places)
-
-    def read() -> Numbers:
-        origins = np.stack([np.zeros(len(lines), np.int64), np.array(lines)], axis=1)
-        return Numbers(columns, np.array(values).reshape(-1, len(places)), tuple(labels), Lines((path.name,), origins))
-
-    count = 0
-    for number, row in rows:
-        if len(lines) == most:
-            yield read()
-            values, lines, labels = array("d"), array("q"), []
-        count += 1
-        if len(row) != len(header):
-            raise DataError(f"'{path}' line {number} has {len(row)} columns, but its first line names {len(header)}")
-        cells = [row[i] for i in places]
-        if (own := None if layout.decimal_comma else _plain_numbers(cells)) is None:
-            where = [f"'{path}' line {number}, column '{header[i]}'" for i in places]
-            own = [_number(at, cell, layout.decimal_comma) for at, cell in zip(where, cells, strict=True)]
-        values.extend(own)
-        lines.append(number)
-        if of_label is not None and labelled:
-            if not (label := row[of_label].strip()):
-                raise DataError(f"'{path}' line {number}, column '{header[of_label]}': the label is missing")
-            labels.append(different.setdefault(label, label))
-    if not count:
-        raise DataError(f"'{path}' has a header ({', '.join(header)[:60]}) but no rows")
-    yield read()
-
-
-def _plain_numbers(cells: list[str]) -> list[float] | None:
-    """The cells as numbers; None if one needs a closer look."""
-    try:
-        values = list(map(float, cells))
-    except ValueError:
-        return None
-    fine = all([-_LARGEST <= value <= _LARGEST for value in values])
-    return values if fine and "_" not in "".join(cells) else None
-
-
-def text_columns(path: Path, whole: bool = True) -> dict[str, list[str]]:
-    """The cells of each column of a file (or of its beginning) as text, by the names in its first line.
-
-    Rows of another length than the first are left out; `read_numbers` refuses them.
-
-    Raises:
-        DataError: The file cannot be read.
-    """
-    findings = Findings()
-    layout, head = number_layout(path, None, None, findings), Head.of(path, findings, excel=True)
-    if whole and (head.odd or not head.whole or not head.lines):
-        rows = [row for _, row in _rows(path, layout, findings)]
-    else:
-        rows = [row for row in head.rows(layout.separator) if any(cell.strip() for cell in row)]
-    header = [name.strip() for name in rows[0]] if rows else []
-    cells = [row for row in rows[1:] if len(row) == len(header)]
-    return {name: [row[n].strip() for row in cells] for n, name in enumerate(header)}
-
-
-def _rows(path: Path, layout: NumberLayout, findings: Findings) -> Iterator[tuple[int, list[str]]]:
-    """Non-blank rows with their line numbers."""
-    reader = csv.reader((line + "\n" for line in good_lines(path, findings)), delimiter=layout.separator)
-    try:
-        for row in reader:
-            if (row and row[0].strip()) or any(cell.strip() for cell in row):
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise DataError(f"'{path}' line {reader.line_num} is not CSV: {error}") from None
-
-
-def _place(has: str, names: Sequence[str], column: int | str, field: str, hint: str) -> int:
-    """The number of a column; `has` begins messages, as in "'a.csv' line 1 names"."""
-    if isinstance(column, int):
-        if not 0 <= column < len(names):
-            raise DataError(f"{has} {len(names)} columns, so {field} cannot be {column} (from 0)")
-        return column
-    if column not in names:
-        raise DataError(f"{has} no column '{column}'{suggest(column, names)}; {hint}")
-    return list(names).index(column)
-
-
-def _refuse_duplicate_columns(has: str, names: Sequence[str], places: Sequence[int]) -> None:
-    """Refuse to read columns with the same name, since a run finds columns by name."""
-    for place in places:
-        if len(twins := [n for n, name in enumerate(names) if name == names[place] and n in places]) > 1:
-            raise DataError(
-                f"{has} two columns '{names[place]}' ({twins[0]} and {twins[1]}, counted from 0); rename one, or leave "
-                "them out with data.columns"
-            )
-
-
-def _number(where: str, value: Any, decimal_comma: bool = False) -> float:
-    blank = isinstance(value, str) and not value.strip()
-    if blank or value is None or value != value or type(value).__name__ == "NAType":  # nan differs from itself
-        raise DataError(f"{where}: the value is missing; fill it in, or leave the row or the column out (data.columns)")
-    return finite_number(value, where, decimal_comma)
-
-
-def finite_number(given: Any, where: str, decimal_comma: bool = False) -> float:
-    """A cell as a finite number; `where` is its place, for messages.
-
-    Raises:
-        DataError: The cell is not a number, or the number or its square is not finite.
-    """
-    shown = f"{given!r:.40}"
-    try:
-        value = float(given.replace(",", ".") if decimal_comma else given)
-    except (TypeError, ValueError, OverflowError):
-        raise DataError(f"{where}: {shown} is not a number; data.columns selects the columns to read") from None
-    if isinstance(given, str) and "_" in given:  # accepted by float(), but only Python groups digits so
-        raise DataError(f"{where}: {shown} is not a number; write it without underscores: {given.replace('_', '')}")
-    if not math.isfinite(value):
-        raise DataError(f"{where}: {shown} is not a finite number")
-    if abs(value) > _LARGEST:
-        raise DataError(
-            f"{where}: {shown} is too large: its square is not finite; give the column in larger units, or leave it "
-            "out (data.columns)"
-        )
-    return value
-
-
-def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mask `(columns,)` of the columns of `(rows, columns)` that are constant."""
-    return np.asarray(values.min(0) == values.max(0))
-
-
-def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
-    """A warning for each column that is constant in the training rows, for many columns one with the first of them."""
-    found = np.flatnonzero(constants(values)).tolist()
-    if len(found) > _NAMED:
-        some = ", ".join(f"'{columns[n]}'" for n in found[:_NAMED])
-        return [
-            f"warning: {len(found):,} columns are constant in the training rows ({some}, ...), so nothing can be "
-            "learned from them; data.columns can leave them out"
-        ]
-    return [
-        f"warning: column '{columns[n]}' is {values[0, n]:.6g} in every training row, so nothing can be learned "
-        "from it; data.columns can leave it out"
-        for n in found
-    ]
-
-
-_NAMED = 5
-"""Most constant columns with a warning each."""
-
-
-@dataclass(frozen=True)
-class Standard:
-    """Mean and standard deviation `(columns,)` of the training rows; deviation 1 for constant columns."""
-
-    columns: tuple[str, ...]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
-        """Computed from rows `(rows, columns)`."""
-        constant, deviation = constants(values), values.std(0)
-        # Exact for constant columns: a rounding error would be divided by a deviation as small.
-        mean = np.where(constant, values[0], values.mean(0))
-        return cls(columns, mean, np.where(constant | (deviation == 0), 1.0, deviation))
-
-    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Standardised values, `(value - mean) / deviation`."""
-        return (values - self.mean) / self.deviation
-
-    def undo(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Inverse of `apply`."""
-        return values * self.deviation + self.mean
-
-    def text(self) -> str:
-        """As JSON."""
-        values = {"columns": self.columns, "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def load(cls, path: Path) -> Standard:
-        """Read from JSON.
-
-        Raises:
-            RunError: The file is missing or damaged.
-        """
-        values = read_object(path)
-        columns, numbers = values.get("columns"), [values.get(name) for name in ("mean", "deviation")]
-        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise damaged(path, "columns is not a list of names")
-        for name, given in zip(("mean", "deviation"), numbers, strict=True):
-            if not (isinstance(given, list) and len(given) == len(columns) and all(map(_is_finite, given))):
-                raise damaged(path, f"{name} is not a list of {len(columns)} finite numbers, one for each column")
-        mean, deviation = (np.array(given, np.float64) for given in numbers)
-        if not (deviation > 0).all():
-            raise damaged(path, "deviation has a number that is not above 0")
-        return cls(tuple(columns), mean, deviation)
-
-
-def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
-
-
-def hold_numbers(data: Any, split: str, wanted: Sequence[int | str] | None, label: Column = None) -> Numbers:
-    """The `wanted` columns of numbers (by default all but the label and dates), and the label if there is one.
+) -> Iterator[Rows]:
+    """Read one file, `most` rows at a time, so that memory does not grow with it.
 
     Args:
-        data: A data frame, a dict of columns, a list of dicts, an array `(rows, columns)`, a list of rows or of
-            numbers; with a label also a tuple (rows, labels).
-        split: Name of the data in messages.
-        wanted: Columns by name or by number from 0.
-        label: Column of the label.
+        path: The file.
+        wanted: Columns by name or by number from 0; by default all but the label and counters of rows.
+        label: Column of the label, read if `labelled`; the default "label" may have another usual name, or be the one
+            with the `known` labels of the training set.
+        most: Rows at a time; by default all.
+        labelled: Whether labels are read.
+        known: Labels of the training set.
+        kinds: Whether each wanted column holds numbers, if that is known from training.
+        categories: Columns of categories, though they may look like numbers.
+        said: Remarks on what was recognised are added to it.
+        findings: Policy for bad lines, encoding and longest line.
 
     Raises:
-        DataError: A column is missing, or a value is missing or not a number; with position and column.
+        DataError: The file cannot be read, a column is missing, a line has another number of columns, a label is
+            missing, or a value is not a number where the others are; with file, line and column; after the rows before
+            the error.
     """
-    labels: list[Any] | None = None
-    if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
-        data, given = data
-        if not has_items(given):
-            raise DataError(f"{split}: the labels are {described(given)}, expected a list of one for each row")
-        labels = list(given.tolist() if hasattr(given, "tolist") else given)
-    names, columns = _columns(data, split)
-    if label == "label" and labels is None and tuple(names) == _unnamed(len(names)):
-        raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
-    if labels is not None and columns and len(labels) != len(columns[0]):
-        raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
-    if label is not None and labels is None:
-        place = _place(f"{split} has", names, label, "data.columns.label", "set data.columns.label")
-        labels = columns[place]
-        columns = [column for i, column in enumerate(columns) if i != place]
-        names = [name for i, name in enumerate(names) if i != place]
-    if wanted is None:
-        places = [i for i, column in enumerate(columns) if not _are_dates(column)]
-    else:
-        places = [_place(f"{split} has", names, column, "data.columns", "set data.columns") for column in wanted]
-    _refuse_duplicate_columns(f"{split} has", names, places)
-    if not places:
-        raise DataError(f"{split} has no column of numbers" + (f" besides the label '{label}'" if label else ""))
-    values = [
-        [_number(f"{split}[{n}], column '{names[i]}'", value) for n, value in enumerate(columns[i])] for i in places
-    ]
-    for i in places:
-        characters_of(names[i], f"{split}: the name of a column", _not_text)
-    told = tuple(_held_label(split, n, value) for n, value in enumerate(labels or ()))
-    origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
-    return Numbers(tuple(names[i] for i in places), np.array(values, dtype=np.float64).T, told, origins)
+    findings, said = Findings() if findings is None else findings, [] if said is None else said
+    layout = layout_of(path, wanted, label if labelled else None, findings, known)
+    said += [line for line in layout.said if line not in said]
+    separator, records = layout.separator, _records(path, layout.separator, findings)
+    if (first := next(records, None)) is None:
+        raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
+    cells = next(csv.reader([first[1]], delimiter=separator))
+    names = [name.strip() for name in cells] if layout.header else [str(n) for n in range(len(cells))]
+    label = layout.label if labelled else label if label in names or isinstance(label, int) else None
+    choice = Choice.of(f"'{path}' line 1 names", names, wanted, label, kinds, categories)
+    if not labelled:
+        choice = replace(choice, label=None)
+    read = choice.read
+    texts = [str(n) for n in read if n == choice.label or choice.numbers(n) is False]
+    parts: Any = pd.read_csv(
+        _Stream(path, separator, findings, records, len(names), None if layout.header else first),
+        sep=separator,
+        header=None,
+        names=["line", *map(str, range(len(names)))],  # pandas takes numbers in `usecols` for positions
+        usecols=["line", *map(str, read)],
+        dtype=str if layout.decimal_comma else dict.fromkeys(texts, str),
+        keep_default_na=False,
+        na_values={str(n): [*_MISSING] for n in choice.places},
+        skipinitialspace=True,
+        low_memory=False,
+        float_precision="round_trip",
+        quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
+        chunksize=most,
+    )
+    count = 0
+    for part in [parts] if most is None else parts:
+        count += len(part)
+        lines = part.pop("line").to_numpy(np.int64)
+        part = part.reset_index(drop=True).rename(columns=int)
+        origins = Lines((path.name,), np.stack([np.zeros(len(part), np.int64), lines], axis=1))
+        if len(part):
+            yield choice.rows(part, f"'{path}'", origins, said, path, findings, layout.decimal_comma)
+    if not count:
+        raise DataError(f"'{path}' has a header ({', '.join(names)[:60]}) but no rows")
 
 
 @dataclass(frozen=True)
-class NamedSeries(Numbers):
-    """Rows in order of time, and their name in messages."""
+class Choice:
+    """The columns to read, by their `places` among the `names`: features, perhaps the label; those of `texts`."""
 
-    name: str = ""
+    names: Sequence[str]
+    places: Sequence[int]
+    label: int | None
+    texts: Collection[int]
+    kinds: Mapping[str, bool] | None  # whether columns hold numbers, if that is known from training
+    wanted: bool  # whether the features were asked for
+
+    @classmethod
+    def of(
+        cls,
+        has: str,
+        names: Sequence[str],
+        wanted: Sequence[int | str] | None,
+        label: Column,
+        kinds: Mapping[str, bool] | None,
+        categories: Collection[int | str],
+    ) -> Choice:
+        """Arguments as for `iter_rows`; `has` begins messages, as in "'a.csv' line 1 names".
+
+        Raises:
+            DataError: A column is missing or not unique.
+        """
+        ask = f"its columns: {', '.join(names[:20])}; data.columns.label=NAME chooses the label"
+        of_label = None if label is None else _place(has, names, label, "data.columns.label", ask)
+        ask = _SET if kinds is None else f"the columns of training are needed: {', '.join(map(str, wanted or ()))}"
+        places = [_place(has, names, column, "data.columns", ask) for column in wanted or ()]
+        if wanted is None:
+            places = [place for place in range(len(names)) if place != of_label]
+        if not places:
+            raise DataError(f"{has} no column besides the label '{label}'")
+        for place in (read := [*places, *([] if of_label is None else [of_label])]):
+            if len(twins := [n for n, name in enumerate(names) if name == names[place] and n in read]) > 1:
+                raise DataError(
+                    f"{has} two columns '{names[place]}' ({twins[0]} and {twins[1]}, counted from 0); rename one, or "
+                    "leave them out with data.columns"
+                )
+        ask = "data.columns.categories"
+        texts = [] if kinds else [_place(has, names, column, ask, "set data.columns") for column in categories]
+        return cls(names, places, of_label, texts, kinds, wanted is not None)
+
+    @property
+    def read(self) -> list[int]:
+        """The places of all columns to read."""
+        return [*self.places, *([] if self.label is None else [self.label])]
+
+    def numbers(self, place: int) -> bool | None:
+        """Whether a column holds numbers; None if its cells decide."""
+        return self.kinds[self.names[place]] if self.kinds else False if place in self.texts else None
+
+    def rows(
+        self,
+        cells: pd.DataFrame,
+        split: str,
+        origins: Sequence[str],
+        said: list[str],
+        path: Path | str,
+        findings: Findings,
+        comma: bool = False,
+    ) -> Rows:
+        """The rows of `cells`, which has columns by place; those that cannot be used are refused or left out."""
+        bad = np.zeros(len(cells), bool)
+
+        def refuse(
+            name: str, mask: NDArray[np.bool_], message: Callable[[int], str], rule: str = "not a number"
+        ) -> None:
+            for row in np.flatnonzero(mask & ~bad).tolist():
+                line = origins[row].rpartition(":")[2] if isinstance(origins, Lines) else ""
+                where = f"{split} line {line}" if line else origins[row]
+                findings.bad(rule, path, int(line) if line else where, f"{where}, column '{name}': {message(row)}")
+                findings.leave_out(rule)
+            np.logical_or(bad, mask, out=bad)
+
+        made = {
+            self.names[place]: typed(cells[place], partial(refuse, self.names[place]), self.numbers(place), comma)
+            for place in self.places
+        }
+        labels: list[str] = []
+        if self.label is not None:
+            names = {cell: label_of(cell) for cell in cells[self.label].unique()}
+            missing = cells[self.label].map(lambda cell: not names[cell]).to_numpy(bool)
+            refuse(self.names[self.label], missing, lambda _: "the label is missing", "no label")
+            labels = [str(names[cell]) for cell in cells[self.label][~bad]]
+        table = pd.DataFrame(made, index=cells.index)[~bad].reset_index(drop=True)
+        table = table if self.wanted else without_counters(table, said)
+        return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split)
 
 
-def hold_series(data: Any, split: str, wanted: Sequence[int | str] | None) -> list[NamedSeries]:
-    """One series in the forms of `hold_numbers`, or a list of several: data frames, dicts of columns, arrays.
+def _records(path: Path, separator: str, findings: Findings) -> Iterator[tuple[int, str]]:
+    """The last line's number and the text of each non-blank row; a quoted cell may have line breaks."""
+    lines = enumerate(lines_of(path, findings), start=1)
+    record: list[tuple[int, str]] = []
+
+    def more() -> Iterator[str]:
+        """The lines of the row, as many as its quotes need."""
+        yield f"{record[0][1]}\n"
+        for number, line in lines:
+            if not isinstance(line, BadLine):
+                record.append((number, line))
+                yield f"{line}\n"
+
+    for number, line in lines:
+        if isinstance(line, BadLine):
+            findings.leave_out(line.rule)
+            continue
+        record = [(number, line)]
+        if '"' in line and separator != "\t":
+            try:
+                next(csv.reader(more(), delimiter=separator, strict=True))
+            except csv.Error as error:
+                raise DataError(f"'{path}' line {record[-1][0]} is not CSV: {error}") from None
+        if line.strip(f"{separator} \t"):
+            yield record[-1][0], "\n".join(text for _, text in record)
+
+
+class _Stream:
+    """The rows of a file as pandas reads them: the number of its line before each, and all of the same `width`."""
+
+    def __init__(
+        self,
+        path: Path,
+        separator: str,
+        findings: Findings,
+        records: Iterator[tuple[int, str]],
+        width: int,
+        first: tuple[int, str] | None,
+    ) -> None:
+        self._path, self._separator, self._findings, self._width = path, separator, findings, width
+        self._records = records if first is None else chain([first], records)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.read, "")
+
+    def read(self, size: int = -1) -> str:
+        """The next rows, more or fewer characters than `size`; "" at the end."""
+        return "".join(islice(self._rows(), _AT_ONCE))
+
+    def _rows(self) -> Iterator[str]:
+        for number, text in self._records:
+            width = text.count(self._separator) + 1
+            if width != self._width and '"' in text and self._separator != "\t":
+                width = len(next(csv.reader(text.splitlines(keepends=True), delimiter=self._separator)))
+            if width == self._width:
+                yield f"{number}{self._separator}{text}\n"
+            else:
+                has = f"'{self._path}' line {number} has {width} columns, but its first line names {self._width}"
+                self._findings.bad("another number of columns", self._path, number, has)
+                self._findings.leave_out("another number of columns")
+
+
+Refuse = Callable[[NDArray[np.bool_], Callable[[int], str]], None]
+"""Refuses the rows of a mask, or leaves them out; its second argument says what is wrong with the cell of a row."""
+
+
+def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, comma: bool = False) -> Any:
+    """A column as numbers (float64, missing ones NaN), or as it is if it holds something else.
+
+    `numbers` says whether it holds numbers; None if the cells decide. `comma`: commas are decimal.
 
     Raises:
-        DataError: As for `hold_numbers`.
+        DataError: Most cells are numbers, and another one is not, or not finite.
+    """
+    if pd.api.types.is_numeric_dtype(cells) and numbers is not False:
+        made = cells.to_numpy(np.float64, na_value=np.nan)
+    elif numbers is False:
+        return cells.map(label_of, na_action="ignore").astype(object)
+    else:
+        texts = cells.dropna().astype(str).str.strip()
+        if numbers is None and texts.str.lower().isin(("true", "false")).all():
+            return (cells.astype(str).str.strip().str.lower() == "true").astype(float).where(cells.notna())
+        plain = texts.str.replace(_SIGNS, "", regex=True)
+        like = plain.str.fullmatch(_LIKE)
+        if numbers is None and (not len(like) or like.mean() < _MOSTLY):
+            return cells.where(cells.isna(), texts) if len(texts) else cells.astype(float)
+        sign = texts.str.extract(r"([%€$£¥])", expand=False).fillna("")
+        if sign.any():
+            usual = sign.mode()[0]
+            other = cells.index.isin(sign.index[sign != usual])
+            refused(other, lambda row: f"{cells[row]!r:.40} is not written like the other values, with '{usual}'")
+        grouped = plain.str.fullmatch(_GROUPED[comma])
+        ungrouped = plain.str.replace("." if comma else ",", "", regex=False)
+        plain = plain.where(~grouped, ungrouped)
+        if comma:
+            plain = plain.where(~plain.str.contains(".", regex=False), "").str.replace(",", ".", regex=False)
+        values = pd.to_numeric(plain, errors="coerce").astype(float)
+        none = cells.index.isin(values.index[values.isna()])
+        refused(none, lambda row: _not_a_number(cells[row], comma))
+        made = values.reindex(cells.index).to_numpy()
+    refused(np.isinf(made), lambda row: f"'{cells[row]!s:.40}' is not a finite number")
+    large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
+    refused(np.abs(made) > _LARGEST, lambda row: f"'{cells[row]!s:.40}' {large}")
+    return pd.Series(made, cells.index)
+
+
+def _not_a_number(cell: Any, comma: bool) -> str:
+    shown = f"{str(cell).strip()!r:.40} is not a number"
+    if comma and "." in str(cell):
+        return f"{shown}: numbers of this file have a decimal comma, and then a dot can only group thousands"
+    if isinstance(cell, str) and "_" in cell:  # only Python groups digits so
+        return f"{shown}; write it without underscores: {cell.replace('_', '')}"
+    return f"{shown}, but most values of the column are; data.columns.categories can list it"
+
+
+def without_counters(cells: pd.DataFrame, said: list[str]) -> pd.DataFrame:
+    """Leave out columns that only tell rows apart: an index or id whose values all differ, or a count of the rows."""
+    left = []
+    for name in cells.columns:
+        column, written = cells[name], str(name).casefold()
+        if len(column) < 2 or not column.is_unique or (written and not written.endswith(_COUNTERS)):
+            continue
+        whole = column.dtype == float and bool((column % 1 == 0).all())
+        counts = whole and column.max() - column.min() == len(column) - 1
+        if counts or (written in ("", *_COUNTERS) and (whole or column.dtype != float)):
+            left.append(name)
+            what = f"column '{name}'" if name else "the column without a name"
+            said.append(f"{what} is different in every row: left out (data.columns can ask for it)")
+    return cells.drop(columns=left)
+
+
+def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") -> NDArray[np.float64]:
+    """The named columns as numbers, `(rows, columns)`; missing values are NaN unless they are refused.
+
+    Raises:
+        DataError: A column holds no numbers, or a value is missing; with place and column.
+    """
+    for name in columns:
+        column = rows.cells[name]
+        if column.dtype != float:
+            shown = f"{rows.origins[0]}, column '{name}': {column.iloc[0]!r:.40} is not a number"
+            raise DataError(f"{shown}; data.columns selects the columns to read")
+        if missing == "refuse" and column.isna().any():
+            place = rows.origins[int(np.flatnonzero(column.isna())[0])]
+            raise DataError(f"{place}, column '{name}': the value is missing; fill it in, or set data.missing")
+    return rows.cells[[*columns]].to_numpy(np.float64)
+
+
+def hold_rows(
+    data: Any,
+    split: str,
+    wanted: Sequence[int | str] | None,
+    label: Column = None,
+    *,
+    kinds: Mapping[str, bool] | None = None,
+    categories: Collection[int | str] = (),
+    said: list[str] | None = None,
+) -> Rows:
+    """The `wanted` columns of data passed in Python, and the label if there is one; arguments as for `iter_rows`.
+
+    `data` is a data frame (dates in its index are a column), a dict of columns, a list of dicts, an array
+    `(rows, columns)`, a list of rows or of numbers; with a label also a tuple (rows, labels).
+
+    Raises:
+        DataError: A column is missing, or a value is not a number where the others are; with position and column.
+    """
+    labels: Any = None
+    if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
+        data, labels = data
+        if not has_items(labels):
+            raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
+        labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
+    if isinstance(getattr(data, "index", None), pd.DatetimeIndex | pd.PeriodIndex):
+        frame = data.to_frame() if isinstance(data, pd.Series) else data
+        data = frame.rename_axis(frame.index.name or "date").reset_index()
+    names, columns = _columns(data, split)
+    if labels is not None:
+        if len(columns[0]) != len(labels):
+            raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
+        names, columns, label = [*names, ""], [*columns, labels], len(names)
+    elif label == _DEFAULT and tuple(names) == _unnamed(len(names)):
+        raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
+    elif label == _DEFAULT and _DEFAULT not in names:
+        label = next((name for name in names if name.casefold() in _LABELS), label)
+    choice = Choice.of(f"{split} has", names, wanted, label, kinds, categories)
+    for place in choice.places:
+        characters_of(names[place], f"{split}: the name of a column", _not_text)
+        for row, value in enumerate(columns[place]):
+            if isinstance(value, list | tuple | dict | set):
+                at = f"{split}[{row}], column '{names[place]}'"
+                raise DataError(f"{at} is {described(value)}, expected a number or a text")
+    for row, value in enumerate([] if choice.label is None else columns[choice.label]):
+        if not label_of(value):
+            raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
+        characters_of(str(value), f"{split}[{row}]: the label", _not_text)
+    cells = pd.DataFrame({n: pd.Series(columns[n], dtype=object if n == choice.label else None) for n in choice.read})
+    origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
+    return choice.rows(cells, split, origins, [] if said is None else said, split, Findings(hint=False))
+
+
+def hold_series(data: Any, split: str, wanted: Sequence[int | str] | None) -> list[Rows]:
+    """One series in the forms of `hold_rows`, or a list of several: data frames, dicts of columns, arrays.
+
+    Raises:
+        DataError: As for `hold_rows`.
     """
     several = isinstance(data, list | tuple) and bool(data) and all(map(_is_series, data))
     parts = [(f"{split} series {n}", one) for n, one in enumerate(data)] if several else [(split, data)]
-    held = [(name, hold_numbers(one, name, wanted)) for name, one in parts]
-    return [NamedSeries(one.columns, one.values, (), one.origins, name) for name, one in held]
+    return [hold_rows(one, name, wanted) for name, one in parts]
 
 
 def _is_series(data: Any) -> bool:
     """True if one of several items is a series rather than a row."""
     return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
-
-
-def aligned(numbers: Numbers, columns: Sequence[str]) -> Numbers:
-    """The rows with their columns in a given order.
-
-    Raises:
-        DataError: A column is missing.
-    """
-    if numbers.columns == tuple(columns):
-        return numbers
-    split = numbers.origins[0].partition("[")[0]
-    if numbers.columns == _unnamed(len(columns)):
-        return Numbers(tuple(columns), numbers.values, numbers.labels, numbers.origins)
-    if numbers.columns == _unnamed(len(numbers.columns)):
-        width = len(numbers.columns)
-        raise DataError(f"{split} has {width} column{'' if width == 1 else 's'}, expected {', '.join(columns)}")
-    places = [_place(f"{split} has", numbers.columns, column, "data.columns", "set data.columns") for column in columns]
-    return Numbers(tuple(columns), numbers.values[:, places], numbers.labels, numbers.origins)
 
 
 def _columns(data: Any, split: str) -> tuple[list[str], list[list[Any]]]:
@@ -588,15 +659,16 @@ def _unnamed(width: int) -> tuple[str, ...]:
     return ("value",) if width == 1 else tuple(str(i) for i in range(width))
 
 
-def _are_dates(column: Sequence[Any]) -> bool:
-    return all(hasattr(value, "isoformat") for value in column)
-
-
-def _held_label(split: str, row: int, value: Any) -> str:
-    if not (label := label_of(value)):
-        raise DataError(f"{split}[{row}]: the label is {described(value)}, expected a text or a number")
-    return characters_of(label, f"{split}[{row}]: the label", _not_text)
-
-
 def _not_text(rule: str, message: str) -> DataError:
     return DataError(message)
+
+
+def _place(has: str, names: Sequence[str], column: int | str, field: str, hint: str) -> int:
+    """The number of a column; `has` begins messages, as in "'a.csv' line 1 names"."""
+    if isinstance(column, int):
+        if not 0 <= column < len(names):
+            raise DataError(f"{has} {len(names)} columns, so {field} cannot be {column} (from 0)")
+        return column
+    if column not in names:
+        raise DataError(f"{has} no column '{column}'{suggest(column, names)}; {hint}")
+    return list(names).index(column)

@@ -55,11 +55,7 @@ class Attributed:
         return Shading(title, self.axis, self.values, largest, signed=self.of.method != "grad")
 
     def to_frame(self) -> Any:
-        """A pandas data frame with a row for each word.
-
-        Raises:
-            ConfigError: The library pandas is not installed.
-        """
+        """A pandas data frame with a row for each word."""
         return data_frame({self.axis.kind: self.axis.labels, "value": self.values})
 
     def __repr__(self) -> str:

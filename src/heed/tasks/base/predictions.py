@@ -58,11 +58,7 @@ class Predictions(list[P]):
         self._numbered = numbered
 
     def to_frame(self) -> Any:
-        """Convert to a pandas data frame: a row for each input; with tags, a row for each word.
-
-        Raises:
-            ConfigError: The library pandas is not installed.
-        """
+        """Convert to a pandas data frame: a row for each input; with tags, a row for each word."""
         rows: list[dict[str, Any]] = []
         for number, one in enumerate(self):
             before = {self._numbered: number} if self._numbered else {}
@@ -89,16 +85,9 @@ class Scores(dict[str, Any]):
 
 
 def data_frame(rows: Any, **options: Any) -> Any:
-    """A pandas data frame.
+    """A pandas data frame."""
+    import pandas
 
-    Raises:
-        ConfigError: The library pandas is not installed.
-    """
-    try:
-        import pandas
-    except ImportError:
-        hint = "install it: pip install -e '.[pandas]'"
-        raise ConfigError(f"to_frame needs the package pandas; {hint}") from None
     return pandas.DataFrame(rows, **options)
 
 

@@ -1,4 +1,4 @@
-"""Base classes of tasks (data, model, loss and scores), and of those over numbers; changes of a run's data files."""
+"""Base class of tasks (data, model, loss and scores); changes of a run's data files."""
 
 from __future__ import annotations
 
@@ -9,30 +9,22 @@ import os
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
-import numpy as np
-import torch
-from torch import Tensor
-
 from heed.config import (
     HubSection,
     RunConfig,
-    TokenizerConfig,
     TrainingConfig,
     config_text,
     data_files,
     short_config_text,
 )
 from heed.config.data import InMemory, with_columns
-from heed.data.batch import Batch
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
-from heed.data.kinds.numbers import Standard
 from heed.data.splits.splits import Splits, take_subset
 from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig
@@ -46,13 +38,9 @@ from heed.tasks.base.transfer import END_TOKEN, Parent, Transfers, from_data, wi
 from heed.training.contracts import Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
-from heed.visible import escaped
 
 DATA = "data.json"
 """Digests of a run's data files, kept to detect changes since the run began."""
-_STANDARD = "standard.json"
-_FARTHEST = 1e15
-"""Standard deviations from the training mean beyond which squares and their sums overflow float32."""
 C = TypeVar("C", bound=RunConfig)
 E = TypeVar("E")
 """An example."""
@@ -319,79 +307,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
         return model, self.head_fields(head, fields)
-
-
-@dataclass(frozen=True)
-class ValuesBatch(Batch):
-    """Standardised numbers and their targets."""
-
-    indices: list[int]  # which examples
-    values: Tensor  # `(batch, columns)` or `(batch, length, columns)`
-    targets: Tensor  # labels `(batch,)`, or the next rows, shaped as `values`
-
-    @property
-    def num_targets(self) -> int:
-        """Number of values or labels to predict."""
-        return self.targets.numel()
-
-    @property
-    def padding_share(self) -> float:
-        return 0.0
-
-
-class NumericTask(Task[C, E], Generic[C, E]):
-    """A task over columns of numbers, standardised by the training rows (`standard`)."""
-
-    size_fields: ClassVar = {"columns": "num_columns"}
-
-    def __init__(self, config: C, standard: Standard, splits: Splits[E] | None) -> None:
-        super().__init__(config, splits)
-        self.standard = standard
-
-    @classmethod
-    def refuse(cls, config: RunConfig) -> None:
-        """Refuse settings that do not apply to numbers.
-
-        Raises:
-            ConfigError: The message names the field.
-        """
-        if config.tokenizer != TokenizerConfig():
-            raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
-
-    @classmethod
-    def load_standard(cls, folder: Path) -> Standard:
-        """The standardisation of a run folder."""
-        return Standard.load(folder / _STANDARD)
-
-    def save(self, folder: Path) -> None:
-        text = self.standard.text()
-        write_whole(folder / _STANDARD, lambda part: part.write_text(text, encoding="utf-8"))
-
-    def axes(self) -> dict[str, list[str]]:
-        return {"columns": [*self.standard.columns]}
-
-    def column_lines(self) -> list[str]:
-        """Mean and standard deviation of each column, for people."""
-        rows = zip(self.standard.columns, self.standard.mean, self.standard.deviation, strict=True)
-        return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
-
-    def tensor(self, values: Any, first: int = 0) -> Tensor:
-        """Standardise rows for the model; `first` is the number of rows before them, for messages.
-
-        Raises:
-            DataError: A number is so far from the training rows that its square is not finite in 32 bits.
-        """
-        applied = self.standard.apply(values)
-        if np.abs(applied).max(initial=0.0) > _FARTHEST:
-            far = np.abs(applied).reshape(-1, applied.shape[-1])
-            column = int(far.max(0).argmax())
-            row = int(far[:, column].argmax())
-            value, standard = np.asarray(values).reshape(far.shape)[row, column], self.standard
-            raise DataError(
-                f"column '{standard.columns[column]}': {value:g} (row {first + row + 1}) is too far from the training "
-                f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
-            )
-        return torch.tensor(applied, dtype=torch.float32)
 
 
 _GPU_BATCH = 32_000

@@ -22,13 +22,15 @@ from torch import Tensor, nn
 
 from heed.config.data import InMemory
 from heed.data.findings import Findings
-from heed.data.kinds.numbers import Numbers, Standard, aligned, constant_lines, hold_series, read_numbers, text_columns
+from heed.data.kinds.features import Standard, constant_lines
+from heed.data.kinds.numbers import hold_series
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import NumericTask, ValuesBatch, refuse_pictures
+from heed.tasks.base.task import refuse_pictures
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
 from heed.threads import threads_for

@@ -16,11 +16,13 @@ class TableColumns(Section):
     label: int | str = "label"
     """Column of the label, by name or by number from 0."""
     features: tuple[int | str, ...] | None = None
-    """Columns of numbers, by name or by number from 0; all but the label by default."""
+    """Columns to read, by name or by number from 0; by default all but the label and columns that count rows."""
+    categories: tuple[int | str, ...] = ()
+    """Columns of numbers to read as categories; columns of texts always are."""
 
 
 class TableData(LabelledData):
-    """Rows of numbers with a label: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
+    """Rows of columns with a label: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
     columns: TableColumns = TableColumns()
     """Which columns are read."""

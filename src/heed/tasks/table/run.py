@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast, overload
 
-from heed.data.findings import Findings
-from heed.data.kinds.numbers import Numbers, aligned, hold_numbers
+from heed.data.kinds.numbers import Rows, hold_rows
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelPrediction, LabelRun, most_probable
 from heed.tasks.base.predictions import FileOutputs, Predictions
-from heed.tasks.table.task import RowClassifier, Table, concatenated
+from heed.tasks.table.task import RowClassifier, Table
 from heed.visible import to_json
 
 
@@ -35,7 +34,7 @@ class TableRun(LabelRun[Table, RowClassifier]):
     outputs_class = TableOutputs
 
     @overload
-    def predict(self, rows: Mapping[str, float]) -> LabelPrediction: ...
+    def predict(self, rows: Mapping[str, Any]) -> LabelPrediction: ...
 
     @overload
     def predict(self, rows: Any) -> Predictions[LabelPrediction]: ...
@@ -44,14 +43,14 @@ class TableRun(LabelRun[Table, RowClassifier]):
         """Predict the label of one row or of several.
 
         Args:
-            rows: A row (a dict, column -> number), a list of rows, a data frame, a dict of columns, or an array with
-                the run's columns in their order.
+            rows: A row (a dict, column -> value), a list of rows, a data frame, a dict of columns, or an array with
+                the run's columns in their order; a missing value is None or NaN.
 
         Raises:
             ConfigError: A column is missing.
             DataError: A value is not a number.
         """
-        columns = self.task.standard.columns
+        columns = self.task.features.names
         one = isinstance(rows, Mapping) and not column_names(rows)
         given: Any = [rows] if one else rows
         if isinstance(given, list) and not given:
@@ -60,9 +59,16 @@ class TableRun(LabelRun[Table, RowClassifier]):
             for row in given:
                 if missing := [column for column in columns if column not in row]:
                     raise ConfigError(f"the row has no column '{missing[0]}'; the model reads {', '.join(columns)}")
-        named = column_names(given) is not None or (isinstance(given, list) and isinstance(given[0], Mapping))
-        predictions = self._of(aligned(hold_numbers(given, "rows", columns if named else None), columns).values)
+        predictions = self._of(self._encoded(given, "rows", None).values)
         return predictions[0] if one else Predictions(predictions)
+
+    def _encoded(self, data: Any, split: str, label: int | str | None) -> Rows:
+        """Data passed in Python with the run's columns in their order, and their numbers."""
+        features = self.task.features
+        rows = data[0] if label is not None and isinstance(data, tuple) else data
+        named = column_names(rows) is not None or (isinstance(rows, list) and rows and isinstance(rows[0], Mapping))
+        wanted, kinds = (features.names, features.kinds) if named else (None, None)
+        return features.encoded(hold_rows(data, split, wanted, label, kinds=kinds).ordered(features.names))
 
     def predict_file(self, path: str | Path) -> list[LabelPrediction]:
         """Predict the label of each row of a file with the run's columns."""
@@ -79,29 +85,30 @@ class TableRun(LabelRun[Table, RowClassifier]):
         task = self.task
         return [task.prediction(row) for row in task.probabilities(task.logits(self.model, values, first))]
 
-    def held(self, data: Any) -> Numbers:
-        held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
-        return aligned(held, self.task.standard.columns)
+    def held(self, data: Any) -> Rows:
+        return self._encoded(data, "examples", self.config.data.columns.label)
 
-    def read(self, files: Sequence[str | Path]) -> Numbers:
-        return concatenated([self.task.read(Path(file)) for file in files])
+    def read(self, files: Sequence[str | Path]) -> Rows:
+        return Rows.joined([self.task.read(Path(file)) for file in files])
 
-    def label(self, examples: Numbers) -> list[LabelPrediction]:
+    def label(self, examples: Rows) -> list[LabelPrediction]:
         return self._of(examples.values)
 
-    def true_labels(self, examples: Numbers) -> list[tuple[str]]:
+    def true_labels(self, examples: Rows) -> list[tuple[str]]:
         self.task.numbers_of(examples)  # raises DataError for labels that are not in the training set
         return [(label,) for label in examples.labels]
 
-    def place_of(self, examples: Numbers, i: int) -> dict[str, str]:
-        values = zip(examples.columns, examples.values[i], strict=True)
-        return {"origin": examples.origins[i], "text": ", ".join(f"{column} {value:g}" for column, value in values)}
+    def place_of(self, examples: Rows, i: int) -> dict[str, str]:
+        (row,) = examples.take([i])
+        cells = zip(examples.columns, row.values, strict=True)
+        shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
+        return {"origin": row.origin, "text": ", ".join(shown)}
 
-    def baselines(self, examples: Numbers) -> Mapping[str, Outcomes]:  # type: ignore[override]
+    def baselines(self, examples: Rows) -> Mapping[str, Outcomes]:  # type: ignore[override]
         """Majority class: each row gets the most frequent training label, with the training shares as probabilities."""
         known = self.known()
         if known is None:
             return {}
-        counts = Counter(cast(Numbers, known).labels)
+        counts = Counter(cast(Rows, known).labels)
         prediction = most_probable(self.task.labels, [counts[label] / len(known) for label in self.task.labels])
         return {"majority class": self.outcomes(examples, [prediction] * len(examples))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -13,25 +14,17 @@ from torch import Tensor, nn
 from heed.config.data import InMemory
 from heed.data.batch import plan_pass
 from heed.data.examples import label_order
-from heed.data.findings import Findings
-from heed.data.kinds.numbers import (
-    Lines,
-    NumberRow,
-    Numbers,
-    Standard,
-    aligned,
-    constant_lines,
-    hold_numbers,
-    iter_numbers,
-    read_numbers,
-)
+from heed.data.findings import Findings, found_lines
+from heed.data.kinds.features import Features, Standard, constant_lines
+from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
 from heed.data.splits.splits import Splits, default_held_out, hold_out
 from heed.data.splits.stored import hashes_in
 from heed.errors import DataError
 from heed.models.base import RowEncoder
+from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
+from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import NumericTask, ValuesBatch
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.table.config import TableConfig
 from heed.threads import threads_for
@@ -50,13 +43,14 @@ class RowClassifier(nn.Module):
         return self.output(self.body(values))  # type: ignore[no-any-return]
 
 
+_FEATURES = "features.json"
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
 _LISTED = 1_000_000
 """Rows up to which the batches of a pass are lists."""
 
 
-class Table(NumericTask[TableConfig, NumberRow], LabelHead):
+class Table(NumericTask[TableConfig, Row], LabelHead):
     """The table task: rows, model, loss and scores."""
 
     targets = "rows"
@@ -65,21 +59,31 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     selected_by = "accuracy"
 
     def __init__(
-        self, config: TableConfig, standard: Standard, labels: Sequence[str], splits: Splits[NumberRow] | None
+        self,
+        config: TableConfig,
+        features: Features,
+        standard: Standard,
+        labels: Sequence[str],
+        splits: Splits[Row] | None,
     ) -> None:
         super().__init__(config, standard, splits)
+        self.features = features
         self.labels = list(labels)
 
     @classmethod
-    def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[NumberRow]] | None = None) -> Self:
+    def prepare(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Self:
         cls.refuse(config)
         config, parent, _ = with_parents(config, cls)
         splits = cls.read_splits(config, given)
-        train = cast(Numbers, splits.examples["train"])
+        train = cast(Rows, splits.examples["train"])
         labels = label_order([*train.labels, *(row.label for row in splits.left_out)])
         check_labels(labels)
-        splits.remarks += constant_lines(train.columns, train.values)
-        task = cls(config, Standard.of(train.columns, train.values), labels, splits)
+        features, said = Features.of(train)
+        splits.examples = {name: features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
+        values = cast(Rows, splits.examples["train"]).values
+        standard = Standard.of(features.encoded_names, values)
+        splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
+        task = cls(config, features, standard, labels, splits)
         task.settle(parent)
         for rows in task.rows.values():
             task.numbers_of(rows)
@@ -87,10 +91,11 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
 
     @classmethod
     def restore(cls, config: TableConfig, folder: Path) -> Self:
-        return cls(config, cls.load_standard(folder), load_labels(folder), None)
+        return cls(config, Features.load(folder / _FEATURES), cls.load_standard(folder), load_labels(folder), None)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
+        write_whole(folder / _FEATURES, lambda part: part.write_text(self.features.text(), encoding="utf-8"))
         save_labels(folder, self.labels)
 
     def build_model(self) -> RowClassifier:
@@ -103,32 +108,29 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         return {**super().axes(), "labels": self.label_rows()}
 
     @classmethod
-    def open_splits(
-        cls, config: TableConfig, given: Mapping[str, Sequence[NumberRow]] | None = None
-    ) -> Splits[NumberRow]:
-        data = config.data
+    def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
+        data, remarks = config.data, list[str]()
         if given is None and isinstance(data, InMemory):
             raise DataError(data.missing)
 
-        said: list[str] = []
-        known: frozenset[str] = frozenset()
-
-        def read(files: Sequence[str], wanted: Sequence[int | str] | None) -> Numbers:
+        def read(split: str, files: Sequence[str], train: Rows | None = None) -> Rows:
+            """The rows of a split; after the first file, columns are those of the first one."""
             if given is not None:
-                held = cast(Numbers, given[files[0]])
-                return held if files == data.train else aligned(held, train.columns)
-            parts: list[Numbers] = []
-            for path in files:
-                columns = parts[0].columns if parts else wanted
-                label, trained = data.columns.label, columns is not data.columns.features
-                further: dict[str, Any] = {"known": known, "trained": trained, "said": said}
-                parts.append(read_numbers(Path(path), columns, label, findings=_findings(data), **further))
-            return concatenated(parts)
+                rows = cast(Rows, given[files[0]])
+                return rows if train is None else rows.ordered(train.columns)
+            parts, findings = list[Rows](), Findings.of(data)
+            for path in map(Path, files):
+                like = train or (parts[0] if parts else None)
+                wanted = data.columns.features if like is None else like.columns
+                known, kinds = (frozenset(train.labels) if train else ()), (None if like is None else like.kinds)
+                further: dict[str, Any] = {"known": known, "kinds": kinds, "categories": data.columns.categories}
+                parts.append(read_rows(path, wanted, data.columns.label, said=remarks, findings=findings, **further))
+            remarks.extend(found_lines(split, findings.found))
+            return Rows.joined(parts)
 
-        train = read(data.train, data.columns.features)
-        known = frozenset(train.labels)
+        train = read("train", data.train)
         if isinstance(data.valid, list):
-            splits = {"train": train, "valid": read(data.valid, train.columns)}
+            splits = {"train": train, "valid": read("valid", data.valid, train)}
         else:
             wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
             out = hold_out(train, hashes_in(train), wanted)
@@ -138,27 +140,34 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
                 )
             splits = {"train": train.select(np.flatnonzero(~out)), "valid": train.select(np.flatnonzero(out))}
         if data.test is not None:
-            splits["test"] = read(data.test, train.columns)
-        return Splits({**splits}, remarks=said)
+            splits["test"] = read("test", data.test, train)
+        return Splits({**splits}, remarks=remarks)
 
     @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Numbers:
-        return hold_numbers(data, split, config.data.columns.features, config.data.columns.label)
+    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Rows:
+        columns = config.data.columns
+        return hold_rows(data, split, columns.features, columns.label, categories=columns.categories)
 
     @property
-    def rows(self) -> dict[str, Numbers]:
-        """The splits as `Numbers`, stored by column."""
-        return cast("dict[str, Numbers]", self.splits.examples)
+    def rows(self) -> dict[str, Rows]:
+        """The splits as `Rows`, stored by column."""
+        return cast("dict[str, Rows]", self.splits.examples)
 
-    def read(self, path: Path) -> Numbers:
+    def read(self, path: Path) -> Rows:
         """Read the labelled rows of a file, with the run's columns in their order."""
-        data, columns, known = self.config.data, self.standard.columns, self.labels
-        return read_numbers(path, columns, data.columns.label, known=known, trained=True, findings=_findings(data))
+        return self.features.encoded(
+            read_rows(path, label=self.config.data.columns.label, known=self.labels, **self._as)
+        )
 
-    def parts(self, path: Path) -> Iterator[Numbers]:
+    def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        further: dict[str, Any] = {"known": self.labels, "findings": _findings(self.config.data)}
-        return iter_numbers(path, self.standard.columns, most=AT_ONCE, labelled=False, trained=True, **further)
+        yield from map(self.features.encoded, iter_rows(path, most=AT_ONCE, labelled=False, **self._as))
+
+    @property
+    def _as(self) -> dict[str, Any]:
+        """How a file is read after training: a score must cover the whole file."""
+        findings = Findings.of(self.config.data, strict=True)
+        return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
 
     @property
     def notes(self) -> str:
@@ -169,7 +178,7 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
     def label_counts(self, split: str) -> dict[str, int]:
         return {label: self.rows[split].labels.count(label) for label in self.labels}
 
-    def numbers_of(self, rows: Numbers) -> list[int]:
+    def numbers_of(self, rows: Rows) -> list[int]:
         """The index of each row's label; DataError for a label that is not in the training set."""
         known = {label: number for number, label in enumerate(self.labels)}
         return [
@@ -193,8 +202,12 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         return plan if count > _LISTED else list(plan)
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
-        rows = self.rows["train"].select(indices)
-        return ValuesBatch(indices, self.tensor(rows.values), torch.tensor(self.numbers_of(rows)))
+        return ValuesBatch(indices, self.tensor(self.rows["train"].values[indices]), self._targets[indices])
+
+    @cached_property
+    def _targets(self) -> Tensor:
+        """The number of the label of each training row."""
+        return torch.tensor(self.numbers_of(self.rows["train"]))
 
     def loss(self, model: RowClassifier, batch: ValuesBatch, label_smoothing: float) -> Tensor:
         return self.label_loss(model(batch.values), batch.targets, label_smoothing)
@@ -217,15 +230,3 @@ class Table(NumericTask[TableConfig, NumberRow], LabelHead):
         parts = self.tensor(values, first).split(AT_ONCE)
         with threads_for(model, len(values)):
             return torch.cat([model(part.to(device)).float().cpu() for part in parts])
-
-
-def concatenated(parts: Sequence[Numbers]) -> Numbers:
-    """Join the rows of several files with the same columns."""
-    labels = tuple(label for part in parts for label in part.labels)
-    origins = Lines.joined([cast(Lines, part.origins) for part in parts])
-    return Numbers(parts[0].columns, np.concatenate([part.values for part in parts]), labels, origins)
-
-
-def _findings(data: Any) -> Findings:
-    """The policy of a `data` section, whose encoding and longest line apply to numbers too."""
-    return Findings.of(data, strict=True)

@@ -1,0 +1,217 @@
+"""Numbers for a model from the columns of a table, by what the training rows taught: medians, categories, means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+
+from heed.data.kinds.numbers import Rows
+from heed.data.readers import label_of
+from heed.errors import DataError
+from heed.storage.files import damaged, read_object, read_text
+
+_RARE = 3
+"""Training rows below which a category shares a column with the other rare ones and those never seen."""
+_MOST = 100
+"""Most categories of a column with a column each, the most frequent ones."""
+_NAMED = 5
+"""Most constant columns with a warning each."""
+_OTHER, _NONE = "(other)", "(missing)"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of a table: its median, and whether missing values are marked, or its categories.
+
+    The categories are `(other)` for rare and unseen values, and `(missing)`, if training has such rows.
+    """
+
+    name: str
+    median: float | None = None
+    gaps: bool = False
+    categories: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, name: str, cells: pd.Series[Any]) -> Feature:
+        """Fitted to the cells of the training rows."""
+        if cells.dtype == float:
+            return cls(name, 0.0 if cells.isna().all() else float(cells.median()), bool(cells.isna().any()))
+        counts = cells.value_counts()
+        frequent = [str(value) for value in counts.index[counts >= _RARE][:_MOST]]
+        other = [_OTHER] if len(frequent) < len(counts) else []
+        return cls(name, categories=(*sorted(frequent), *other, *([_NONE] if cells.isna().any() else [])))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of numbers that are made of it."""
+        if self.categories is None:
+            return [self.name, f"{self.name} {_NONE}"] if self.gaps else [self.name]
+        return [f"{self.name}={category}" for category in self.categories]
+
+    def encode(self, cells: pd.Series[Any]) -> NDArray[np.float64]:
+        """Numbers `(rows, columns)`: the value or the median, and 1 for a missing one; or 1 for the category.
+
+        Raises:
+            DataError: The cells are texts, and those of training were numbers.
+        """
+        missing = cells.isna().to_numpy()
+        if self.categories is None and cells.dtype != float:
+            shown = f"such as {next(iter(cells.dropna()), None)!r:.40}"
+            raise DataError(f"column '{self.name}' holds numbers in the training rows, and here texts ({shown})")
+        if self.categories is None:
+            values = cells.fillna(self.median).to_numpy(np.float64)
+            return np.stack([values, missing.astype(float)], axis=1) if self.gaps else values[:, None]
+        texts = np.where(missing, _NONE, cells.map(label_of, na_action="ignore").astype(object))
+        known = np.isin(texts.astype(str), self.categories)
+        texts = np.where(known, texts, _OTHER).astype(str)
+        return (texts[:, None] == np.array(self.categories)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The columns of a table as a model reads them."""
+
+    columns: tuple[Feature, ...]
+
+    @classmethod
+    def of(cls, rows: Rows) -> tuple[Features, list[str]]:
+        """Fitted to the training rows; and remarks on columns that are left out."""
+        features = [Feature.of(name, rows.cells[name]) for name in rows.columns]
+        said = [
+            f"column '{feature.name}' has {rows.cells[feature.name].nunique():,} values and none of them "
+            f"{_RARE} times: left out"
+            for feature in features
+            if feature.categories == (_OTHER,)
+        ]
+        return cls(tuple(feature for feature in features if feature.categories != (_OTHER,))), said
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns of the table that are read."""
+        return tuple(feature.name for feature in self.columns)
+
+    @property
+    def kinds(self) -> dict[str, bool]:
+        """Whether each column holds numbers."""
+        return {feature.name: feature.categories is None for feature in self.columns}
+
+    @property
+    def encoded_names(self) -> tuple[str, ...]:
+        """The names of the columns of numbers that a model reads."""
+        return tuple(name for feature in self.columns for name in feature.columns)
+
+    def encoded(self, rows: Rows) -> Rows:
+        """The rows with their `values`."""
+        parts = [feature.encode(rows.cells[feature.name]) for feature in self.columns]
+        return replace(rows, values=np.concatenate(parts, axis=1) if parts else np.empty((len(rows), 0)))
+
+    def lines(self) -> list[str]:
+        """What was made of columns that are not just numbers, for people."""
+        made = [f for f in self.columns if f.categories is not None]
+        gaps = [f"'{f.name}' ({f.median:g})" for f in self.columns if f.gaps]
+        lines = [
+            f"column '{f.name}': {len(f.categories)} categories ({', '.join(f.categories[:4])}"
+            f"{', ...' if len(f.categories) > 4 else ''})"
+            for f in made
+            if f.categories is not None
+        ]
+        return lines + (["missing numbers are the median of the training rows: " + ", ".join(gaps)] if gaps else [])
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps([asdict(feature) for feature in self.columns], indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def load(cls, path: Path) -> Features:
+        """Read from JSON.
+
+        Raises:
+            RunError: The file is missing or damaged.
+        """
+        try:
+            return cls(TypeAdapter(tuple[Feature, ...]).validate_json(read_text(path)))
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Mask `(columns,)` of the columns of `(rows, columns)` that are constant."""
+    return np.asarray(values.min(0) == values.max(0))
+
+
+def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
+    """A warning for each column that is constant in the training rows, for many columns one with the first of them."""
+    found = np.flatnonzero(constants(values)).tolist()
+    if len(found) > _NAMED:
+        some = ", ".join(f"'{columns[n]}'" for n in found[:_NAMED])
+        return [
+            f"warning: {len(found):,} columns are constant in the training rows ({some}, ...), so nothing can be "
+            "learned from them; data.columns can leave them out"
+        ]
+    return [
+        f"warning: column '{columns[n]}' is {values[0, n]:.6g} in every training row, so nothing can be learned "
+        "from it; data.columns can leave it out"
+        for n in found
+    ]
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Mean and standard deviation `(columns,)` of the training rows; deviation 1 for constant columns."""
+
+    columns: tuple[str, ...]
+    mean: NDArray[np.float64]
+    deviation: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
+        """Computed from rows `(rows, columns)`."""
+        constant, deviation = constants(values), values.std(0)
+        # Exact for constant columns: a rounding error would be divided by a deviation as small.
+        mean = np.where(constant, values[0], values.mean(0))
+        return cls(columns, mean, np.where(constant | (deviation == 0), 1.0, deviation))
+
+    def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Standardised values, `(value - mean) / deviation`."""
+        return (values - self.mean) / self.deviation
+
+    def undo(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Inverse of `apply`."""
+        return values * self.deviation + self.mean
+
+    def text(self) -> str:
+        """As JSON."""
+        values = {"columns": self.columns, "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def load(cls, path: Path) -> Standard:
+        """Read from JSON.
+
+        Raises:
+            RunError: The file is missing or damaged.
+        """
+        values = read_object(path)
+        columns, numbers = values.get("columns"), [values.get(name) for name in ("mean", "deviation")]
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise damaged(path, "columns is not a list of names")
+        for name, given in zip(("mean", "deviation"), numbers, strict=True):
+            if not (isinstance(given, list) and len(given) == len(columns) and all(map(_is_finite, given))):
+                raise damaged(path, f"{name} is not a list of {len(columns)} finite numbers, one for each column")
+        mean, deviation = (np.array(given, np.float64) for given in numbers)
+        if not (deviation > 0).all():
+            raise damaged(path, "deviation has a number that is not above 0")
+        return cls(tuple(columns), mean, deviation)
+
+
+def _is_finite(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300
