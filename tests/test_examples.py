@@ -8,7 +8,7 @@ import pytest
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
 from heed.data.examples import Example, Pair, Sentence, Text, select
-from heed.data.kinds.numbers import NumberRow
+from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
 from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples, lengths_of
@@ -69,7 +69,7 @@ EXAMPLES = [
     Text("no label", origin="x:1"),
     Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
     Triple(("a", "", "c"), origin="x:1"),
-    NumberRow((1.5, -2e-9), "label", origin="x:1"),
+    Row((1.5, -2e-9), "label", origin="x:1"),
 ]
 
 

@@ -16,14 +16,15 @@ from torch.testing import assert_close
 import heed
 from commands import call
 from heed.cli import main
-from heed.data.kinds.numbers import Standard, constant_lines, iter_numbers, read_numbers
+from heed.data.kinds.features import Standard, constant_lines
+from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
 from heed.data.splits.stored import hashes_in, label_sets_in
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
 from heed.tasks.series.run import body
-from heed.tasks.series.task import Series, date_column
-from heed.tasks.table.task import Table, concatenated
+from heed.tasks.series.task import Series
+from heed.tasks.table.task import Table
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 
@@ -49,7 +50,7 @@ def folder(tmp_path_factory):
 def test_rows_kept_as_arrays_are_split_like_rows_one_by_one(tmp_path):
     for name, rows in {"a": "1,2,yes\n\n-3.5,1e3,no\n", "b": "7,8,yes\n1,2,no\n"}.items():
         (tmp_path / f"{name}.csv").write_text(f"x,y,label\n{rows}")
-    numbers = concatenated([read_numbers(tmp_path / f"{name}.csv", None, "label") for name in "ab"])
+    numbers = Rows.joined([read_rows(tmp_path / f"{name}.csv", None, "label") for name in "ab"])
     rows = list(numbers)
     assert [row.origin for row in rows] == ["a.csv:2", "a.csv:4", "b.csv:2", "b.csv:3"]
     assert np.array_equal(hashes_in(numbers), hashes_in(rows))
@@ -62,43 +63,42 @@ def test_rows_kept_as_arrays_are_split_like_rows_one_by_one(tmp_path):
 def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_is_predicted(tmp_path):
     (tmp_path / "a.tsv").write_text("x\tkind\ty\n1\ta\t-2.5e1\n\n3\tb\t4\n")
     for wanted, columns in ((None, ("x", "y")), (["y", "x"], ("y", "x")), ([2], ("y",))):
-        read = read_numbers(tmp_path / "a.tsv", wanted, "kind")
+        read = read_rows(tmp_path / "a.tsv", wanted, "kind")
         assert read.columns == columns and read.labels == ("a", "b")
-        assert read.values[0, columns.index("y")] == -25 and [*read.origins] == ["a.tsv:2", "a.tsv:4"]
+        assert read.cells["y"][0] == -25 and [*read.origins] == ["a.tsv:2", "a.tsv:4"]
     (tmp_path / "b.csv").write_text("y,x\n4,3\n")
-    assert read_numbers(tmp_path / "b.csv", ("x", "y"), None, labelled=False).values.tolist() == [[3, 4]]
+    assert read_rows(tmp_path / "b.csv", ("x", "y"), None, labelled=False).cells.values.tolist() == [[3, 4]]
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("x,label\n1,a\n,b\n", r"a.csv' line 3, column 'x': the value is missing"),
-        ("x,label\n1,a\nabc,b\n", r"a.csv' line 3, column 'x': 'abc' is not a number; data.columns selects"),
+        ("x,label\n" + "1,a\n" * 20 + "abc,b\n", r"a.csv' line 22, column 'x': 'abc' is not a number, but most values"),
         ("x,label\n1,a\ninf,b\n", r"a.csv' line 3, column 'x': 'inf' is not a finite number"),
         ("x,label\n1,a\n2\n", r"a.csv' line 3 has 1 columns, but its first line names 2"),
         ("x,label\n1,\n", r"a.csv' line 2, column 'label': the label is missing"),
-        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; set data.columns.label"),
+        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; its columns: x, lable; "),
         ("x,label\n", r"a.csv' has a header \(x, label\) but no rows"),
         ("\n \n", r"a.csv' contains only blank lines; expected names of columns in its first line, then rows"),
-        ("label\na\n", r"a.csv' has no column of numbers besides the label 'label'"),
+        ("label\na\n", r"a.csv' line 1 names no column besides the label 'label'"),
     ],
 )
 def test_a_mistake_is_named_with_file_line_and_column(tmp_path, content, message):
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(DataError, match=message):
-        read_numbers(tmp_path / "a.csv", None, "label")
+        read_rows(tmp_path / "a.csv", None, "label")
 
 
 def test_a_mistake_in_a_file_with_decimal_commas_is_quoted_as_it_stands(tmp_path):
-    (tmp_path / "a.csv").write_text("x;y\n1,5;2,5\n3,5;1,2,3\n")
-    with pytest.raises(DataError, match=r"line 3, column 'y': '1,2,3' is not a number"):
-        read_numbers(tmp_path / "a.csv", None, labelled=False)
+    (tmp_path / "a.csv").write_text("x;y\n" + "1,5;2,5\n" * 20 + "3,5;1,2,3\n")
+    with pytest.raises(DataError, match=r"line 22, column 'y': '1,2,3' is not a number"):
+        read_rows(tmp_path / "a.csv", None, labelled=False)
 
 
 def test_a_file_that_is_read_in_parts_has_each_row_once(tmp_path):
     (tmp_path / "a.csv").write_text("x,label\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(5)))
-    parts = list(iter_numbers(tmp_path / "a.csv", None, "label", most=2))
-    assert [part.values[:, 0].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
+    parts = list(iter_rows(tmp_path / "a.csv", None, "label", most=2))
+    assert [part.cells["x"].tolist() for part in parts] == [[0, 1], [2, 3], [4]]
     assert [part.labels for part in parts] == [("a", "b"), ("a", "b"), ("a",)]
     assert [part.origins[0] for part in parts] == ["a.csv:2", "a.csv:4", "a.csv:6"]
 
@@ -131,9 +131,9 @@ def test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run(f
     assert flowers.predict(row).label == "a"
     again = heed.load(flowers.folder)
     assert again.predict([row, {"width": 1200, "length": 9}]) == flowers.predict([row, {"width": 1200, "length": 9}])
-    train = read_numbers(folder / "train.csv", None, "label").values
-    np.testing.assert_allclose(again.task.standard.mean, train.mean(0))
-    assert not np.allclose(again.task.standard.mean, read_numbers(folder / "test.csv", None, "label").values.mean(0))
+    train, test = (read_rows(folder / f"{name}.csv", None, "label").cells.mean() for name in ("train", "test"))
+    np.testing.assert_allclose(again.task.standard.mean, train)
+    assert not np.allclose(again.task.standard.mean, test)
     with pytest.raises(ConfigError, match="the row has no column 'width'; the model reads length, width"):
         flowers.predict({"length": 5})
 
@@ -213,7 +213,7 @@ def test_a_series_is_forecast_and_held_against_naive_forecasts(folder, sales):
     assert shown["model"]["mae"]["value"] < shown["last value"]["mae"]["value"]
     assert shown["last value"]["gain"]["value"] > 0
     assert shown["seasonal naive"]["mae"]["value"] < 1e-3  # it repeats itself exactly
-    values = read_numbers(folder / "sales.csv", None).values
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
     forecast = sales.predict(values)
     assert forecast.shape == (6, 1) and sales.predict(values[:, 0].tolist(), horizon=3).shape == (3, 1)
     np.testing.assert_allclose(heed.load(sales.folder).predict(values), forecast)
@@ -265,7 +265,7 @@ def test_a_forecast_reads_the_last_rows_of_a_series(folder):
     task = Series.prepare(series(folder))
     torch.manual_seed(1)
     model = task.build_model().eval()
-    values = read_numbers(folder / "sales.csv", None).values[:175]
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])[:175]
     whole, end, begin = task.forecast(model, [values, values[-24:], values[:24]], 3)
     np.testing.assert_allclose(whole, end)
     assert not np.allclose(whole, begin)
@@ -345,7 +345,7 @@ def test_the_commands_on_series(folder, sales, capsys):
 
 def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     shown = sales.look(folder / "sales.csv", steps=True)
-    values = read_numbers(folder / "sales.csv", None).values
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
     assert shown.target == f"row 181: sold {sales.predict(values)[0, 0]:.6g}"
     rows = sales.task.tensor(values[-24:]).unsqueeze(0)
     with torch.no_grad():
@@ -367,47 +367,6 @@ def write(path, head, rows):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([head, *rows])
     return path
-
-
-@pytest.mark.parametrize(
-    ("dates", "following", "step"),
-    [
-        (["2020-02-27", "2020-02-28", "2020-02-29"], ["2020-03-01", "2020-03-02"], "every day"),
-        (["2020-01-31", "2020-02-29", "2020-03-31"], ["2020-04-30", "2020-05-31"], "every month"),
-        (["2020-01-30", "2020-02-29", "2020-03-30", "2020-04-30"], ["2020-05-30", "2020-06-30"], "every month"),
-        (["2019-10-01", "2020-01-01", "2020-04-01"], ["2020-07-01", "2020-10-01"], "every 3 months"),
-        (["2020-11", "2020-12", "2021-01"], ["2021-02", "2021-03"], "every month"),
-        (["Nov 2020", "Dec 2020", "Jan 2021"], ["Feb 2021", "Mar 2021"], "every month"),
-        (["2024-01-04", "2024-01-05", "2024-01-08"], ["2024-01-09", "2024-01-10"], "every day from Monday to Friday"),
-        (["1.1.2020", "8.1.2020", "15.1.2020"], ["22.1.2020", "29.1.2020"], "every week"),
-        (["01/02/2020", "02/02/2020", "03/02/2020"], ["04/02/2020", "05/02/2020"], "every day"),
-        (["01/30/2020", "01/31/2020", "02/01/2020"], ["02/02/2020", "02/03/2020"], "every day"),
-        (["01/02/2020", "01/03/2020", "01/04/2020"], ["01/05/2020", "01/06/2020"], "every month"),
-        (["2020-01-01 22:00", "2020-01-01 23:00", "2020-01-02 00:00"], ["2020-01-02 01:00"], "every hour"),
-        (
-            ["2020-01-01T23:45:00Z", "2020-01-02T00:00:00Z", "2020-01-02T00:15:00Z"],
-            ["2020-01-02T00:30:00Z"],
-            "every 15",
-        ),
-        (["2018-05-01", "2019-05-01", "2020-05-01"], ["2021-05-01"], "every year"),
-    ],
-)
-def test_dates_go_on_as_they_are_written(tmp_path, dates, following, step):
-    path = write(tmp_path / "a.csv", ["value", "when"], [[n, day] for n, day in enumerate(dates)])
-    column = date_column(path)
-    assert column.name == "when" and column.step.name.startswith(step)
-    assert column.following(len(following)) == following
-    assert f"({dates[0]} to {dates[-1]}, {step}" in str(column)
-
-
-def test_numbers_texts_and_columns_that_are_forecast_are_no_dates(tmp_path):
-    rows = [[2020, "a"], [2021, "2020-01-01"], [2022, ""]]
-    assert date_column(write(tmp_path / "a.csv", ["year", "text"], rows)) is None
-    path = write(tmp_path / "b.csv", ["when", "value"], [["2020-01-01", 1], ["2020-01-02", 2]])
-    assert date_column(path, ["when"]) is None
-    (tmp_path / "c.csv").write_text("2020-01-01,1\n2020-01-02,2\n")
-    with pytest.raises(DataError, match=r"c.csv' line 1 starts with a date \('2020-01-01'\), but should name"):
-        date_column(tmp_path / "c.csv")
 
 
 @pytest.fixture(scope="module")

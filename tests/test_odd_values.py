@@ -6,7 +6,8 @@ import yaml
 import heed
 from heed.config import read_config
 from heed.data.findings import Findings
-from heed.data.kinds.numbers import Standard, hold_numbers, read_numbers
+from heed.data.kinds.features import Standard
+from heed.data.kinds.numbers import hold_rows, read_rows
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.errors import ConfigError, DataError
 
@@ -27,8 +28,11 @@ GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("1e200,1,a", "line 42, column 'x': '1e200' is too large: its square is not finite; give the column in larger"),
-        ("-1e160,1,a", "line 42, column 'x': '-1e160' is too large"),
+        (
+            "1e200,1,a",
+            "line 42, column 'x': '1e+200' is too large: its square is not finite; give the column in larger",
+        ),
+        ("-1e160,1,a", "line 42, column 'x': '-1e+160' is too large"),
         ("1_000,1,a", "line 42, column 'x': '1_000' is not a number; write it without underscores: 1000"),
         ("1,1_0.5,a", "line 42, column 'y': '1_0.5' is not a number; write it without underscores: 10.5"),
     ],
@@ -36,26 +40,26 @@ GOOD = [f"{n}.5,{n % 3},{'ab'[n % 2]}" for n in range(40)]
 def test_a_number_that_is_none_is_named(tmp_path, row, message):
     path = table(tmp_path / "a.csv", "x,y,label", *GOOD, row)
     with pytest.raises(DataError) as error:
-        read_numbers(path, None, "label")
+        read_rows(path, None, "label")
     assert message in str(error.value)
 
 
 @pytest.mark.parametrize("value", ["1_000", 1e200])
 def test_a_number_in_memory_that_is_none_is_named(value):
     with pytest.raises(DataError, match=r"train\[1\], column 'x': .* is (not a number; write|too large)"):
-        hold_numbers({"x": [1.0, value], "label": ["a", "b"]}, "train", None, "label")
+        hold_rows({"x": [1.0, value], "label": ["a", "b"]}, "train", None, "label")
 
 
 def test_two_columns_of_one_name_are_named(tmp_path):
     path = table(tmp_path / "a.csv", "x,x,label", "1,2,a", "3,4,b")
     with pytest.raises(DataError) as error:
-        read_numbers(path, None, "label")
+        read_rows(path, None, "label")
     assert str(error.value) == (
         f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with "
         "data.columns"
     )
     other = table(tmp_path / "b.csv", "x,note,note,label", "1,2,5,a", "3,4,6,b")
-    assert read_numbers(other, ["x"], "label").columns == ("x",)  # nobody asks for the others
+    assert read_rows(other, ["x"], "label").columns == ("x",)  # nobody asks for the others
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
@@ -73,7 +77,7 @@ def test_two_columns_of_one_name_in_memory_are_named():
     pandas = pytest.importorskip("pandas")
     data = pandas.DataFrame([[1.0, 2.0, "a"], [3.0, 4.0, "b"]], columns=["x", "x", "label"])
     with pytest.raises(DataError, match=r"train has two columns 'x' \(0 and 1, counted from 0\); rename one, or leave"):
-        hold_numbers(data, "train", None, "label")
+        hold_rows(data, "train", None, "label")
 
 
 @pytest.mark.parametrize("task", ["table", "series"])

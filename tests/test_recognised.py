@@ -17,7 +17,7 @@ from heed.config import Columns, FilesData, TagOptions
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.numbers import read_numbers
+from heed.data.kinds.numbers import read_rows
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
@@ -465,11 +465,6 @@ def german(rows):
         (table([("a", "b", "label"), *FLOWERS]), ("a", "b"), []),
         (table([("a", "b", "species"), *FLOWERS]), ("a", "b"), ["columns: label is 'species' (2 values)"]),
         (
-            table(FLOWERS),
-            ("0", "1"),
-            ["the file has no header, so columns are counted from 0", "columns: label is 2 (2 values)"],
-        ),
-        (
             table([("a", "b", "label"), *german(FLOWERS)], ";"),
             ("a", "b"),
             ["columns separated by semicolons", "numbers have a decimal comma"],
@@ -479,29 +474,40 @@ def german(rows):
 def test_tables_are_recognised_too(tmp_path, content, columns, said):
     (tmp_path / "a.csv").write_text(content)
     lines = []
-    numbers = read_numbers(tmp_path / "a.csv", None, "label", said=lines)
+    numbers = read_rows(tmp_path / "a.csv", None, "label", said=lines)
     assert numbers.columns == columns and lines == said
-    assert numbers.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
+    assert numbers.cells.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
     assert list(numbers.labels) == [label for _, _, label in FLOWERS]
-    again = read_numbers(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
-    assert again.values.tolist() == numbers.values.tolist()
+    again = read_rows(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    assert again.cells.values.tolist() == numbers.cells.values.tolist()
 
 
-def test_a_label_of_a_table_that_is_unclear_is_asked_for(tmp_path):
-    (tmp_path / "a.csv").write_text(table([("a", "b", "kind", "place"), *((*row, row[2][:3]) for row in FLOWERS)]))
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("a", "b", "kind", "place"), "names no column 'label'"),
+        (("a", "b", "class", "place"), None),
+        (
+            ("a", "b", "class", "target"),
+            "several columns could be the label: 'class' (2 values: setosa, virginica), 'targ",
+        ),
+        (("1.5", "2.5", "x", "y"), "its columns: 0, 1, 2, 3; data.columns.label=NAME chooses the label"),
+    ],
+)
+def test_a_label_of_a_table_without_a_usual_name_is_asked_for(tmp_path, names, message):
+    (tmp_path / "a.csv").write_text(table([names, *((*row, row[2][:3]) for row in FLOWERS)]))
+    if message is None:
+        assert set(read_rows(tmp_path / "a.csv", None, "label").labels) == {"setosa", "virginica"}
+        return
     with pytest.raises(DataError) as raised:
-        read_numbers(tmp_path / "a.csv", None, "label")
-    assert (
-        "several columns could be the label: 'kind' (2 values: setosa, virginica), 'place' (2 values: set, vir)"
-        in str(raised.value)
-    )
-    assert "data.columns.label=place chooses the last" in str(raised.value)
+        read_rows(tmp_path / "a.csv", None, "label")
+    assert message in str(raised.value)
 
 
 def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
     (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
     lines = []
-    assert len(read_numbers(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
+    assert len(read_rows(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
     assert lines == [
         "warning: line 1 contains only numbers (112, 56.0) and was read as column names; if the file has no "
         "header, add one"

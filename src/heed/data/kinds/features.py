@@ -72,7 +72,7 @@ class Feature:
         texts = np.where(missing, _NONE, cells.map(label_of, na_action="ignore").astype(object))
         known = np.isin(texts.astype(str), self.categories)
         texts = np.where(known, texts, _OTHER).astype(str)
-        return (texts[:, None] == np.array(self.categories)).astype(np.float64)
+        return np.asarray(texts[:, None] == np.array(self.categories), np.float64)
 
 
 @dataclass(frozen=True)

@@ -38,13 +38,12 @@ _MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-nan", "NULL", "null"
 _COUNTERS = ("id", "idx", "index", "unnamed: 0")
 """Names of columns that tell rows apart, and ends of names of columns that may count them."""
 _SIGNS = r"^[€$£¥]\s*|\s*[%€$£¥]$"
-_LIKE = (
-    r"(?!\d{1,2}\.\d{1,2}\.\d{2,4}$)[-+]?[\d.,]*\d[\d.,]*(?:[eE][-+]?\d+)?|[-+]?(?:inf|Inf|infinity|Infinity)"
-    r"|[\d_.]*\d_\d[\d_.]*"
-)
-"""What looks like a number, read or not; 1.2.2024 is a date."""
 _GROUPED = {False: r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", True: r"[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?"}
 """Numbers with separators of thousands, by whether commas are decimal."""
+_LIKE = "|".join(
+    (r"[-+]?(?:\d[\d_]*[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?", r"[-+]?(?:inf|Inf|infinity|Infinity)", *_GROUPED.values())
+)
+"""What looks like a number, read or not."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 _LARGEST = 1e150
@@ -327,7 +326,6 @@ def iter_rows(
         na_values={str(n): [*_MISSING] for n in choice.places},
         skipinitialspace=True,
         low_memory=False,
-        float_precision="round_trip",
         quoting=csv.QUOTE_NONE if separator == "\t" else csv.QUOTE_MINIMAL,
         chunksize=most,
     )
@@ -534,7 +532,7 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
             plain = plain.where(~plain.str.contains(".", regex=False), "").str.replace(",", ".", regex=False)
         values = pd.to_numeric(plain, errors="coerce").astype(float)
         none = cells.index.isin(values.index[values.isna()])
-        refused(none, lambda row: _not_a_number(cells[row], comma))
+        refused(none, lambda row: _not_a_number(cells[row], comma, bool(numbers)))
         made = values.reindex(cells.index).to_numpy()
     refused(np.isinf(made), lambda row: f"'{cells[row]!s:.40}' is not a finite number")
     large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
@@ -542,12 +540,14 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     return pd.Series(made, cells.index)
 
 
-def _not_a_number(cell: Any, comma: bool) -> str:
+def _not_a_number(cell: Any, comma: bool, trained: bool) -> str:
     shown = f"{str(cell).strip()!r:.40} is not a number"
     if comma and "." in str(cell):
         return f"{shown}: numbers of this file have a decimal comma, and then a dot can only group thousands"
     if isinstance(cell, str) and "_" in cell:  # only Python groups digits so
         return f"{shown}; write it without underscores: {cell.replace('_', '')}"
+    if trained:
+        return f"{shown}, but those of the training rows are"
     return f"{shown}, but most values of the column are; data.columns.categories can list it"
 
 
@@ -583,7 +583,8 @@ def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") 
             raise DataError(
                 f"{place}, column '{name}': the value is missing; fill it in, or set data.missing=interpolate"
             )
-    return rows.cells[[*columns]].to_numpy(np.float64)
+    values: NDArray[np.float64] = rows.cells[[*columns]].to_numpy(np.float64)
+    return values
 
 
 def hold_rows(

@@ -1,0 +1,200 @@
+"""Tables as people have them: words, gaps, counters and marks beside numbers; read as meant, or refused by name."""
+
+import json
+import math
+import random
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import heed
+from commands import call
+from heed.data.findings import Findings
+from heed.data.kinds.features import Features
+from heed.data.kinds.numbers import hold_rows, read_rows
+from heed.errors import DataError
+
+QUICK = {"training.steps": 3, "training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 5}
+
+
+def read(path, text, **options):
+    path.write_text(text, encoding="utf-8")
+    return read_rows(path, None, "label", said=options.pop("said", []), **options)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["12%", "3.5 %", "", "7%"], [12, 3.5, None, 7]),
+        (["$1", "$2.5", "$3", "$4"], [1, 2.5, 3, 4]),
+        (['"1,234.5"', '"12,000"', "5", "1e3"], [1234.5, 12000, 5, 1000]),
+        (["true", "False", "NA", "TRUE"], [1, 0, None, 1]),
+        (["?", "1", "null", " 3"], [None, 1, None, 3]),
+        (["red", "blue", "NA", "1"], ["red", "blue", None, "1"]),
+        (["1.1.2020", "2.1.2020", "3.1.2020", "4.1.2020"], ["1.1.2020", "2.1.2020", "3.1.2020", "4.1.2020"]),
+        (['"two\nlines"', "one", '"a ""quote"""', "x"], ["two\nlines", "one", 'a "quote"', "x"]),
+    ],
+)
+def test_cells_are_numbers_or_words_as_the_column_says(tmp_path, cells, values):
+    rows = read(tmp_path / "a.csv", "x,label\n" + "".join(f"{cell},{n}\n" for n, cell in enumerate(cells)))
+    assert rows.cells["x"].astype(object).where(rows.cells["x"].notna(), None).tolist() == values
+    parsed = [None if cell in ("", "NA", "?", "null") else cell.strip('"').strip() for cell in cells]
+    if '"' not in "".join(cells):
+        held = hold_rows({"x": parsed, "label": list("abcd")}, "train", None, "label")
+        assert held.cells["x"].astype(object).where(held.cells["x"].notna(), None).tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("6.611;0,76\n944;0,5\n", [[6611, 0.76], [944, 0.5]]), ("1.234.567,5;-0,5\n1;2\n", [[1234567.5, -0.5], [1, 2]])],
+)
+def test_with_decimal_commas_a_dot_groups_thousands(tmp_path, text, values):
+    assert read_rows(path_of(tmp_path, "a;b\n" + text)).cells.values.tolist() == values
+
+
+def path_of(folder, text):
+    (folder / "a.csv").write_text(text)
+    return folder / "a.csv"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "a;b\n1.5;0,7\n2.5;0,8\n",
+            "line 2, column 'a': '1.5' is not a number: numbers of this file have a decimal comma, and then a dot can",
+        ),
+        (
+            "a,b\n" + "5%,1\n" * 9 + "0.5,1\n",
+            "line 11, column 'a': '0.5' is not written like the other values, with '%'",
+        ),
+        (
+            "a,b\n" + "5,1\n" * 12 + "abc,1\n",
+            "line 14, column 'a': 'abc' is not a number, but most values of the column",
+        ),
+    ],
+)
+def test_a_column_written_in_two_ways_is_refused(tmp_path, text, message):
+    with pytest.raises(DataError) as raised:
+        read_rows(path_of(tmp_path, text))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "left_out"),
+    [
+        ("", [3, 1, 2, 0], True),
+        ("Id", [101, 105, 103, 120], True),
+        ("PassengerId", [1, 2, 3, 4], True),
+        ("uuid", ["a", "b", "c", "d"], False),
+        ("id", ["a", "b", "c", "d"], True),
+        ("paid", [10, 20, 35, 45], False),
+        ("id", [1, 1, 2, 3], False),
+        ("id", [0.5, 1.5, 2.5, 3.5], False),
+    ],
+)
+def test_a_column_that_only_tells_rows_apart_is_left_out_and_said(tmp_path, name, values, left_out):
+    lines = "".join(f"{value},{n},{'ab'[n % 2]}\n" for n, value in enumerate(values))
+    said = []
+    rows = read(tmp_path / "a.csv", f"{name},x,label\n{lines}", said=said)
+    assert rows.columns == (("x",) if left_out else (name, "x"))
+    assert any("is different in every row: left out" in line for line in said) == left_out
+    said = []
+    held = hold_rows({name: values, "x": [0, 1, 2, 3], "label": list("abab")}, "train", None, "label", said=said)
+    assert held.columns == rows.columns and bool(said) == left_out
+    asked = read_rows(tmp_path / "a.csv", [name, "x"], "label")
+    assert asked.columns == (name, "x")
+
+
+def test_labels_that_are_whole_numbers_are_the_same_in_every_form(tmp_path):
+    assert read(tmp_path / "a.csv", "x,label\n1,1.0\n2,1\n3,NA\n").labels == ("1", "1", "NA")
+    assert hold_rows(([[1], [2]], [1.0, "1.0"]), "train", None, "label").labels == ("1", "1")
+
+
+def test_bad_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
+    findings = Findings("skip")
+    rows = read(tmp_path / "a.csv", "x,label\n" + "1,a\n" * 12 + "abc,b\n1,2,3\n5,\n7,c\n", findings=findings)
+    assert len(rows) == 13 and rows.origins[-1] == "a.csv:17"
+    assert list(map(str, findings.found)) == [
+        "another number of columns, left out: 1 line (15)",
+        "not a number, left out: 1 line (14)",
+        "no label, left out: 1 line (16)",
+    ]
+
+
+# --- what a model reads
+
+
+def table_of_people(count=300):
+    rng = random.Random(1)
+    rows = []
+    for n in range(count):
+        sex = rng.choice(["female", "male"])
+        survived = int(rng.random() < (0.9 if sex == "female" else 0.1))
+        age = "" if n % 7 == 3 else rng.randrange(1, 80)
+        cabin = f"C{n}" if n % 50 == 0 else rng.choice(["A1", "B2", ""])
+        rows.append(f'{n + 1},{survived},"Doe, {n}",{sex},{age},{cabin}\n')
+    return "PassengerId,Survived,Name,Sex,Age,Cabin\n" + "".join(rows)
+
+
+def test_categories_are_columns_and_gaps_are_the_median_with_a_mark():
+    cells = {"age": [1.0, None, 3.0, 8.0], "port": ["S", "S", "S", None], "name": list("abcd"), "label": list("abab")}
+    rows = hold_rows(cells, "train", None, "label")
+    features, said = Features.of(rows)
+    assert features.encoded_names == ("age", "age (missing)", "port=S", "port=(missing)")
+    assert features.encoded(rows).values.tolist() == [[1, 0, 1, 0], [3, 1, 1, 0], [3, 0, 1, 0], [8, 0, 0, 1]]
+    assert said == ["column 'name' has 4 values and none of them 3 times: left out"]
+
+
+def test_rare_and_unseen_categories_share_a_column(tmp_path):
+    rows = hold_rows({"x": ["a"] * 3 + ["b", "c"], "label": list("ababa")}, "train", None, "label")
+    features, _ = Features.of(rows)
+    assert features.encoded_names == ("x=(other)", "x=a") or features.encoded_names == ("x=a", "x=(other)")
+    other = hold_rows({"x": ["a", "new", 7]}, "rows", features.names, kinds=features.kinds)
+    place = features.encoded_names.index("x=(other)")
+    assert features.encoded(other).values[:, place].tolist() == [0, 1, 1]
+    (tmp_path / "features.json").write_text(features.text())
+    assert Features.load(tmp_path / "features.json") == features
+    (tmp_path / "features.json").write_text(features.text().replace('"x"', "3"))
+    with pytest.raises(heed.errors.RunError, match=r"features\.json is damaged"):
+        Features.load(tmp_path / "features.json")
+
+
+def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(table_of_people())
+    code, _, err = call(capsys, "train", "table", "people.csv", "--out", "none")
+    assert code == 2 and "names no column 'label'" in err
+    assert "its columns: PassengerId, Survived, Name, Sex, Age, Cabin; data.columns.label=NAME chooses" in err
+    words = ("train", "table", "people.csv", "data.columns.label=Survived", "--out", "run", "training.steps=60")
+    code, out, err = call(capsys, *words, "training.threads=1", "training.learning_rate=0.02")
+    assert code == 0, err
+    for line in (
+        "column 'PassengerId' is different in every row: left out",
+        "column 'Name' has 250 values and none of them 3 times: left out",
+        "column 'Sex': 2 categories (female, male)",
+        "missing numbers are the median of the training rows: 'Age' (",
+    ):
+        assert line in out + err
+    values = json.loads((tmp_path / "run" / "features.json").read_text())
+    assert [one["name"] for one in values] == ["Sex", "Age", "Cabin"]
+    run, frame = heed.load("run"), pd.read_csv("people.csv")
+    assert run.predict({"Sex": "female", "Age": math.nan, "Cabin": None}).label == "1"
+    code, out, _ = call(capsys, "predict", "run", "--input", "people.csv")
+    from_frame = run.predict(frame)
+    assert [line.split("\t")[0] for line in out.splitlines()] == [one.label for one in from_frame]
+    assert np.mean([one.label == str(s) for one, s in zip(from_frame, frame["Survived"], strict=True)]) > 0.8
+    settings = {**QUICK, "data.columns.label": "Survived"}
+    other = heed.train("table", train=frame, out=None, settings=settings, quiet=True)
+    assert other.task.features.names == run.task.features.names
+    with pytest.raises(DataError, match="'old' is not a number, but those of the training rows are"):
+        run.predict([{"Sex": "male", "Age": "old", "Cabin": "A1"}, {"Sex": "male", "Age": "young", "Cabin": "A1"}])
+
+
+def test_numbers_can_be_read_as_categories(tmp_path):
+    text = "zone,x,label\n" + "".join(f"{n % 3},{n},{'ab'[n % 2]}\n" for n in range(30))
+    rows = read(tmp_path / "a.csv", text, categories=["zone"])
+    assert Features.of(rows)[0].encoded_names == ("zone=0", "zone=1", "zone=2", "x")
+    held = hold_rows(pd.read_csv(tmp_path / "a.csv"), "train", None, "label", categories=["zone"])
+    assert Features.of(held)[0] == Features.of(rows)[0]
