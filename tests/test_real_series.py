@@ -1,11 +1,20 @@
 """Series as people have them: dates in any form and order, of several series, with gaps; said or refused by name."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
+import torch
+from torch.testing import assert_close
 
-from heed.errors import DataError
+import heed
+from commands import call
+from heed.errors import ConfigError, DataError
+from heed.tasks import check_config
+from heed.tasks.series.config import SeriesHead
 from heed.tasks.series.dates import find_dates
+from heed.tasks.series.task import Forecaster, Series
 
 
 def dates_of(cells, **given):
@@ -144,3 +153,213 @@ def test_days_and_months_are_told_apart_by_the_whole_column_by_spacing_or_by_the
     dates = [f"{d:02}/{m:02}/2020" for m in (1, 2) for d in range(5, 13)]
     assert dates_of(dates).times[1] == pd.Timestamp("2020-01-06")
     assert dates_of(dates[:8], form="%m/%d/%Y").times[1] == pd.Timestamp("2020-06-01")
+
+
+# --- files
+
+
+DAYS = pd.date_range("2023-01-01", periods=60).strftime("%Y-%m-%d")
+ONE = pd.DataFrame({"date": DAYS, "sales": np.arange(60.0)})
+TWO = pd.concat([ONE.assign(shop=7), ONE.assign(shop=5, sales=100 + ONE.sales)])[["date", "shop", "sales"]]
+SMALL = {"data.window": 7, "data.horizon": 3, "model.d_hidden": 4, "training.threads": 1, "training.device": "cpu"}
+SMALL |= {"evaluation.bootstrap": 10}
+
+
+def prepared(folder, frame, index=False, **data):
+    frame.to_csv(folder / "a.csv", index=index)
+    values = {"train": str(folder / "a.csv"), "window": 7, "valid": 5, **data}
+    return Series.prepare(check_config({"task": "series", "data": values, "model": {"size": "tiny"}}, "test"))
+
+
+def values_of(task, split="train"):
+    return {part.origin: part.values[:, 0].tolist() for part in task.splits.examples[split]}
+
+
+@pytest.mark.parametrize("frame", [ONE[::-1], ONE.sample(frac=1, random_state=1)])
+def test_rows_in_another_order_are_sorted_by_their_dates_and_it_is_said(tmp_path, frame):
+    task = prepared(tmp_path, frame)
+    assert values_of(task) == {"a.csv": [*range(55)]} and values_of(task, "valid") == {"a.csv": [*range(60)]}
+    assert "rows sorted by their dates: those of 1 series were in another order" in task.notes
+    assert "rows sorted" not in prepared(tmp_path, ONE).notes
+
+
+def test_dates_that_repeat_are_several_series_whose_column_is_named(tmp_path):
+    advice = "they are several series; data.columns.series=shop reads one for each 'shop'"
+    with pytest.raises(DataError, match=f"a.csv:2 and a.csv:62 have the same date, 2023-01-01: {advice}"):
+        prepared(tmp_path, TWO)
+    with pytest.raises(DataError, match=r"a.csv:4 and a.csv:5 have the same date, 2023-01-03; leave one of the rows"):
+        prepared(tmp_path, pd.concat([ONE[:3], ONE[2:]]))
+
+
+@pytest.mark.parametrize("index", [False, True])
+def test_a_file_in_long_form_is_one_series_for_each_name(tmp_path, index):
+    task = prepared(tmp_path, TWO.sample(frac=1, random_state=3), index, columns={"series": "shop"})
+    assert values_of(task) == {"5": [*range(100, 155)], "7": [*range(55)]}
+    assert task.standard.columns == ("sales",) and "train: 110 rows of 2 series" in task.notes
+    assert task.report_counts()["valid"] == {"examples": 10, "series": 2}
+
+
+def test_a_short_series_of_several_is_left_out_by_name(tmp_path):
+    frame = pd.concat([TWO, TWO[:9].assign(shop=9)])
+    task = prepared(tmp_path, frame, columns={"series": "shop"})
+    assert set(values_of(task)) == {"7", "5"} and "left out: '9' has 9 rows" in task.notes
+    with pytest.raises(DataError, match=r"'a.csv' has 9 rows \(5 held out for validation, 0 for testing\); training"):
+        prepared(tmp_path, ONE[:9])
+
+
+@pytest.mark.parametrize("columns", [["sales"], "sales", [1], {"values": ["sales"], "date": "date"}])
+def test_a_list_of_columns_names_those_to_forecast(tmp_path, columns):
+    frame = ONE.assign(other="x")
+    task = prepared(tmp_path, frame, columns=columns)
+    assert task.standard.columns == ("sales",) and "every day" in task.notes
+    with pytest.raises(DataError, match=r"column 'other': 'x' is not a number; data.columns selects"):
+        prepared(tmp_path, frame)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"columns": {"series": "shpo"}}, r"no column 'shpo'; did you mean 'shop'\?; set data.columns.series"),
+        ({"columns": {"date": "day"}}, "no column 'day'.*; set data.columns.date"),
+        ({"columns": {"series": "shop"}, "date_format": "%d.%m.%Y"}, "no column of dates such as %d.%m.%Y"),
+    ],
+)
+def test_a_column_that_is_not_there_is_named(tmp_path, data, message):
+    with pytest.raises(DataError, match=message):
+        prepared(tmp_path, TWO, **data)
+
+
+def test_counters_are_left_out_of_a_series_and_it_is_said(tmp_path):
+    task = prepared(tmp_path, ONE, index=True)
+    assert task.standard.columns == ("sales",)
+    assert "the column without a name is different in every row: left out (data.columns can ask for it)" in task.notes
+
+
+def test_a_file_that_starts_with_a_date_names_no_columns(tmp_path):
+    with pytest.raises(DataError, match="a column is named '2023-01-01', a date; the first line should name"):
+        prepared(tmp_path, ONE[1:].set_axis(["2023-01-01", "0.5"], axis=1))
+
+
+def test_windows_and_forecasts_do_not_cross_a_gap(tmp_path):
+    task = prepared(tmp_path, ONE.drop([20, 21, 22, 57]), valid=8, test=2)
+    assert "2 gaps in the dates, which windows do not cross; rows missing: 3 after 2023-01-20 (a.csv:21)" in task.notes
+    assert [part.values[:, 0].tolist() for part in task.splits.examples["train"]] == [[*range(20)], [*range(23, 49)]]
+    rows = [task.collate([i]) for batch in task.train_batches(0) for i in batch]
+    changes = {round(float(change), 4) for batch in rows for change in batch.values[0].diff(dim=0).flatten()}
+    assert len(changes) == 1  # every row follows the one before
+    (valid,) = task.splits.examples["valid"]
+    assert (valid.values[0, 0], valid.values[valid.start, 0], valid.values[-1, 0]) == (23, 49, 56)
+    with pytest.raises(DataError, match=r"no 8 rows \(data.window \+ 1\) follow one another without a gap"):
+        prepared(tmp_path, ONE.drop(range(0, 60, 7)))
+
+
+def test_missing_values_are_refused_or_interpolated_in_time(tmp_path):
+    frame = ONE.copy()
+    frame.loc[[10, 11], "sales"] = np.nan
+    with pytest.raises(DataError, match=r"a.csv:12, column 'sales': the value is missing; .* data.missing=interpolate"):
+        prepared(tmp_path, frame)
+    task = prepared(tmp_path, frame.sample(frac=1, random_state=2), missing="interpolate")
+    np.testing.assert_allclose(values_of(task)["a.csv"], range(55))
+    assert "2 missing values interpolated" in task.notes
+
+
+@pytest.mark.parametrize(
+    ("freq", "count", "season", "window"),
+    [
+        *(("h", 200, 24, 48), ("30min", 400, 48, 96), ("D", 60, 7, 48), ("B", 60, 5, 48), ("W", 300, 52, 104)),
+        *(("MS", 70, 12, 48), ("QS", 60, 4, 48), ("YS", 60, "none", 48), ("h", 70, "none", 48)),
+    ],
+)
+def test_the_season_follows_from_the_spacing(tmp_path, freq, count, season, window):
+    dates = pd.date_range("2023-01-02", periods=count, freq=freq).strftime("%Y-%m-%d %H:%M")
+    frame = pd.DataFrame({"when": dates, "sales": np.random.default_rng(1).normal(size=count)})
+    task = prepared(tmp_path, frame, window="auto")
+    data = task.config.data
+    assert (data.season, data.window, data.date_format) == (season, window, "%Y-%m-%d %H:%M")
+    assert (f"season: {season} rows, as the dates are every " in task.notes) == (season != "none")
+    for off in ("none", 1):
+        assert prepared(tmp_path, frame, window="auto", season=off).config.data.season == "none"
+
+
+def test_a_season_is_the_start_of_learning(tmp_path):
+    frame = ONE.assign(sales=np.tile(np.random.default_rng(1).normal(size=7), 9)[:60])
+    task = prepared(tmp_path, frame, window=14)
+    model = task.build_model().eval()
+    assert task.validate(model)["loss"] < 1e-9  # it repeats itself exactly
+    values = torch.randn(2, 20, 1)
+    model.output.weight.data.normal_()
+    whole, _ = model.read(values)
+    first, states = model.read(values[:, :9])
+    second, _ = model.read(values[:, 9:], states)
+    assert_close(torch.cat([first, second], dim=1), whole)
+    without = Forecaster(model.body, 1, SeriesHead())
+    without.output = model.output
+    assert_close(whole[:, 6:] - without(values)[:, 6:], values[:, :14] - values[:, 6:])
+    assert_close(whole[:, :6], without(values)[:, :6])
+
+
+@pytest.fixture(scope="module")
+def shops(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shops")
+    TWO.to_csv(folder / "shops.csv", index=False)
+    settings = SMALL | {"data.columns.series": "shop", "data.test": 6}
+    return heed.train("series", train=folder / "shops.csv", steps=2, out=folder / "run", settings=settings, quiet=True)
+
+
+def test_each_series_is_forecast_and_scored_by_name(shops, tmp_path, capsys):
+    code, out, _ = call(capsys, "predict", shops.folder, "--input", shops.folder.parent / "shops.csv")
+    rows = [line.split(",") for line in out.splitlines()]
+    assert code == 0 and rows[0] == ["shop", "date", "sales"]
+    assert [row[:2] for row in rows[1:]] == [[shop, f"2023-03-0{n}"] for shop in "75" for n in (2, 3, 4)]
+    code, out, _ = call(capsys, "evaluate", shops.folder)
+    assert "test: 4 forecasts" in out and "seasonal naive: 7 rows before (data.season)" in out
+    assert "\n  5: 2 forecasts, MAE of the model: sales " in out
+    ONE.to_csv(tmp_path / "one.csv", index=False)  # without the column of names
+    code, out, _ = call(capsys, "predict", shops.folder, "--input", tmp_path / "one.csv", "--horizon", 1)
+    assert code == 0 and out.startswith("date,sales\n2023-03-02,")
+    code, _, err = call(capsys, "look", shops.folder, shops.folder.parent / "shops.csv")
+    assert code == 2 and "shops.csv has 2 series; a look shows one" in err
+    code, out, _ = call(capsys, "evaluate", shops.folder, tmp_path / "one.csv", "--json")
+    assert json.loads(out)[str(tmp_path / "one.csv")]["examples"] == 18
+
+
+# --- data in Python
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ONE,
+        ONE[::-1],
+        ONE.assign(date=pd.to_datetime(ONE.date)),
+        ONE.assign(date=pd.to_datetime(ONE.date).dt.tz_localize("Europe/Berlin")).set_index("date")[::-1],
+        ONE.assign(date=pd.PeriodIndex(ONE.date, freq="D")).set_index("date"),
+        ONE.to_dict("list"),
+    ],
+)
+def test_a_data_frame_is_read_as_a_file(frame):
+    run = heed.train("series", train=frame, steps=1, out=None, settings=SMALL, quiet=True)
+    assert values_of(run.task) == {"train": [*range(54)]} and "every day" in run.task.notes
+    forecast = run.predict(frame)
+    table = forecast.to_frame()
+    table = table if "date" in table else table.reset_index()
+    assert [*table.columns] == ["date", "sales"] and forecast.shape == (3, 1)
+    assert [str(day)[:10] for day in table.date] == ["2023-03-02", "2023-03-03", "2023-03-04"]
+    if hasattr(frame, "dtypes") and "date" not in frame.columns:
+        assert type(forecast.to_frame().index) is type(frame.index)
+    np.testing.assert_allclose(run.predict(ONE[::-1]), forecast, rtol=1e-5)
+
+
+def test_a_data_frame_in_long_form_has_a_series_for_each_name():
+    settings = SMALL | {"data.columns.series": "shop"}
+    run = heed.train("series", train=TWO, steps=1, out=None, settings=settings, quiet=True)
+    assert set(values_of(run.task)) == {"7", "5"}
+    forecast = run.predict(TWO, horizon=2)
+    assert forecast.to_frame()[["shop", "date"]].values.tolist() == [
+        [shop, day] for shop in "75" for day in ("2023-03-02", "2023-03-03")
+    ]
+    np.testing.assert_allclose(run.predict(ONE, horizon=2), forecast[:2], rtol=1e-5)
+    with pytest.raises(DataError, match=r"train\[0\] and train\[60\] have the same date.*data.columns.series=shop"):
+        heed.train("series", train=TWO, steps=1, out=None, settings=SMALL, quiet=True)
+    with pytest.raises(ConfigError, match="the series has shape"):
+        run.predict(np.ones((3, 2)))

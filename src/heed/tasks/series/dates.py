@@ -257,6 +257,8 @@ def _dates(
     for some, times in fits.items():
         kinds.setdefault(times.asi8.tobytes(), DateColumn(names, times, _writer(some, texts, zones), some, offsets))
     columns = [*kinds.values()]
+    if any(_parsed(pd.Series([*names[:1]]), some) is not None for some in fits):
+        raise DataError(f"a column is named '{names[0]}', a date; the first line should name the columns: date,sales")
     least = sorted(columns, key=lambda some: some.unevenness(groups)) if len(columns) > 1 else columns
     if len(columns) > 1 and least[0].unevenness(groups) == least[1].unevenness(groups):
         row = next(row for row in range(len(texts)) if columns[0].times[row] != columns[1].times[row])

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heed.data.examples import select
-from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, read_rows, with_dates
+from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, read_rows, with_dates, without_counters
 from heed.data.readers import column_names, label_of
 from heed.errors import DataError, suggest
 from heed.tasks.base.report import counted
@@ -53,9 +53,7 @@ class NamedSeries(Rows):
         return self.dates.following(self.timeline, int(self.order[-1]), count)
 
 
-def read_series(
-    path: Path, data: SeriesData, columns: Sequence[str] | None = None, said: list[str] | None = None
-) -> list[NamedSeries]:
+def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
     """The series in a file, with the `columns` of training if they are known.
 
     Raises:
@@ -102,56 +100,59 @@ def _choice(names: Sequence[str], values: Sequence[int | str] | None, columns: S
 def _series(
     rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None, said: Sequence[str]
 ) -> list[NamedSeries]:
-    cells, date, by = rows.cells, data.columns.date, data.columns.series
+    """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
+    names, origins = rows.columns, rows.origins
+    date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     for kind, name in (("date", date), ("series", by)):
-        if columns is None and name not in (None, "auto", "none", *rows.columns):
-            at = f"{rows.split or source} has no column '{name}'"
-            raise DataError(f"{at}{suggest(str(name), rows.columns)}; set data.columns.{kind}")
-    values = data.columns.values if columns is None else columns
-    chosen = () if values is None else rows.columns[: len(values)]
+        if columns is None and name not in (None, "auto", "none", *names):
+            has = f"{rows.split} has no column '{name}'{suggest(name, names)}"
+            raise DataError(f"{has}; set data.columns.{kind}")
+    chosen = [] if values is None else [*names[: len(values)]]
     groups = {"": np.arange(len(rows))}
-    if by in rows.columns:
-        names = cells[by].map(label_of)
-        if names.isna().any():
-            raise DataError(
-                f"{rows.origins[int(names.isna().argmax())]}, column '{by}': the name of the series is missing"
-            )
-        groups = dict(names.groupby(names, sort=False).indices)
-    others = cells.drop(columns=[name for name in (by, *chosen) if name in rows.columns and name != date])
-    wanted = date if date in rows.columns else None
+    if by in names:
+        labels = rows.cells[by].map(label_of)
+        if labels.isna().any():
+            raise DataError(f"{origins[int(labels.isna().argmax())]}, column '{by}': the name of the series is missing")
+        groups = labels.groupby(labels, sort=False).indices
+    able = rows.cells[[name for name in names if name == date or name not in (by, *chosen)]]
     dates = None
-    if date != "none" and others.shape[1]:
-        dates = find_dates(others, list(groups.values()), rows.origins.__getitem__, wanted, data.date_format)
-    if columns is None and data.date_format is not None and (dates is None or dates.format != data.date_format):
-        raise DataError(f"{source} has no column of dates such as data.date_format={data.date_format}")
+    if date != "none" and able.shape[1]:
+        form, wanted = data.date_format, date if date in names else None
+        dates = find_dates(able, [*groups.values()], origins.__getitem__, wanted, form)
+        if columns is None and form is not None and (dates is None or dates.format != form):
+            raise DataError(f"{rows.split} has no column of dates such as {form} (data.date_format)")
     timed = {} if dates is None else {name: dates.timeline(group) for name, group in groups.items()}
     for name, timeline in timed.items():
         if len(timeline.repeated):
             raise DataError(_repeated(rows, dates, groups[name][timeline.order], timeline, by))
-    if not chosen:
-        chosen = tuple(name for name in rows.columns if name != by and (dates is None or name not in dates.names))
+    if values is None:
+        chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
+        kept = [without_counters(rows.cells[chosen].iloc[group], remarks := []) for group in groups.values()]
+        chosen, said = [name for name in chosen if any(name in part for part in kept)], [*said, *remarks]
     numbers = number_columns(rows, chosen, data.missing)
     made = []
     for name, group in groups.items():
         timeline = timed.get(name)
         order = group if timeline is None else group[timeline.order]
-        table, filled = pd.DataFrame(numbers[order], columns=[*chosen]), int(np.isnan(numbers[order]).sum())
+        table = pd.DataFrame(numbers[order], columns=chosen, index=None if timeline is None else timeline.times)
+        filled = int(np.isnan(numbers[order]).sum())
         if filled:
-            times = table.index if timeline is None else timeline.times
-            table = table.set_axis(times).interpolate("index", limit_direction="both").reset_index(drop=True)
-        if table.isna().any(axis=None):
-            raise DataError(f"{name or source} has no value in column '{chosen[int(table.isna().any().argmax())]}'")
-        lines = select(rows.origins, order)
+            table = table.interpolate("index", limit_direction="both")
+            if table.isna().any(axis=None):
+                raise DataError(f"{name or source} has no value in column '{table.isna().any().idxmax()}'")
         made.append(
             NamedSeries(
-                *(table, (), lines, rows.split),
+                table.reset_index(drop=True),
+                (),
+                select(origins, order),
+                rows.split,
                 name=str(name) or source,
                 order=order,
                 dates=dates,
                 timeline=timeline,
-                by=by if by in rows.columns else None,
+                by=by if by in names else None,
                 filled=filled,
-                said=tuple(said),
+                said=(*said,),
             )
         )
     return made
@@ -159,49 +160,40 @@ def _series(
 
 def _repeated(rows: Rows, dates: DateColumn, order: NDArray[np.int64], timeline: Timeline, by: str | None) -> str:
     """The message about dates that repeat within a series."""
-    second = int(timeline.repeated[0])
-    lines = " and ".join(rows.origins[int(order[n])] for n in (second - 1, second))
-    what = f"{lines} have the same date, {dates.written(int(order[second]))}"
-    if by is not None:
-        return f"{what}, in one series of '{by}'; remove one of the rows"
-    able = {name: rows.cells[name].nunique() for name in rows.columns if name not in dates.names}
-    pairs = {name: pd.DataFrame({"date": dates.times, "name": rows.cells[name]}) for name in able}
-    names = [name for name in able if 2 * able[name] <= len(rows) and not pairs[name].duplicated().any()]
-    name = min(names, key=lambda name: (rows.cells[name].dtype == float, able[name]), default=None)
-    if name is None:
-        return (
-            f"{what}; remove one of the rows, or name the column that tells several series apart: data.columns.series"
-        )
-    return f"{what}: they are several series; data.columns.series={name} reads one for each '{name}'"
+    row = int(timeline.repeated[0])
+    lines = f"{rows.origins[int(order[row - 1])]} and {rows.origins[int(order[row])]}"
+    what = f"{lines} have the same date, {dates.written(int(order[row]))}"
+    able = {name: rows.cells[name].nunique() for name in rows.columns if by is None and name not in dates.names}
+    for name in sorted(able, key=lambda name: (rows.cells[name].dtype == float, able[name])):
+        pairs = pd.DataFrame({"date": dates.times, "name": rows.cells[name]})
+        if 2 * able[name] <= len(rows) and not pairs.duplicated().any():
+            return f"{what}: they are several series; data.columns.series={name} reads one for each '{name}'"
+    return f"{what}; leave one of the rows out, or name the column that tells series apart: data.columns.series"
 
 
 def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
     """What was found in the dates, for people: their column and step, another order, gaps, interpolated values."""
-    lines, timed = [], [one for one in series if one.dates is not None and one.timeline is not None]
+    lines, timed = [], [one for one in series if one.timeline is not None]
     if timed:
-        names = timed[0].dates.names
-        first, last = (
-            min(timed, key=lambda one: one.timeline.times[0]),
-            max(timed, key=lambda one: one.timeline.times[-1]),
+        first = min(timed, key=lambda one: one.timeline.times[0]).date(0)
+        last = max(timed, key=lambda one: one.timeline.times[-1]).date(-1)
+        steps = dict.fromkeys(str(one.step or "not evenly spaced") for one in timed)
+        then = "predictions continue the dates" if all(one.step for one in timed) else "predictions have no dates"
+        names = ", ".join(f"'{name}'" for name in timed[0].dates.names)
+        lines.append(
+            f"column {names} holds dates ({first} to {last}, {' or '.join(steps)}): it is not forecast; {then}"
         )
-        steps = [*dict.fromkeys(str(one.step or "not evenly spaced") for one in timed)]
-        column = f"column '{names[0]}' holds" if len(names) == 1 else f"columns {', '.join(map(repr, names))} hold"
-        then = "it is not forecast; predictions continue the dates"
-        if any(one.step is None for one in timed):
-            then = "it orders the rows and is not forecast; predictions have no dates"
-        lines.append(f"{column} dates ({first.date(0)} to {last.date(-1)}, {' or '.join(steps)}): {then}")
     if count := sum(bool((np.diff(one.order) < 0).any()) for one in timed):
         lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
     gaps = [(one, row) for one in timed for row in one.gaps]
     if gaps:
         shown = [
-            f"{counted(one.timeline.missing[row - 1], 'row')} after {one.date(row - 1)} ({one.origins[row - 1]})"
+            f"{one.timeline.missing[row - 1]:,} after {one.date(row - 1)} ({one.origins[row - 1]})"
             for one, row in gaps[:3]
         ]
         more = ", ..." if len(gaps) > 3 else ""
-        lines.append(
-            f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross; missing: {', '.join(shown)}{more}"
-        )
+        count = f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross"
+        lines.append(f"{count}; rows missing: {', '.join(shown)}{more}")
     if filled := sum(one.filled for one in series):
         lines.append(f"{counted(filled, 'missing value')} interpolated (data.missing)")
     return lines

@@ -22,7 +22,7 @@ from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.base.run import Run
 from heed.tasks.series.reading import NamedSeries, hold_series
-from heed.tasks.series.task import Forecaster, Part, Series, names_of, to_forecast
+from heed.tasks.series.task import Forecaster, Part, Series, all_to_forecast, names_of
 from heed.visible import escaped
 
 
@@ -148,12 +148,9 @@ class SeriesRun(Run[Series, Forecaster]):
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
-        series = hold_series(data, "examples", self.task.config.data, self.task.standard.columns)
-        return self._parts(series)
-
-    def _parts(self, series: Sequence[NamedSeries]) -> list[Part]:
-        columns, window = self.task.standard.columns, self.task.window
-        return [part for one in series for part in to_forecast(one, columns, window, ConfigError)]
+        columns = self.task.standard.columns
+        series = hold_series(data, "examples", self.task.config.data, columns)
+        return all_to_forecast(series, columns, self.task.window, ConfigError)
 
     def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow a series.
@@ -260,7 +257,8 @@ class SeriesRun(Run[Series, Forecaster]):
         return ShownLook(look, steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
-        return self._parts([one for path in files for one in self.task.read(Path(path))])
+        series = [one for path in files for one in self.task.read(Path(path))]
+        return all_to_forecast(series, self.task.standard.columns, self.task.window, ConfigError)
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
         data = self.task.config.data

@@ -3,8 +3,8 @@
     h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) if `difference`;    loss: mean squared error
 
 With a season of s rows, x^ also has a share of the change to the row one season before, a (x(t+1-s) - x(t)), where a is
-learned for each column. Training starts from the seasonal naive forecast, a = 1 and V = 0. In a forecast of several rows
-each one is fed back. Columns are standardised by the training rows; all are forecast.
+learned for each column. Training starts from the seasonal naive forecast, a = 1 and V = 0. In a forecast of several
+rows each one is fed back. Columns are standardised by the training rows; all are forecast.
 """
 
 from __future__ import annotations
@@ -262,27 +262,30 @@ def stretches(series: NamedSeries, begin: int, end: int) -> Iterator[tuple[int, 
 
 
 def to_forecast(
-    series: NamedSeries,
-    columns: Sequence[str],
-    window: int,
-    error: type[HeedError] | None = DataError,
-    begin: int = 0,
-    end: int | None = None,
+    series: NamedSeries, columns: Sequence[str], window: int, begin: int = 0, end: int | None = None
 ) -> list[Part]:
-    """The stretches of a series to forecast; the first `window` rows of each, at most half of them, are only context.
-
-    Raises:
-        HeedError: The rows are too few; of the type `error`.
-    """
-    values = series.ordered(columns).cells.to_numpy(np.float64)
-    found = stretches(series, begin, len(series) if end is None else end)
-    parts = [
+    """The stretches of a series to forecast; the first `window` rows, at most half of them, are only context."""
+    values, end = series.ordered(columns).cells.to_numpy(np.float64), len(series) if end is None else end
+    return [
         Part(values[start:last], max(first - start, min(window, (last - start) // 2)), series.name)
-        for start, first, last in found
+        for start, first, last in stretches(series, begin, end)
         if last - start >= 3
     ]
-    if not parts and error is not None:
-        raise error(f"'{series.name}' has {counted(len(series), 'row')}; a series to forecast needs at least 3")
+
+
+def all_to_forecast(
+    series: Sequence[NamedSeries], columns: Sequence[str], window: int, error: type[HeedError]
+) -> list[Part]:
+    """The stretches of several series to forecast.
+
+    Raises:
+        HeedError: A series is too short; of the type `error`.
+    """
+    parts = []
+    for one in series:
+        parts += (found := to_forecast(one, columns, window))
+        if not found:
+            raise error(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
     return parts
 
 
@@ -316,38 +319,32 @@ def open_series(
     short: list[str] = []
     for one in series["train"]:
         end = len(one)
-        cut = {
-            split: rows if isinstance(rows, int) else 0 for split, rows in (("test", data.test), ("valid", data.valid))
-        }
-        if data.valid is None:
-            cut["valid"] = max(1, (end - cut["test"]) // 10)
+        test = data.test if isinstance(data.test, int) else 0
+        valid = max(1, (end - test) // 10) if data.valid is None else data.valid if isinstance(data.valid, int) else 0
+        cut = {"test": test, "valid": valid}
         if end - cut["test"] - cut["valid"] < window + 2:
-            short.append(
-                f"'{one.name}' has {counted(end, 'row')} ({cut['valid']:,} held out for validation, {cut['test']:,} for "
-                f"testing); training needs at least {window + 2} others (data.window + 2): give more rows or a "
-                "smaller data.window"
-            )
+            held = f"({cut['valid']:,} held out for validation, {cut['test']:,} for testing)"
+            needs = f"training needs at least {window + 2} others (data.window + 2)"
+            short.append(f"'{one.name}' has {counted(end, 'row')} {held}; {needs}: give more or a smaller data.window")
             continue
         values = one.ordered(columns).cells.to_numpy(np.float64)
         for split, count in cut.items():  # the test rows are the last ones
             if count:
-                splits[split] += to_forecast(one, columns, window, None, end - count, end)
+                splits[split] += to_forecast(one, columns, window, end - count, end)
                 end -= count
         parts = [Part(values[first:last], 0, one.name) for _, first, last in stretches(one, 0, end)]
         splits["train"] += [part for part in parts if part.rows > window]
         if few := sum(part.rows for part in parts if part.rows <= window):
-            said.append(
-                f"{one.name}: {counted(few, 'row')} between gaps are too few for a window (data.window + 1): not trained on"
-            )
+            said.append(f"{one.name}: {counted(few, 'row')} between gaps, too few for data.window + 1, not trained on")
     if short and (series["train"][0].by is None or not splits["train"]):
         raise DataError(short[0])
     said += [f"left out: {line}" for line in short]
     if not splits["train"]:
         raise DataError(
-            f"no {window + 1} rows (data.window + 1) follow one another without a gap; give a smaller data.window"
+            f"no {window + 1} rows (data.window + 1) follow one another without a gap; use a smaller window"
         )
     for split in ("valid", "test"):
-        splits[split] += [part for one in series[split] for part in to_forecast(one, columns, window)]
+        splits[split] += all_to_forecast(series[split], columns, window, DataError)
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
     return config, columns, Splits({name: parts for name, parts in splits.items() if parts}, remarks=said)
