@@ -276,7 +276,7 @@ def test_the_season_follows_from_the_spacing(tmp_path, freq, count, season, wind
     task = prepared(tmp_path, frame, window="auto")
     data = task.config.data
     assert (data.season, data.window, data.date_format) == (season, window, "%Y-%m-%d %H:%M")
-    assert (f"season: {season} rows, as the dates are every " in task.notes) == (season != "none")
+    assert (f"season of {season} rows, by the spacing of the dates, every " in task.notes) == (season != "none")
     for off in ("none", 1):
         assert prepared(tmp_path, frame, window="auto", season=off).config.data.season == "none"
 

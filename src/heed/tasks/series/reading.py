@@ -22,7 +22,7 @@ from heed.tasks.series.dates import DateColumn, Step, Timeline, find_dates
 
 @dataclass(frozen=True)
 class NamedSeries(Rows):
-    """The rows of one series in order of time; `values` are its numbers `(rows, columns)`."""
+    """The rows of one series in order of time."""
 
     name: str = ""
     order: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # rows of the file
@@ -41,6 +41,15 @@ class NamedSeries(Rows):
     def step(self) -> Step | None:
         """The step of its dates, if they are evenly spaced."""
         return None if self.timeline is None else self.timeline.step
+
+    def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """The values of these columns, `(rows, columns)`.
+
+        Raises:
+            DataError: A column is missing.
+        """
+        values: NDArray[np.float64] = self.ordered(columns).cells.to_numpy(np.float64)
+        return values
 
     def date(self, row: int) -> str:
         """The date of a row, for people."""

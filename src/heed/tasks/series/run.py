@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heed.data.kinds.numbers import with_dates
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
@@ -180,17 +181,15 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def forecast(self, series: Sequence[NamedSeries], horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow each of several series, from the rows after its last gap."""
-        columns = self.task.standard.columns
-        last = [one.ordered(columns).cells.to_numpy(np.float64)[[0, *one.gaps][-1] :] for one in series]
+        columns, first = self.task.standard.columns, series[0]
+        last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
         made = self._forecast(last, horizon)
-        dated = all(one.step is not None for one in series)
-        names = [*([series[0].by] if series[0].by is not None else [])]
+        dated = first.dates is not None and all(one.step is not None for one in series)
+        names = [*([first.by] if first.by else []), *(first.dates.names if dated else [])]
+        dates = (one.following(len(made[0])) if dated else [()] * len(made[0]) for one in series)
         rows = [
-            (*([one.name] if names else []), *key)
-            for one in series
-            for key in (one.following(len(made[0])) if dated else [()] * len(made[0]))
+            (*([one.name] if first.by else []), *date) for one, some in zip(series, dates, strict=True) for date in some
         ]
-        names += series[0].dates.names if dated and series[0].dates is not None else ()
         return Forecast.of(np.concatenate(made), columns, pd.DataFrame(rows, columns=names) if names else None)
 
     def _forecast(self, values: list[Values], horizon: int | None) -> list[Values]:
@@ -201,7 +200,7 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def _series(self, rows: Any) -> list[NamedSeries] | Values:
         """Rows in any form that `predict` accepts: series with column names, or an array `(rows, columns)`."""
-        columns, data = self.task.standard.columns, self.task.config.data
+        columns, data, rows = self.task.standard.columns, self.task.config.data, with_dates(rows)
         if column_names(rows) is not None:
             return hold_series(rows, "series", data, columns)
         try:
@@ -251,7 +250,7 @@ class SeriesRun(Run[Series, Forecaster]):
         if not isinstance(series, np.ndarray):
             if len(series) > 1:
                 raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
-            series = series[0].ordered(self.task.standard.columns).cells.to_numpy(np.float64)
+            series = series[0].numbers(self.task.standard.columns)
         values = series
         look = look_at_series(self.task, self.model, values, name=name, title=self.title, units=units)
         return ShownLook(look, steps)

@@ -265,7 +265,7 @@ def to_forecast(
     series: NamedSeries, columns: Sequence[str], window: int, begin: int = 0, end: int | None = None
 ) -> list[Part]:
     """The stretches of a series to forecast; the first `window` rows, at most half of them, are only context."""
-    values, end = series.ordered(columns).cells.to_numpy(np.float64), len(series) if end is None else end
+    values, end = series.numbers(columns), len(series) if end is None else end
     return [
         Part(values[start:last], max(first - start, min(window, (last - start) // 2)), series.name)
         for start, first, last in stretches(series, begin, end)
@@ -327,7 +327,7 @@ def open_series(
             needs = f"training needs at least {window + 2} others (data.window + 2)"
             short.append(f"'{one.name}' has {counted(end, 'row')} {held}; {needs}: give more or a smaller data.window")
             continue
-        values = one.ordered(columns).cells.to_numpy(np.float64)
+        values = one.numbers(columns)
         for split, count in cut.items():  # the test rows are the last ones
             if count:
                 splits[split] += to_forecast(one, columns, window, end - count, end)
@@ -358,7 +358,7 @@ def settled(config: SeriesConfig, series: Sequence[NamedSeries]) -> tuple[Series
     if data.season == "auto" and len(steps) == 1 and (step := steps.pop()) is not None:
         if step.season is not None and rows >= 3 * step.season:
             update["season"] = step.season
-            said.append(f"season: {step.season} rows, as the dates are {step} (data.season)")
+            said.append(f"season of {step.season} rows, by the spacing of the dates, {step} (data.season sets another)")
     if data.window == "auto":
         season = update["season"]
         is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
