@@ -128,7 +128,7 @@ def test_a_name_is_found_in_the_cache(checkpoints, cache, capsys):
     run = heed.import_model("some-one/tiny.bert")
     assert "found some-one/tiny.bert in the cache of the Hugging Face Hub" in capsys.readouterr().out
     assert run.folder.name == "tiny.bert-bert-1" and run.config.data.imported == "some-one/tiny.bert"
-    assert "was imported from some-one/tiny.bert and has no data" in run.config.data.missing
+    assert "was imported from some-one/tiny.bert and has no data" in run.config.data.not_kept
 
 
 def test_a_name_that_is_nowhere_says_where_it_was_looked_for(cache, monkeypatch):

@@ -159,7 +159,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         assert again.cells.equals(first.cells)
     values = frame[["a", "b"]].to_numpy()
     assert held("table", (values, ROWS["label"])).columns == ("0", "1")
-    (one,) = held("series", frame[["a", "b"]].assign(day=pandas.Timestamp("2024-01-01")))
+    (one,) = held("series", frame[["a", "b"]].assign(day=pandas.date_range("2024-01-01", periods=len(frame))))
     assert one.columns == ("a", "b")  # a column of dates is none of numbers
     assert [part.columns for part in held("series", [values, values])] == [("0", "1")] * 2
     assert held("series", [1, 2, 3])[0].columns == ("value",) and held("series", frame["a"])[0].columns == ("a",)

@@ -52,7 +52,7 @@ class InMemory(Section):
         return "memory" if self.imported is None else PurePath(self.imported).name
 
     @property
-    def missing(self) -> str:
+    def not_kept(self) -> str:
         """Error message for a command that needs the data, which was not passed."""
         if self.imported is not None:
             return (

@@ -98,7 +98,7 @@ def prepare_run(
     """Make a run folder, or open one to resume; see `train_config`."""
     check_log(config.training.log)
     if given is None and isinstance(config.data, InMemory):
-        raise DataError(config.data.missing)
+        raise DataError(config.data.not_kept)
     if out is not None and not resume:
         folders.check_free(Path(out))  # reading the data may take minutes
     kind = task_class(config.task)

@@ -119,6 +119,17 @@ def layout_of(
     return Layout(separator, comma, header, label, tuple(said))
 
 
+def names_of(path: Path, wanted: Sequence[int | str] | None) -> list[str]:
+    """The names of a file's columns of which those `wanted` will be read.
+
+    Raises:
+        DataError: The file cannot be read.
+    """
+    layout = layout_of(path, wanted, None, findings := Findings())
+    first = next(iter(Head.of(path, findings, excel=True).rows(layout.separator)), [])
+    return [name.strip() if layout.header else str(n) for n, name in enumerate(first)]
+
+
 def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
     return all(is_number(row[column]) for row in rows[1:] if column < len(row))
 
@@ -516,6 +527,8 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     Raises:
         DataError: Most cells are numbers, and another one is not, or not finite.
     """
+    if cells.dtype.kind == "M" or isinstance(cells.dtype, pd.PeriodDtype):  # dates
+        return cells
     if pd.api.types.is_numeric_dtype(cells) and numbers is not False:
         made = cells.to_numpy(np.float64, na_value=np.nan)
     elif numbers is False:
@@ -588,7 +601,9 @@ def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") 
             raise DataError(f"{shown}; data.columns selects the columns to read")
         if missing == "refuse" and column.isna().any():
             place = rows.origins[int(np.flatnonzero(column.isna())[0])]
-            raise DataError(f"{place}, column '{name}': the value is missing; fill it in, or set data.missing")
+            raise DataError(
+                f"{place}, column '{name}': the value is missing; fill it in, or set data.missing=interpolate"
+            )
     values: NDArray[np.float64] = rows.cells[[*columns]].to_numpy(np.float64)
     return values
 
@@ -617,10 +632,7 @@ def hold_rows(
         if not has_items(labels):
             raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
         labels = list(labels.tolist() if hasattr(labels, "tolist") else labels)
-    if isinstance(getattr(data, "index", None), pd.DatetimeIndex | pd.PeriodIndex):
-        frame = data.to_frame() if isinstance(data, pd.Series) else data
-        data = frame.rename_axis(frame.index.name or "date").reset_index()
-    names, columns = _columns(data, split)
+    names, columns = _columns(with_dates(data), split)
     if labels is not None:
         if len(columns[0]) != len(labels):
             raise DataError(f"{split} has {len(columns[0])} rows and {len(labels)} labels; each row needs one")
@@ -647,20 +659,12 @@ def hold_rows(
     return choice.rows(cells, split, origins, [] if said is None else said, split, Findings(hint=False))
 
 
-def hold_series(data: Any, split: str, wanted: Sequence[int | str] | None) -> list[Rows]:
-    """One series in the forms of `hold_rows`, or a list of several: data frames, dicts of columns, arrays.
-
-    Raises:
-        DataError: As for `hold_rows`.
-    """
-    several = isinstance(data, list | tuple) and bool(data) and all(map(_is_series, data))
-    parts = [(f"{split} series {n}", one) for n, one in enumerate(data)] if several else [(split, data)]
-    return [hold_rows(one, name, wanted) for name, one in parts]
-
-
-def _is_series(data: Any) -> bool:
-    """True if one of several items is a series rather than a row."""
-    return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
+def with_dates(data: Any) -> Any:
+    """Data passed in Python, with the dates of a data frame's index as a column."""
+    if not isinstance(getattr(data, "index", None), pd.DatetimeIndex | pd.PeriodIndex):
+        return data
+    frame = data.to_frame() if isinstance(data, pd.Series) else data
+    return frame.rename_axis(frame.index.name or "date").reset_index()
 
 
 def _columns(data: Any, split: str) -> tuple[list[str], list[list[Any]]]:

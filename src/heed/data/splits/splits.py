@@ -191,7 +191,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         DataError: A file cannot be read, or nothing is left to train on.
     """
     if given is None and isinstance(data, InMemory):
-        raise DataError(data.missing)
+        raise DataError(data.not_kept)
     splits: Splits[E] = Splits({}, columns=reader.columns)
     examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
     if given is not None:

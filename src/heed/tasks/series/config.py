@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
@@ -19,6 +19,24 @@ from heed.config.sections import (
 )
 
 
+def _as_values(columns: Any) -> Any:
+    """Allow one column, or a list of them, where the section of columns is expected."""
+    values = [columns] if isinstance(columns, int | str) else columns
+    return values if isinstance(values, dict | SeriesColumns) else {"values": values}
+
+
+class SeriesColumns(Section):
+    """Columns of a series."""
+
+    date: str = "auto"
+    """Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time."""
+    series: int | str | None = None
+    """Column that names the series of each row, in files of several; each is forecast."""
+    values: tuple[int | str, ...] | None = None
+    """Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is short
+    for it."""
+
+
 class SeriesData(Section):
     """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
@@ -28,15 +46,21 @@ class SeriesData(Section):
     """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
     test: list[DataPath] | int | None = None
     """Test files, or how many of each training file's last rows to hold out, after the validation rows."""
-    columns: tuple[int | str, ...] | None = None
-    """Columns to read and forecast, by name or by number from 0; all by default."""
-    window: int = Field(48, gt=1)
-    """Rows read before the first forecast row, and rows of a training example."""
+    columns: SeriesColumns = SeriesColumns()
+    """Columns of a series, or a list of those to read and forecast."""
+    date_format: str | None = None
+    """Format of the dates, as Python's `strptime` reads it, with %q for quarters; recognised by default."""
+    missing: Literal["refuse", "interpolate"] = "refuse"
+    """What to do with missing values: refuse, or interpolate between the values before and after, linearly in time."""
+    window: Annotated[int, Field(gt=1)] | Literal["auto"] = "auto"
+    """Rows read before the first forecast row, and rows of a training example; auto: 48, or two seasons if longer."""
     horizon: int = Field(12, gt=0, le=100_000)
     """Rows to forecast; each forecast row is fed back to forecast the next."""
-    season: int | None = Field(None, gt=0)
-    """Period of the series in rows (12 for monthly data); adds the seasonal naive forecast as a baseline."""
+    season: Annotated[int, Field(gt=0)] | Literal["auto", "none"] | None = "auto"
+    """Period of the series in rows, of the seasonal naive forecast, a baseline; auto: by the spacing of the dates (24
+    hours, 7 days, 12 months, ...); none or 1: no season."""
 
+    _values = field_validator("columns", mode="before")(_as_values)
     _one_file = field_validator("train", "valid", "test", mode="before")(listed)
 
     @property
@@ -61,6 +85,9 @@ class SeriesHead(Section):
 
     difference: bool = True
     """Whether the output is the change from the last row, x(t+1) = x(t) + V h(t) + b; false: the next row itself."""
+    season: int | None = Field(None, gt=1)
+    """Rows of a season, set from `data.season`: the output also has a share of the change from the last row to the row
+    one season before the next, x(t+1) = x(t) + a (x(t+1-season) - x(t)) + ..., and a is learned for each column."""
     bidirectional: Literal[False] = False
     """Always false: a network that also reads backwards would see the row it has to predict."""
 

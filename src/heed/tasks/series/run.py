@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.findings import Findings
-from heed.data.kinds.numbers import hold_rows, number_columns
+from heed.data.kinds.numbers import with_dates
 from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
@@ -19,42 +19,51 @@ from heed.observe.looks import Look
 from heed.observe.maps import Axis
 from heed.observe.shown import ShownLook
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, watched
-from heed.tasks.base.predictions import FileOutputs, csv_row, data_frame
+from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.base.run import Run
-from heed.tasks.series.task import Forecaster, Part, Series, date_column, to_forecast, whole_series
+from heed.tasks.series.reading import NamedSeries, hold_series
+from heed.tasks.series.task import Forecaster, Part, Series, all_to_forecast, names_of
 from heed.visible import escaped
 
 
 class Forecast(np.ndarray[Any, np.dtype[np.float64]]):
-    """Forecast of a series, `(horizon, columns)`; `columns` holds the column names."""
+    """Forecast of a series, `(horizon, columns)`, or of several, one below the other.
+
+    `columns` holds the column names, `keys` a data frame with the series' name and the date of each row, if known.
+    """
 
     columns: tuple[str, ...]
+    keys: pd.DataFrame | None
 
     @classmethod
-    def of(cls, values: Any, columns: tuple[str, ...]) -> Self:
-        """Make a forecast from an array and the names of its columns."""
+    def of(cls, values: Any, columns: tuple[str, ...], keys: pd.DataFrame | None = None) -> Self:
+        """Make a forecast from an array, the names of its columns, and its keys."""
         made = np.asarray(values, dtype=np.float64).view(cls)
-        made.columns = columns
+        made.columns, made.keys = columns, keys
         return made
 
     def __array_finalize__(self, made: Any) -> None:
         """Keep the column names on slices and results that have as many columns; otherwise drop them."""
-        names = getattr(made, "columns", ())
+        names, self.keys = getattr(made, "columns", ()), None
         self.columns = names if self.ndim == 2 and self.shape[-1] == len(names) else ()
 
-    def to_frame(self) -> Any:
-        """Convert to a pandas data frame, one row for each forecast row.
+    def to_frame(self) -> pd.DataFrame:
+        """Convert to a pandas data frame, one row for each forecast row: name of the series, date, values.
 
-        Raises:
-            ConfigError: pandas is not installed.
+        Dates that were in the index of a data frame are the index.
         """
-        return data_frame(np.asarray(self), columns=list(self.columns) or None)
+        index = None if self.keys is None else self.keys.index
+        values = pd.DataFrame(np.asarray(self), index=index, columns=list(self.columns) or None)
+        return values if self.keys is None else pd.concat([self.keys, values], axis=1)
 
 
 def body(report: dict[str, Any]) -> list[str]:
     """The scores of one set."""
-    lines = [f"  of up to {counted(report['horizon'], 'row')} each (data.horizon)"]
+    season = (
+        f"; seasonal naive: {counted(report['season'], 'row')} before (data.season)" if report.get("season") else ""
+    )
+    lines = [f"  of up to {counted(report['horizon'], 'row')} each (data.horizon){season}"]
     for column, shown in report["columns"].items():
         lines.append(f"  {escaped(column)[:20]:<20} {'MAE':>32} {'RMSE':>32}   the model's MAE is lower by")
         for name, values in shown.items():
@@ -63,6 +72,9 @@ def body(report: dict[str, Any]) -> list[str]:
                 interval(values["gain"]) if "gain" in values else "" if name == "model" else "- (its MAE is almost 0)"
             )
             lines.append(f"    {name:<18} {scores}   {gain}".rstrip())
+    for name, shown in report.get("series", {}).items():
+        scores = ", ".join(f"{escaped(column)} {error:.4g}" for column, error in shown["mae"].items())
+        lines.append(f"  {escaped(name)}: {counted(shown['forecasts'], 'forecast')}, MAE of the model: {scores}")
     return lines
 
 
@@ -76,15 +88,15 @@ class SeriesOutputs(FileOutputs):
         return [*self._noted]
 
     def write_file(self, path: Path) -> list[str]:
-        columns = self.run.task.standard.columns
-        rows = self.run.predict_file(path, self.options["horizon"])
-        table: list[list[str]] = [[*columns], *([f"{value:.6g}" for value in row] for row in rows)]
-        dates = date_column(path, columns)
-        if dates is not None and dates.step is not None:
-            table = [[date, *row] for date, row in zip([dates.name, *dates.following(len(rows))], table, strict=True)]
-        elif dates is not None:
-            self._noted = [f"the dates of column '{dates.name}' are not evenly spaced, so the forecast has no dates"]
-        return [csv_row(row) for row in table]
+        series = self.run.task.read(path)
+        forecast = self.run.forecast(series, self.options["horizon"])
+        uneven = [one.dates.names[0] for one in series if one.dates is not None and one.step is None]
+        if uneven:
+            self._noted = [f"the dates of column '{uneven[0]}' are not evenly spaced, so the forecast has no dates"]
+        keys = pd.DataFrame(index=range(len(forecast))) if forecast.keys is None else forecast.keys
+        numbers = ([f"{value:.6g}" for value in row] for row in forecast)
+        rows = [[*map(str, key), *row] for key, row in zip(keys.itertuples(index=False), numbers, strict=True)]
+        return [csv_row(row) for row in [[*keys.columns, *forecast.columns], *rows]]
 
 
 def look_at_series(
@@ -101,7 +113,7 @@ def look_at_series(
     Raises:
         ConfigError: The model has no recurrent network, so there are no gates or states to show.
     """
-    window, columns = task.config.data.window, task.standard.columns
+    window, columns = task.window, task.standard.columns
     read, first = values[-window:], max(0, len(values) - window)
     rows = task.tensor(read).unsqueeze(0).to(next(model.parameters()).device)
     with watched(model) as seen:
@@ -137,11 +149,9 @@ class SeriesRun(Run[Series, Forecaster]):
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
-        held = self.task.hold(data, "examples", self.config, Findings.of(self.config.data, strict=True))
-        columns, window = self.task.standard.columns, self.task.config.data.window
-        return [
-            to_forecast(number_columns(one.ordered(columns), columns), one.split, window, ConfigError) for one in held
-        ]
+        columns = self.task.standard.columns
+        series = hold_series(data, "examples", self.task.config.data, columns)
+        return all_to_forecast(series, columns, self.task.window, ConfigError)
 
     def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow a series.
@@ -152,29 +162,52 @@ class SeriesRun(Run[Series, Forecaster]):
             horizon: Number of rows; `data.horizon` by default.
 
         Returns:
-            `(horizon, columns)`; `to_frame()` converts it to a data frame.
+            `(horizon, columns)`, of several series one below the other; `to_frame()` converts it to a data frame with
+            the names of the series and the dates that follow.
 
         Raises:
             ConfigError: The series has no rows, or the wrong number of columns; or the horizon is too long.
             DataError: A value is not a number, or a column is missing.
         """
-        values = self._values(rows)
+        series = self._series(rows)
+        if isinstance(series, np.ndarray):
+            return Forecast.of(self._forecast([series], horizon)[0], self.task.standard.columns)
+        forecast = self.forecast(series, horizon)
+        index = getattr(rows, "index", None)
+        if forecast.keys is not None and isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
+            name = index.name or "date"
+            forecast.keys = forecast.keys.set_index(name) if name in forecast.keys.columns else forecast.keys
+        return forecast
+
+    def forecast(self, series: Sequence[NamedSeries], horizon: int | None = None) -> Forecast:
+        """Forecast the rows that follow each of several series, from the rows after its last gap."""
+        columns, first = self.task.standard.columns, series[0]
+        last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
+        made = self._forecast(last, horizon)
+        dated = first.dates is not None and all(one.step is not None for one in series)
+        names = [*([first.by] if first.by else []), *(first.dates.names if dated else [])]
+        dates = (one.following(len(made[0])) if dated else [()] * len(made[0]) for one in series)
+        rows = [
+            (*([one.name] if first.by else []), *date) for one, some in zip(series, dates, strict=True) for date in some
+        ]
+        return Forecast.of(np.concatenate(made), columns, pd.DataFrame(rows, columns=names) if names else None)
+
+    def _forecast(self, values: list[Values], horizon: int | None) -> list[Values]:
         horizon = horizon or self.task.config.data.horizon
         if not 1 <= horizon <= 100_000:
             raise ConfigError(f"horizon is {horizon}, expected 1 to 100,000 rows")
-        return Forecast.of(self.task.forecast(self.model, [values], horizon)[0], self.task.standard.columns)
+        return self.task.forecast(self.model, values, horizon)
 
-    def _values(self, rows: Any) -> Values:
-        """Rows in any form that `predict` accepts, as an array `(rows, columns)`."""
-        columns = self.task.standard.columns
+    def _series(self, rows: Any) -> list[NamedSeries] | Values:
+        """Rows in any form that `predict` accepts: series with column names, or an array `(rows, columns)`."""
+        columns, data, rows = self.task.standard.columns, self.task.config.data, with_dates(rows)
         if column_names(rows) is not None:
-            values = number_columns(hold_rows(rows, "series", columns), columns)
-        else:
-            try:
-                values = np.asarray(rows, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                held = hold_rows(rows, "series", None)
-                values = number_columns(held, held.columns)  # its error names the value that is not a number
+            return hold_series(rows, "series", data, columns)
+        try:
+            values = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            (one,) = hold_series(rows, "series", data)  # its error names the value that is not a number
+            values = one.cells.to_numpy(np.float64)
         values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
         if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
             raise ConfigError(f"the series has shape {values.shape}, expected (rows, {len(columns)})")
@@ -182,7 +215,7 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow those of a file with the run's columns."""
-        return self.predict(self.task.read(Path(path)), horizon)
+        return self.forecast(self.task.read(Path(path)), horizon)
 
     def look(
         self,
@@ -212,16 +245,19 @@ class SeriesRun(Run[Series, Forecaster]):
         if mechanism is not None or layer != -1 or head != "mean" or edits:
             raise ConfigError(f"model {self.config.model.name} has no attention; a look shows its gates")
         is_file = isinstance(text, str | Path)
-        values = self.task.read(Path(text)) if is_file else self._values(text)
+        series = self.task.read(Path(text)) if is_file else self._series(text)
         name = Path(text).name if is_file else "series"
-        if not len(values):
-            raise ConfigError(f"{name} has no rows")
+        if not isinstance(series, np.ndarray):
+            if len(series) > 1:
+                raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+            series = series[0].numbers(self.task.standard.columns)
+        values = series
         look = look_at_series(self.task, self.model, values, name=name, title=self.title, units=units)
         return ShownLook(look, steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
-        columns, window = self.task.standard.columns, self.task.config.data.window
-        return [whole_series(path, columns, window, ConfigError) for path in map(Path, files)]
+        series = [one for path in files for one in self.task.read(Path(path))]
+        return all_to_forecast(series, self.task.standard.columns, self.task.window, ConfigError)
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
         data = self.task.config.data
@@ -232,9 +268,26 @@ class SeriesRun(Run[Series, Forecaster]):
 
     def report_of(self, examples: Sequence[Part]) -> dict[str, Any]:
         made, errors = self._forecasts(examples)
-        columns = error_report(errors, self.config.evaluation.bootstrap)
-        horizon = self.task.config.data.horizon
-        return {"task": self.config.task, "examples": len(made), "columns": columns, "horizon": horizon}
+        data, columns = self.task.config.data, error_report(errors, self.config.evaluation.bootstrap)
+        report: dict[str, Any] = {
+            "task": self.config.task,
+            "examples": len(made),
+            "columns": columns,
+            "horizon": data.horizon,
+        }
+        if isinstance(data.season, int):
+            report["season"] = data.season
+        origins = [part.origin for part in examples for _ in range(part.start, len(part.values), data.horizon)]
+        if len(names := names_of(examples)) > 1:
+            places = {name: [n for n, origin in enumerate(origins) if origin == name] for name in names}
+            report["series"] = {
+                name: {
+                    "forecasts": len(some),
+                    "mae": {column: made["model"]["mae"].of(some).score() for column, made in errors.items()},
+                }
+                for name, some in places.items()
+            }
+        return report
 
     def _forecasts(
         self, examples: Sequence[Part], made: Sequence[Values] | None = None
@@ -248,8 +301,8 @@ class SeriesRun(Run[Series, Forecaster]):
             raise ConfigError("there are no series to score")
         made = self.task.forecast(self.model, contexts, data.horizon) if made is None else made
         forecasts = {"model": made, "last value": [last_value(context, data.horizon) for context in contexts]}
-        if data.season is not None:
-            season = data.season
+        season = data.season
+        if isinstance(season, int):
             forecasts["seasonal naive"] = [seasonal_naive(context, data.horizon, season) for context in contexts]
         cut = {name: [f[: len(t)] for f, t in zip(given, true, strict=True)] for name, given in forecasts.items()}
         return made, error_measures(true, cut, self.task.standard.columns)

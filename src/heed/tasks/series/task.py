@@ -2,15 +2,15 @@
 
     h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) if `difference`;    loss: mean squared error
 
-In a forecast of several rows each one is fed back. Columns are standardised by the training rows; all are forecast.
+With a season of s rows, x^ also has a share of the change to the row one season before, a (x(t+1-s) - x(t)), where a is
+learned for each column. Training starts from the seasonal naive forecast, a = 1 and V = 0. In a forecast of several
+rows each one is fed back. Columns are standardised by the training rows; all are forecast.
 """
 
 from __future__ import annotations
 
-from calendar import monthrange
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -19,11 +19,11 @@ from typing import Any, Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from heed.config.data import InMemory
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
-from heed.data.kinds.numbers import hold_series, number_columns, read_rows
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
@@ -33,24 +33,25 @@ from heed.tasks.base.report import counted
 from heed.tasks.base.task import refuse_pictures
 from heed.tasks.base.transfer import with_parents
 from heed.tasks.series.config import SeriesConfig, SeriesHead
+from heed.tasks.series.reading import NamedSeries, hold_series, read_series, remarks_on
 from heed.threads import threads_for
 
-_CLOCKS = ("", " %H:%M:%S", " %H:%M", "T%H:%M:%S", "T%H:%M", "T%H:%M:%SZ")
-_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%d %b %Y", "%d-%b-%Y", "%d %B %Y")
-_FORMATS = (*(f"{day}{clock}" for day in _DAYS for clock in _CLOCKS), "%Y-%m", "%Y/%m", "%m/%Y", "%b %Y", "%B %Y")
-_FEW = 50
-"""Cells tried first, to rule out most formats quickly."""
-_UNITS = {1: "second", 60: "minute", 3_600: "hour", 86_400: "day", 604_800: "week"}
+_WINDOW, _LONGEST = 48, 600
+"""The usual window, and the longest one that is chosen for the sake of the season."""
 
 
 class Forecaster(nn.Module):
     """A series encoder and a linear layer that predicts the next row."""
 
-    def __init__(self, body: SeriesEncoder, num_columns: int, difference: bool) -> None:
+    def __init__(self, body: SeriesEncoder, num_columns: int, head: SeriesHead) -> None:
         super().__init__()
         self.body = body
         self.output = nn.Linear(body.d_output, num_columns)
-        self.difference = difference
+        self.difference, self.season = head.difference, head.season
+        if head.season is not None:
+            self.seasonal = nn.Parameter(torch.ones(num_columns))
+            nn.init.zeros_(self.output.weight)
+            nn.init.zeros_(self.output.bias)
 
     def forward(self, values: Tensor) -> Tensor:
         """Predict the next row after each row: `(batch, length, columns)` to the same shape."""
@@ -58,10 +59,17 @@ class Forecaster(nn.Module):
 
     def read(self, values: Tensor, states: Any = None) -> tuple[Tensor, Any]:
         """As `forward`, starting from the states after earlier rows; also returns the states after these rows."""
+        states, before = states or (None, values[:, :0])
         hidden, states = self.body.read(values, states)
-        change = self.output(hidden)
-        said: Tensor = values + change if self.difference else change
-        return said, states
+        change: Tensor = self.output(hidden)
+        if self.season is not None:
+            known = torch.cat([before, values], dim=1)
+            past = known[:, : max(0, known.shape[1] - self.season + 1)][:, -values.shape[1] :]
+            count = past.shape[1]  # rows that have one a season before the next
+            moved = past - values[:, values.shape[1] - count :]
+            change = change + self.seasonal * pad(moved, (0, 0, values.shape[1] - count, 0))
+            before = known[:, -self.season :]
+        return values + change if self.difference else change, (states, before)
 
     @torch.no_grad()
     def forecast(self, values: Tensor, horizon: int) -> Tensor:
@@ -80,7 +88,7 @@ class Part:
 
     values: Values  # `(rows, columns)`, in their own units
     start: int  # first row of the stretch; the rows before it are only context
-    origin: str  # the file it comes from
+    origin: str  # name of the series
 
     @property
     def rows(self) -> int:
@@ -109,7 +117,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         if config.training.label_smoothing:
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
         refuse_pictures(config)
-        columns, splits = open_series(config, given)
+        config, columns, splits = open_series(config, given)
         rows = np.concatenate([part.values[part.start :] for part in splits.examples["train"]])
         splits.remarks += constant_lines(columns, rows)
         return cls(config, Standard.of(columns, rows), splits).settle(parent)
@@ -122,24 +130,35 @@ class Series(NumericTask[SeriesConfig, Part]):
         config, head = self.model_and_head()
         body = self.body_class(config)
         assert isinstance(body, SeriesEncoder)
-        return Forecaster(body, len(self.row_names("columns")), head.difference)
+        return Forecaster(body, len(self.row_names("columns")), head)
+
+    def fields_from_data(self, given: dict[str, Any]) -> dict[str, Any]:
+        season, window = self.config.data.season, self.window
+        known = isinstance(season, int) and 1 < season <= window // 2 and given.get("difference", True)
+        return {"season": season} if known and "season" not in given else {}
+
+    @property
+    def window(self) -> int:
+        """Rows that a forecast reads."""
+        window = self.config.data.window
+        return _WINDOW if window == "auto" else window
 
     @classmethod
     def open_splits(cls, config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Part]:
-        return open_series(config, given)[1]
+        return open_series(config, given)[2]
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
-        return hold_series(data, split, config.data.columns)
+        return hold_series(data, split, config.data)
 
-    def read(self, path: Path) -> Values:
-        """Read a series from a file with the run's columns."""
-        return number_columns(read_rows(path, self.standard.columns), self.standard.columns)
+    def read(self, path: Path) -> list[NamedSeries]:
+        """Read the series in a file with the run's columns."""
+        return read_series(path, self.config.data, self.standard.columns)
 
     @property
     def notes(self) -> str:
         lines = [
-            f"{name}: {counted(sum(part.rows for part in parts), 'row')} of {len(parts)} series"
+            f"{name}: {counted(sum(part.rows for part in parts), 'row')} of {len(names_of(parts))} series"
             for name, parts in self.splits.examples.items()
         ]
         columns = f"columns {', '.join(self.standard.columns)}, standardised by the training rows"
@@ -150,7 +169,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     def report_counts(self) -> dict[str, Any]:
         return {
-            name: {"examples": sum(part.rows for part in parts), "series": len(parts)}
+            name: {"examples": sum(part.rows for part in parts), "series": len(names_of(parts))}
             for name, parts in self.splits.examples.items()
         }
 
@@ -159,7 +178,7 @@ class Series(NumericTask[SeriesConfig, Part]):
 
         A window is given by the index of its first row, counted over all training series.
         """
-        training, window = self.config.training, self.config.data.window
+        training, window = self.config.training, self.window
         rng = Random(f"{training.seed}:{epoch}")
         starts, base = [], 0
         for part in self.splits.examples["train"]:
@@ -172,9 +191,14 @@ class Series(NumericTask[SeriesConfig, Part]):
         return [starts[i : i + size] for i in range(0, len(starts), size)]
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
-        window = self.config.data.window
+        window, known = self.window, self.from_row
         rows = torch.stack([self.tensor(part.values[at : at + window + 1]) for part, at in map(self._at, indices)])
-        return ValuesBatch(indices, rows[:, :-1], rows[:, 1:])
+        return ValuesBatch(indices, rows[:, :-1], rows[:, 1 + known :])
+
+    @property
+    def from_row(self) -> int:
+        """The first row of a window from which the next one is learned: it has one a season before the next."""
+        return ((self.config.model.model_extra or {}).get("season") or 1) - 1
 
     def _at(self, index: int) -> tuple[Part, int]:
         for part in self.splits.examples["train"]:
@@ -184,10 +208,10 @@ class Series(NumericTask[SeriesConfig, Part]):
         raise IndexError(index)
 
     def loss(self, model: Forecaster, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        return (model(batch.values).float() - batch.targets).square().sum()  # type: ignore[no-any-return]
+        return (model(batch.values).float()[:, self.from_row :] - batch.targets).square().sum()  # type: ignore[no-any-return]
 
     def work(self, indices: list[int]) -> int:
-        return len(indices) * self.config.data.window
+        return len(indices) * self.window
 
     def describe(self, indices: list[int], epoch: int) -> str:
         part, at = self._at(indices[0])
@@ -203,7 +227,7 @@ class Series(NumericTask[SeriesConfig, Part]):
         device = next(model.parameters()).device
         total, count = 0.0, 0
         for part in self.splits.examples["valid"]:
-            first = max(0, part.start - self.config.data.window)
+            first = max(0, part.start - self.window)
             rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
             with threads_for(model, rows.shape[1]):
                 wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
@@ -217,197 +241,128 @@ class Series(NumericTask[SeriesConfig, Part]):
         device = next(model.parameters()).device
         made: list[Values] = []
         for context in contexts:
-            rows = self.tensor(context[-self.config.data.window :]).unsqueeze(0).to(device)
+            rows = self.tensor(context[-self.window :]).unsqueeze(0).to(device)
             with threads_for(model, rows.shape[1] + horizon):
                 future = model.forecast(rows, horizon)[0]
             made.append(self.standard.undo(future.float().cpu().numpy().astype(np.float64)))
         return made
 
 
-def whole_series(path: Path, columns: Sequence[str], window: int, error: type[HeedError]) -> Part:
-    """Read the series of a file; its first `window` rows, at most half of them, are only context."""
-    return to_forecast(number_columns(read_rows(path, columns), columns), str(path), window, error)
+def names_of(parts: Sequence[Part]) -> list[str]:
+    """The names of different series."""
+    return [*dict.fromkeys(part.origin for part in parts)]
 
 
-def to_forecast(values: Values, name: str, window: int, error: type[HeedError]) -> Part:
-    """A series to forecast; its first `window` rows, at most half of them, are only context."""
-    if len(values) < 3:
-        raise error(f"'{name}' has {counted(len(values), 'row')}; a series to forecast needs at least 3")
-    return Part(values, min(window, len(values) // 2), Path(name).name)
+def stretches(series: NamedSeries, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The rows from `begin` to `end` without a gap between them: start of the context, first and last row."""
+    edges = [0, *series.gaps, len(series)]
+    for start, stop in pairwise(edges):
+        if max(start, begin) < min(stop, end):
+            yield start, max(start, begin), min(stop, end)
+
+
+def to_forecast(
+    series: NamedSeries, columns: Sequence[str], window: int, begin: int = 0, end: int | None = None
+) -> list[Part]:
+    """The stretches of a series to forecast; the first `window` rows, at most half of them, are only context."""
+    values, end = series.numbers(columns), len(series) if end is None else end
+    return [
+        Part(values[start:last], max(first - start, min(window, (last - start) // 2)), series.name)
+        for start, first, last in stretches(series, begin, end)
+        if last - start >= 3
+    ]
+
+
+def all_to_forecast(
+    series: Sequence[NamedSeries], columns: Sequence[str], window: int, error: type[HeedError]
+) -> list[Part]:
+    """The stretches of several series to forecast.
+
+    Raises:
+        HeedError: A series is too short; of the type `error`.
+    """
+    parts = []
+    for one in series:
+        parts += (found := to_forecast(one, columns, window))
+        if not found:
+            raise error(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
+    return parts
 
 
 def open_series(
     config: SeriesConfig, given: Mapping[str, Sequence[Any]] | None = None
-) -> tuple[tuple[str, ...], Splits[Part]]:
-    """Read every split from its own files or from the last rows of each training file; or take the `given` series.
+) -> tuple[SeriesConfig, tuple[str, ...], Splits[Part]]:
+    """Read every split from its own files or from the last rows of each training series; or take the `given` series.
+
+    Returns:
+        The configuration with what follows from the dates, the columns, and the splits.
 
     Raises:
         DataError: A file cannot be read, or a series is too short.
     """
     data = config.data
-    columns: tuple[str, ...] | None = None
-    series: list[tuple[str, Values]] = []
-    said: list[str] = []
     if given is None and isinstance(data, InMemory):
-        raise DataError(data.missing)
-    for one in given["train"] if given is not None else ():
-        columns = one.columns if columns is None else columns
-        series.append((one.split, number_columns(one.ordered(columns), columns)))
-    for path in map(Path, data.train if given is None else ()):
-        wanted: Sequence[int | str] | None = data.columns if columns is None else columns
-        named = [column for column in data.columns or () if isinstance(column, str)]  # forecast even if dates
-        if columns is None and (dates := date_column(path, named)) is not None:
-            said.append(str(dates))
-            wanted = wanted or [name for name in _texts(path) if name != dates.name]
-        read = read_rows(path, wanted, said=said)
-        columns = read.columns
-        series.append((path.name, number_columns(read, columns)))
-    assert columns is not None
-    splits: dict[str, list[Part]] = {"train": [], "valid": []}
-    for name, values in series:
-        end = len(values)
-        cut = {
-            split: rows if isinstance(rows, int) else 0 for split, rows in (("test", data.test), ("valid", data.valid))
-        }
-        if data.valid is None:
-            cut["valid"] = max(1, (end - cut["test"]) // 10)
-        if end - cut["test"] - cut["valid"] < data.window + 2:
-            raise DataError(
-                f"'{name}' has {counted(end, 'row')} ({cut['valid']:,} held out for validation, {cut['test']:,} for "
-                f"testing); training needs at least {data.window + 2} others (data.window + 2): give more rows or a "
-                "smaller data.window"
-            )
+        raise DataError(data.not_kept)
+    series: dict[str, list[NamedSeries]] = {}
+    for split, files in (("train", data.train), ("valid", data.valid), ("test", data.test)):
+        series[split] = list(given.get(split, ())) if given is not None else []
+        for path in map(Path, files if isinstance(files, list) and given is None else ()):
+            columns = series["train"][0].columns if series["train"] else None
+            series[split] += read_series(path, data, columns)
+    columns = series["train"][0].columns
+    config, said = settled(config, series["train"])
+    every = [one for some in series.values() for one in some]
+    said = [*dict.fromkeys(line for one in every for line in one.said), *remarks_on(every), *said]
+    window = config.data.window
+    assert isinstance(window, int)
+    splits: dict[str, list[Part]] = {"train": [], "valid": [], "test": []}
+    short: list[str] = []
+    for one in series["train"]:
+        end = len(one)
+        test = data.test if isinstance(data.test, int) else 0
+        valid = max(1, (end - test) // 10) if data.valid is None else data.valid if isinstance(data.valid, int) else 0
+        cut = {"test": test, "valid": valid}
+        if end - cut["test"] - cut["valid"] < window + 2:
+            held = f"({cut['valid']:,} held out for validation, {cut['test']:,} for testing)"
+            needs = f"training needs at least {window + 2} others (data.window + 2)"
+            short.append(f"'{one.name}' has {counted(end, 'row')} {held}; {needs}: give more or a smaller data.window")
+            continue
+        values = one.numbers(columns)
         for split, count in cut.items():  # the test rows are the last ones
             if count:
-                splits.setdefault(split, []).append(Part(values[:end], end - count, name))
+                splits[split] += to_forecast(one, columns, window, end - count, end)
                 end -= count
-        splits["train"].append(Part(values[:end], 0, name))
-    for split, files in (("valid", data.valid), ("test", data.test)):
-        for one in given.get(split, ()) if given is not None else ():
-            part = to_forecast(number_columns(one.ordered(columns), columns), one.split, data.window, DataError)
-            splits.setdefault(split, []).append(part)
-        for path in map(Path, files if isinstance(files, list) and given is None else ()):
-            splits.setdefault(split, []).append(whole_series(path, columns, data.window, DataError))
+        parts = [Part(values[first:last], 0, one.name) for _, first, last in stretches(one, 0, end)]
+        splits["train"] += [part for part in parts if part.rows > window]
+        if few := sum(part.rows for part in parts if part.rows <= window):
+            said.append(f"{one.name}: {counted(few, 'row')} between gaps, too few for data.window + 1, not trained on")
+    if short and (series["train"][0].by is None or not splits["train"]):
+        raise DataError(short[0])
+    said += [f"left out: {line}" for line in short]
+    if not splits["train"]:
+        raise DataError(
+            f"no {window + 1} rows (data.window + 1) follow one another without a gap; use a smaller window"
+        )
+    for split in ("valid", "test"):
+        splits[split] += all_to_forecast(series[split], columns, window, DataError)
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
-    return columns, Splits({n: splits[n] for n in ("train", "valid", "test") if n in splits}, remarks=said)
+    return config, columns, Splits({name: parts for name, parts in splits.items() if parts}, remarks=said)
 
 
-@dataclass(frozen=True)
-class Step:
-    """Interval between consecutive dates of an evenly spaced column."""
-
-    name: str  # for people: "every day", "every 3 months"
-    after: Callable[[datetime], datetime]  # the date one step later
-
-
-@dataclass(frozen=True)
-class DateColumn:
-    """A column of dates, in row order."""
-
-    name: str
-    dates: list[datetime]
-    format: str  # as `strptime` reads it
-    padded: bool  # whether days and months have two digits
-    step: Step | None  # None if the dates are not evenly spaced
-
-    def following(self, count: int) -> list[str]:
-        """The next `count` dates, in the column's format; the dates must be evenly spaced."""
-        assert self.step is not None
-        date, written = self.dates[-1], []
-        for _ in range(count):
-            date = self.step.after(date)
-            written.append(_written(date, self.format, self.padded))
-        return written
-
-    def __str__(self) -> str:
-        first, last = (_written(date, self.format, self.padded) for date in (self.dates[0], self.dates[-1]))
-        told = f"column '{self.name}' holds dates ({first} to {last}"
-        if self.step is None:
-            return f"{told}, not evenly spaced): left out"
-        return f"{told}, {self.step.name}): it is not forecast; predictions continue the dates"
-
-
-def date_column(path: Path, numbers: Collection[str] | None = None) -> DateColumn | None:
-    """The first column of dates in a file, or None; columns in `numbers` are skipped.
-
-    Raises:
-        DataError: The file cannot be read, or its first line holds data instead of column names.
-    """
-    for name, cells in _texts(path).items():
-        if (numbers is None or name not in numbers) and (column := _as_dates(name, cells)) is not None:
-            if _parsed([name], column.format):
-                raise DataError(
-                    f"'{path}' line 1 starts with a date ('{name}'), but should name the columns: date,sales"
-                )
-            return column
-    return None
-
-
-def _texts(path: Path) -> dict[str, list[str]]:
-    cells = read_rows(path).cells
-    return {name: [f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in cells[name]] for name in cells}
-
-
-def _as_dates(name: str, cells: Sequence[str]) -> DateColumn | None:
-    found = []
-    for form in _FORMATS:
-        if _parsed(cells[:_FEW], form) and (dates := _parsed(cells, form)):
-            padded = all(_written(date, form, True) == cell for date, cell in zip(dates, cells, strict=True))
-            found.append(DateColumn(name, dates, form, padded, _step(dates)))
-    return next((column for column in found if column.step is not None), found[0] if found else None)
-
-
-def _parsed(cells: Sequence[str], form: str) -> list[datetime]:
-    """The cells as dates; an empty list if any cell does not match the format."""
-    try:
-        return [datetime.strptime(cell, form) for cell in cells]  # naive: the formats have no time zone
-    except ValueError:
-        return []
-
-
-def _written(date: datetime, form: str, padded: bool) -> str:
-    if not padded:
-        form = form.replace("%d", str(date.day)).replace("%m", str(date.month))
-    return date.strftime(form)
-
-
-def _step(dates: Sequence[datetime]) -> Step | None:
-    """The step of evenly spaced dates: a fixed interval, calendar months or weekdays; None if they are uneven."""
-    if len(dates) < 3:
-        return None
-    gap = dates[1] - dates[0]
-    if gap > timedelta(0) and all(b - a == gap for a, b in pairwise(dates)):
-        return Step(_every(gap), lambda date: date + gap)
-    months = _months(dates[1]) - _months(dates[0])
-    at_end = all(date.day == monthrange(date.year, date.month)[1] for date in dates)
-    if months > 0 and all(_later(a, months, at_end, dates[0].day) == b for a, b in pairwise(dates)):
-        name = _counted(months, "month") if months % 12 else _counted(months // 12, "year")
-        return Step(name, lambda date: _later(date, months, at_end, dates[0].day))
-    if all(_workday(a) == b for a, b in pairwise(dates)):
-        return Step("every day from Monday to Friday", _workday)
-    return None
-
-
-def _months(date: datetime) -> int:
-    return 12 * date.year + date.month - 1
-
-
-def _later(date: datetime, months: int, at_end: bool, day: int) -> datetime:
-    year, month = divmod(_months(date) + months, 12)
-    last = monthrange(year, month + 1)[1]
-    return date.replace(year=year, month=month + 1, day=last if at_end else min(day, last))
-
-
-def _workday(date: datetime) -> datetime:
-    return date + timedelta(days={4: 3, 5: 2}.get(date.weekday(), 1))
-
-
-def _every(gap: timedelta) -> str:
-    seconds = int(gap.total_seconds())
-    size = max(size for size in _UNITS if seconds % size == 0)
-    return _counted(seconds // size, _UNITS[size])
-
-
-def _counted(count: int, unit: str) -> str:
-    return f"every {unit}" if count == 1 else f"every {count} {unit}s"
+def settled(config: SeriesConfig, series: Sequence[NamedSeries]) -> tuple[SeriesConfig, list[str]]:
+    """The configuration with the format of the dates, the season and the window, and a remark on the season."""
+    data, steps, rows = config.data, {one.step for one in series}, max(map(len, series))
+    update: dict[str, Any] = {"season": "none" if data.season in ("auto", None, 1) else data.season}
+    said = []
+    if data.season == "auto" and len(steps) == 1 and (step := steps.pop()) is not None:
+        if step.season is not None and rows >= 3 * step.season:
+            update["season"] = step.season
+            said.append(f"season of {step.season} rows, by the spacing of the dates, {step} (data.season sets another)")
+    if data.window == "auto":
+        season = update["season"]
+        is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
+        update["window"] = 2 * season if is_long else _WINDOW
+    if data.date_format is None and series[0].dates is not None:
+        update["date_format"] = series[0].dates.format
+    return config.model_copy(update={"data": data.model_copy(update=update)}), said

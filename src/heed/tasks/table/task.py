@@ -150,7 +150,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
     def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
         data, remarks = config.data, list[str]()
         if given is None and isinstance(data, InMemory):
-            raise DataError(data.missing)
+            raise DataError(data.not_kept)
 
         def read(split: str, files: Sequence[str], train: Rows | None = None) -> Rows:
             """The rows of a split; after the first file, columns are those of the first one."""

@@ -1,0 +1,208 @@
+"""Series from files and from Python data: in order of their dates, one for each name, with their gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from heed.data.examples import select
+from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, read_rows, with_dates, without_counters
+from heed.data.readers import column_names, label_of
+from heed.errors import DataError, suggest
+from heed.tasks.base.report import counted
+from heed.tasks.series.config import SeriesData
+from heed.tasks.series.dates import DateColumn, Step, Timeline, find_dates
+
+
+@dataclass(frozen=True)
+class NamedSeries(Rows):
+    """The rows of one series in order of time."""
+
+    name: str = ""
+    order: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # rows of the file
+    dates: DateColumn | None = None  # of all rows of the file
+    timeline: Timeline | None = None
+    by: str | None = None  # column that names the series
+    filled: int = 0  # interpolated values
+    said: tuple[str, ...] = ()  # remarks on the layout
+
+    @property
+    def gaps(self) -> list[int]:
+        """The rows before which others are missing."""
+        return [] if self.timeline is None else (np.flatnonzero(self.timeline.missing) + 1).tolist()
+
+    @property
+    def step(self) -> Step | None:
+        """The step of its dates, if they are evenly spaced."""
+        return None if self.timeline is None else self.timeline.step
+
+    def numbers(self, columns: Sequence[str]) -> NDArray[np.float64]:
+        """The values of these columns, `(rows, columns)`.
+
+        Raises:
+            DataError: A column is missing.
+        """
+        values: NDArray[np.float64] = self.ordered(columns).cells.to_numpy(np.float64)
+        return values
+
+    def date(self, row: int) -> str:
+        """The date of a row, for people."""
+        return "" if self.dates is None else self.dates.written(int(self.order[row]))
+
+    def following(self, count: int) -> list[tuple[Any, ...]]:
+        """The next `count` dates, a value for each of their columns; empty ones without evenly spaced dates."""
+        if self.dates is None or self.timeline is None or self.timeline.step is None:
+            return [()] * count
+        return self.dates.following(self.timeline, int(self.order[-1]), count)
+
+
+def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+    """The series in a file, with the `columns` of training if they are known.
+
+    Raises:
+        DataError: The file cannot be read; a column, a date or a value is missing; dates repeat.
+    """
+    values = data.columns.values if columns is None else columns
+    said: list[str] = []
+    rows = read_rows(path, said=said, **_choice(names_of(path, values), values, columns))
+    return _series(rows, path.name, data, columns, said)
+
+
+def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+    """The series in Python data: in one of the forms of `hold_rows`, or a list of several; as `read_series`.
+
+    Raises:
+        DataError: As for `read_series`.
+    """
+    several = isinstance(given, list | tuple) and bool(given) and all(map(_is_series, given))
+    made: list[NamedSeries] = []
+    for n, part in enumerate(given if several else [given]):
+        name = f"{split} series {n}" if several else split
+        names = column_names(part := with_dates(part)) or ()
+        values = (data.columns.values if columns is None else columns) if names else None
+        said: list[str] = []
+        rows = hold_rows(part, name, said=said, **_choice(names, values, columns))
+        made += _series(rows, name, data, columns, said)
+    return made
+
+
+def _is_series(data: Any) -> bool:
+    """True if one of several items is a series rather than a row."""
+    return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
+
+
+def _choice(names: Sequence[str], values: Sequence[int | str] | None, columns: Sequence[str] | None) -> dict[str, Any]:
+    """What to read: the values first, and all other columns as they are, for dates and names of series."""
+    if values is None:
+        return {"wanted": None}
+    others = [n for n, name in enumerate(names) if name not in values and n not in values]
+    kinds = None if columns is None else {name: False for name in names} | dict.fromkeys(columns, True)
+    return {"wanted": [*values, *others], "categories": others, "kinds": kinds}
+
+
+def _series(
+    rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None, said: Sequence[str]
+) -> list[NamedSeries]:
+    """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
+    names, origins = rows.columns, rows.origins
+    date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
+    for kind, name in (("date", date), ("series", by)):
+        if columns is None and name not in (None, "auto", "none", *names):
+            has = f"{rows.split} has no column '{name}'{suggest(name, names)}"
+            raise DataError(f"{has}; set data.columns.{kind}")
+    chosen = [] if values is None else [*names[: len(values)]]
+    groups = {"": np.arange(len(rows))}
+    if by in names:
+        labels = rows.cells[by].map(label_of)
+        if labels.isna().any():
+            raise DataError(f"{origins[int(labels.isna().argmax())]}, column '{by}': the name of the series is missing")
+        groups = labels.groupby(labels, sort=False).indices
+    able = rows.cells[[name for name in names if name == date or name not in (by, *chosen)]]
+    dates = None
+    if date != "none" and able.shape[1]:
+        form, wanted = data.date_format, date if date in names else None
+        dates = find_dates(able, [*groups.values()], origins.__getitem__, wanted, form)
+        if columns is None and form is not None and (dates is None or dates.format != form):
+            raise DataError(f"{rows.split} has no column of dates such as {form} (data.date_format)")
+    timed = {} if dates is None else {name: dates.timeline(group) for name, group in groups.items()}
+    for name, timeline in timed.items():
+        if len(timeline.repeated):
+            raise DataError(_repeated(rows, dates, groups[name][timeline.order], timeline, by))
+    if values is None:
+        chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
+        kept = [without_counters(rows.cells[chosen].iloc[group], remarks := []) for group in groups.values()]
+        chosen, said = [name for name in chosen if any(name in part for part in kept)], [*said, *remarks]
+    numbers = number_columns(rows, chosen, data.missing)
+    made = []
+    for name, group in groups.items():
+        timeline = timed.get(name)
+        order = group if timeline is None else group[timeline.order]
+        table = pd.DataFrame(numbers[order], columns=chosen, index=None if timeline is None else timeline.times)
+        filled = int(np.isnan(numbers[order]).sum())
+        if filled:
+            table = table.interpolate("index", limit_direction="both")
+            if table.isna().any(axis=None):
+                raise DataError(f"{name or source} has no value in column '{table.isna().any().idxmax()}'")
+        made.append(
+            NamedSeries(
+                table.reset_index(drop=True),
+                (),
+                select(origins, order),
+                rows.split,
+                name=str(name) or source,
+                order=order,
+                dates=dates,
+                timeline=timeline,
+                by=by if by in names else None,
+                filled=filled,
+                said=(*said,),
+            )
+        )
+    return made
+
+
+def _repeated(rows: Rows, dates: DateColumn, order: NDArray[np.int64], timeline: Timeline, by: str | None) -> str:
+    """The message about dates that repeat within a series."""
+    row = int(timeline.repeated[0])
+    lines = f"{rows.origins[int(order[row - 1])]} and {rows.origins[int(order[row])]}"
+    what = f"{lines} have the same date, {dates.written(int(order[row]))}"
+    able = {name: rows.cells[name].nunique() for name in rows.columns if by is None and name not in dates.names}
+    for name in sorted(able, key=lambda name: (rows.cells[name].dtype == float, able[name])):
+        pairs = pd.DataFrame({"date": dates.times, "name": rows.cells[name]})
+        if 2 * able[name] <= len(rows) and not pairs.duplicated().any():
+            return f"{what}: they are several series; data.columns.series={name} reads one for each '{name}'"
+    return f"{what}; leave one of the rows out, or name the column that tells series apart: data.columns.series"
+
+
+def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
+    """What was found in the dates, for people: their column and step, another order, gaps, interpolated values."""
+    lines, timed = [], [one for one in series if one.timeline is not None]
+    if timed:
+        first = min(timed, key=lambda one: one.timeline.times[0]).date(0)
+        last = max(timed, key=lambda one: one.timeline.times[-1]).date(-1)
+        steps = dict.fromkeys(str(one.step or "not evenly spaced") for one in timed)
+        then = "predictions continue the dates" if all(one.step for one in timed) else "predictions have no dates"
+        names = ", ".join(f"'{name}'" for name in timed[0].dates.names)
+        lines.append(
+            f"column {names} holds dates ({first} to {last}, {' or '.join(steps)}): it is not forecast; {then}"
+        )
+    if count := sum(bool((np.diff(one.order) < 0).any()) for one in timed):
+        lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
+    gaps = [(one, row) for one in timed for row in one.gaps]
+    if gaps:
+        shown = [
+            f"{one.timeline.missing[row - 1]:,} after {one.date(row - 1)} ({one.origins[row - 1]})"
+            for one, row in gaps[:3]
+        ]
+        more = ", ..." if len(gaps) > 3 else ""
+        count = f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross"
+        lines.append(f"{count}; rows missing: {', '.join(shown)}{more}")
+    if filled := sum(one.filled for one in series):
+        lines.append(f"{counted(filled, 'missing value')} interpolated (data.missing)")
+    return lines
