@@ -2,10 +2,12 @@
 
 import errno
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from commands import call
 from heed.errors import DiskError
 from heed.storage import disk
 
@@ -77,7 +79,40 @@ def nothing(path):
 )
 def test_an_earlier_version_is_mentioned_only_where_it_is_unchanged(tmp_path, before, write, is_kept):
     before(path := tmp_path / "output")
-    with pytest.raises(DiskError, match="the disk is full: .*could not be written") as raised:
+    with pytest.raises(DiskError, match=r"the disk is full: .*could not be written") as raised:
         write(path)
     assert (EARLIER in str(raised.value)) is is_kept
     assert not is_kept or "old" in (path if path.is_file() else path / "file").read_text()
+
+
+def pairs(first):
+    return "".join(f"{a}{first} {b}\t{b} {a}{first}\n" for a in "abcde" for b in "stuvwxyz")
+
+
+TINY = ("model.d_embedding=8", "model.d_hidden=8", "--model", "rnn")
+
+
+@pytest.mark.parametrize(
+    ("files", "valid", "options"),
+    [
+        (["p.tsv"], [], "data.train=NEW/p.tsv"),
+        (["p.tsv"], ["q.tsv"], "data.train=NEW/p.tsv data.valid=NEW/q.tsv"),
+        (["p.tsv", "q.tsv"], ["r.tsv"], "'data.train=[NEW/p.tsv,NEW/q.tsv]' data.valid=NEW/r.tsv"),
+    ],
+)
+def test_a_run_resumed_where_its_data_is_elsewhere_names_the_options(
+    tmp_path, capsys, monkeypatch, files, valid, options
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "old").mkdir()
+    for number, name in enumerate([*files, *valid]):
+        (tmp_path / "old" / name).write_text(pairs(number))
+    places = [f"old/{name}" for name in files]
+    words = ["translation", "--out", "run", "training.steps=1", *TINY, *(f"--valid=old/{name}" for name in valid)]
+    assert call(capsys, "train", *words, f"data.train=[{','.join(places)}]")[0] == 0
+    Path("old").rename("new")
+    code, _, err = call(capsys, "train", "run", "--resume", "training.steps=2")
+    command = f"train run --resume {options}"
+    assert code == 2 and f"no file '{tmp_path / 'old' / 'p.tsv'}'; if it is elsewhere now" in err
+    assert err.rstrip().endswith(f"heed {command}")
+    assert call(capsys, *shlex.split(command.replace("NEW", "new")), "training.steps=2")[0] == 0
