@@ -1,15 +1,25 @@
 """Outputs, scores and messages on the files that people have: what is said is true of what was read and written."""
 
 import errno
+import json
 import os
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import heed
 from commands import call
+from heed.comparison.entries import Entry
+from heed.comparison.results import Resampling, results_of, score_text
 from heed.errors import DiskError
+from heed.evaluation.labels import f1_measures
+from heed.evaluation.measures import Outcomes, share
+from heed.evaluation.significance import shown
+from heed.evaluation.text_scores import text_measure
 from heed.storage import disk
+from heed.tasks.base.report import interval, points
 
 EARLIER = "an earlier version of it is unchanged"
 
@@ -116,3 +126,75 @@ def test_a_run_resumed_where_its_data_is_elsewhere_names_the_options(
     assert code == 2 and f"no file '{tmp_path / 'old' / 'p.tsv'}'; if it is elsewhere now" in err
     assert err.rstrip().endswith(f"heed {command}")
     assert call(capsys, *shlex.split(command.replace("NEW", "new")), "training.steps=2")[0] == 0
+
+
+def bleu(outputs):
+    return text_measure("bleu", outputs, ["the cat sat on the mat"] * len(outputs))
+
+
+@pytest.mark.parametrize(
+    ("measure", "low", "high"),
+    [
+        (share("accuracy", "accuracy", [1.0] * 100), 0.96300, 1.0),
+        (share("accuracy", "accuracy", [0.0] * 100), 0.0, 0.03700),
+        (share("token_accuracy", "token accuracy", [7.0] * 4, [7.0] * 4), 4 / (4 + 3.84146), 1.0),
+        (share("accuracy", "accuracy", [1.0]), 1 / (1 + 3.84146), 1.0),
+        (bleu(["the cat sat on the mat"] * 5), None, None),
+        (bleu(["nothing"] * 5), None, None),
+        (f1_measures(np.eye(2)[[0, 1] * 4] > 0, np.eye(2)[[0, 1] * 4] > 0)[1], None, None),
+    ],
+)
+def test_scores_at_their_ends_have_an_interval_only_where_statistics_give_one(measure, low, high):
+    report = shown([measure])[measure.name]
+    found = [report.get("low"), report.get("high")]
+    assert found == ([None, None] if low is None else pytest.approx([low, high], abs=1e-5))
+    said = "no interval" if low is None else f"{low:.2%}, {high:.2%}"
+    assert said in interval(report) and (said in points(report) or low is not None)
+    (entry,), _ = results_of([[Outcomes(("",) * len(measure), (measure,))]], [], None, Resampling(100, 100, 1))
+    text = score_text(entry.scores[measure.name], measure)
+    assert text.endswith("[no interval]" if low is None else f"[{100 * low:.1f}, {100 * high:.1f}]")
+
+
+def test_a_mean_over_seeds_that_are_all_perfect_has_wilsons_interval():
+    perfect = share("accuracy", "accuracy", [1.0] * 100)
+    runs = [Outcomes(("",) * 100, (one,)) for one in (perfect, perfect)]
+    other = [Outcomes(("",) * 100, (one,)) for one in (perfect, share("accuracy", "accuracy", [0.0] * 100))]
+    (alike, unlike), _ = results_of([runs, other], [], None, Resampling(100, 100, 1))
+    assert score_text(alike.scores["accuracy"], perfect) == "100.0 sd 0.0 [96.3, 100.0]"
+    assert score_text(unlike.scores["accuracy"], perfect) == "50.0 sd 70.7 [no interval]"
+
+
+@pytest.fixture(scope="module")
+def labelled(tmp_path_factory):
+    """A finished classifier; each test loads it again."""
+    texts = [(f"{a} {b}", a) for a in ("good", "bad") for b in "abcdefghijklmnop"]
+    settings = {"training.steps": 1, "model.d_embedding": 8, "model.d_hidden": 8}
+    folder = tmp_path_factory.mktemp("labelled") / "run"
+    return heed.train("classification", train=texts, model="rnn", out=folder, settings=settings, quiet=True).folder
+
+
+@pytest.mark.parametrize(
+    ("scores", "ended", "lacking"),
+    [
+        ([0.5, 0.8, 1.0, 1.0], "time budget used up", ""),  # perfect
+        ([0.5, 0.8, 0.9, 0.95], "time budget used up", "746 of about 1,000 updates"),
+        ([0.5] * 12, "time budget used up", "746 of about 1,000 updates"),  # only the loss falls: nothing is learnt yet
+        ([0.5, 0.8, 0.9, *[0.8] * 9], "time budget used up", ""),  # best long before the end
+        ([0.5, 0.9, 0.8], "time budget used up", "746 of about 1,000 updates"),  # too few validations to tell
+        ([0.5, 0.8, 0.9], "ended early after 746 updates, because accuracy no longer improved", ""),
+        ([0.5, 0.8, 0.9], "no better accuracy in 3 validations", ""),
+    ],
+)
+def test_a_run_that_converged_was_trained_enough(labelled, monkeypatch, scores, ended, lacking):
+    run = heed.load(labelled)
+    training = run.config.training.model_copy(update={"steps": None, "minutes": 1.0})
+    run.config = run.config.model_copy(update={"training": training})
+    run.report["training"] |= {"updates": 746, "passes": 20, "ended": ended}
+    monkeypatch.setattr("heed.comparison.entries.enough_updates", lambda task: 1_000)
+    places = np.linspace(50, 746, len(scores)).astype(int).tolist()
+    log = [
+        {"event": "validation", "step": step, "loss": 1 - step / 1_000, "accuracy": score}
+        for step, score in zip(places, scores, strict=True)
+    ]
+    (run.folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in log))
+    assert Entry("run", (run,)).shortfall == lacking

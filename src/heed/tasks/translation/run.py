@@ -427,7 +427,7 @@ class PairRun(
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """The report as for every task, without the alignment error if it is not known."""
         report = super().report_of(examples)
-        if math.isnan(report.get("alignment_error", {"low": 0.0})["low"]):
+        if math.isnan(report.get("alignment_error", {}).get("low", 0.0)):
             del report["alignment_error"]
         return report
 
