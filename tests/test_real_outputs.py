@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,13 @@ from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.significance import shown
 from heed.evaluation.text_scores import text_measure
+from heed.observe.edits import Force
+from heed.observe.shown import ShownLook
+from heed.observe.trace import edit
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
+from heed.tasks.translation.alignment import replace_unknown
+from heed.tasks.translation.run import look_at
 
 EARLIER = "an earlier version of it is unchanged"
 
@@ -198,3 +204,36 @@ def test_a_run_that_converged_was_trained_enough(labelled, monkeypatch, scores, 
     ]
     (run.folder / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in log))
     assert Entry("run", (run,)).shortfall == lacking
+
+
+@pytest.fixture(scope="module")
+def meetings(tmp_path_factory):
+    """A translator of words whose target and source vocabularies lack all names."""
+    pairs = [(f"today I saw {word} here", f"hoy vi a {word.upper()} por aquí") for word in "abcdefghijkl" * 2]
+    settings = {"training.steps": 1, "tokenizer.kind": "word", "model.d_embedding": 8, "model.d_hidden": 8}
+    folder = tmp_path_factory.mktemp("meetings") / "run"
+    return heed.train("translation", train=pairs, model="bahdanau", out=folder, settings=settings, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("source", "looked_at", "output"),
+    [
+        ("today I saw Amy here", [0, 0, 4], "hoy Amy Amy"),  # though it looked at common words
+        ("today I saw Amy and Bob here", [0, 3, 5], "hoy Amy Bob"),
+        ("today I saw Amy and Bob here", [0, 5, 3], "hoy Bob Amy"),  # each by itself
+        ("today I saw a here", [0, 2, 3], "hoy saw a"),  # the vocabulary has all
+    ],
+)
+def test_an_unknown_word_of_an_output_is_the_unknown_source_word(meetings, source, looked_at, output):
+    task, model = meetings.task, meetings.model
+    ids = (*task.target_tokenizer.encode("hoy").ids, *[task.target_tokenizer.special.unknown] * 2)
+    written = replace(task.translate(model, [source], max_length=1)[0][0], ids=ids)
+    forced = [Force("cross", position=row, weights=[0.0] * key + [1.0]) for row, key in enumerate(looked_at)]
+    with edit(model, *forced):
+        assert replace_unknown(task, model, source, written).text == output
+        look = look_at(task, model, source, target=written)
+    words = output.split()[1:]
+    assert look.target == output and look.maps[0].query.labels == ("hoy", *(f"?{word}" for word in words), "end")
+    said = f"unknown words of the output, replaced by source words and marked ?: {' '.join(dict.fromkeys(words))}"
+    drawn = ShownLook(look, steps=False)
+    assert said in look.notes and said in drawn.text(200) and f"?{words[0]}" in drawn.html()

@@ -232,7 +232,8 @@ class GenerationConfig(SearchConfig):
     """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
     before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
     replace_unknown: bool = True
-    """Replace an unknown word in the output by the source word with the largest weight (word tokenizers only)."""
+    """Replace an unknown word in the output by the source word with the largest weight, among those that the
+    vocabulary lacks if there are any (word tokenizers only)."""
 
 
 class EvaluationConfig(Section):

@@ -11,7 +11,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -72,6 +72,7 @@ class WrittenText(Prediction):
     finished: bool  # the model ended the output; False if the largest length cut it off
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
+    replaced: dict[int, str] = field(default_factory=dict)  # source words for unknown tokens, by their place in `ids`
     baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod
