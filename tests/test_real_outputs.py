@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,14 +15,15 @@ import heed
 from commands import call
 from heed.comparison.entries import Entry
 from heed.comparison.results import Resampling, results_of, score_text
-from heed.errors import DiskError
+from heed.errors import DiskError, HeedWarning
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.significance import shown
-from heed.evaluation.text_scores import text_measure
+from heed.evaluation.text_scores import bleu_tokenizer, text_measure
 from heed.observe.edits import Force
 from heed.observe.shown import ShownLook
 from heed.observe.trace import edit
+from heed.serve.served import Served
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
 from heed.tasks.translation.alignment import replace_unknown
@@ -237,3 +239,87 @@ def test_an_unknown_word_of_an_output_is_the_unknown_source_word(meetings, sourc
     said = f"unknown words of the output, replaced by source words and marked ?: {' '.join(dict.fromkeys(words))}"
     drawn = ShownLook(look, steps=False)
     assert said in look.notes and said in drawn.text(200) and f"?{words[0]}" in drawn.html()
+
+
+@pytest.mark.parametrize(
+    ("references", "mecab", "tokenizer"),
+    [
+        (["the cat sat", "今日は"], False, "13a"),
+        (["今天天气很好。", "我们用 Python 写代码"], False, "zh"),
+        (["今日はいい天気です", "私はテレビを見る"], False, "char"),
+        (["今日はいい天気です", "私はテレビを見る"], True, "ja-mecab"),
+        (["วันนี้อากาศดี", "ฉันชอบ tea"], True, "char"),
+        (["ຂ້ອຍ", "ខ្ញុំ", "ကျွန်တော်"], False, "char"),
+        (["오늘 날씨가 좋다", "сегодня хорошо"], False, "13a"),
+        (["1 + 1 = 2"], False, "13a"),
+        ([], False, "13a"),
+    ],
+)
+def test_bleu_splits_the_script_of_the_training_references(monkeypatch, references, mecab, tokenizer):
+    monkeypatch.setattr("heed.evaluation.text_scores.find_spec", lambda name: object() if mecab else None)
+    assert bleu_tokenizer(references) == tokenizer
+
+
+def test_bleu_of_chinese_is_said_kept_and_the_same_everywhere(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentences = [f"{a}今天{b}去{c}" for a in "我你他她" for b in "早晚不也" for c in "北京 上海 学校".split()]
+    rows = [f"{one} x\t{one}" for one in sentences]
+    Path("p.tsv").write_text("\n".join(rows[:40]))
+    Path("t.tsv").write_text("\n".join(rows[40:]))
+    words = ("p.tsv", "--test", "t.tsv", "--out", "run", "data.valid=8", "training.steps=1", *TINY)
+    code, out, err = call(capsys, "train", "translation", *words)
+    assert code == 0, err
+    assert "BLEU: sacrebleu's tokenizer zh (evaluation.bleu_tokenize)" in out + err
+    run = heed.load("run")
+    assert run.config.evaluation.bleu_tokenize == "zh"
+    perfect = [replace(one, text=pair.target) for pair in run.examples("test") for one in run.predict([pair.source])]
+    assert run.outcomes(run.examples("test"), perfect).measure("bleu").score() > 99.9
+    scores = run.report["scores"]["test"]
+    assert "tok:zh" in scores["bleu"]["signature"]
+    assert all("tok:zh" in one["bleu"]["signature"] for one in scores["baselines"].values())
+    Path("q.tsv").write_text("a b\tthe cat\nc d\ta dog\n")
+    code, out, err = call(capsys, "evaluate", "run", "q.tsv")
+    assert code == 0 and "|tok:zh|" in out
+    shutil.copytree("run", "old")
+    settings = Path("old/config.yaml").read_text()
+    Path("old/config.yaml").write_text(settings.replace("  bleu_tokenize: zh\n", ""))
+    with pytest.warns(HeedWarning, match=r"config\.yaml is altered"):
+        old = heed.load("old", force=True)
+    assert "tok:13a" in old.outcomes(run.examples("test"), perfect).measure("bleu").note
+    compared = heed.compare([old, run], resamples=20).text(1_000)
+    assert "The runs tokenize differently for BLEU (13a, zh): it is of zh." in compared
+
+
+LONG = " ".join(["good a"] * 20)
+
+
+def test_what_a_classifier_does_not_read_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{word} {letter}\t{word}" for word in ("good", "bad") for letter in "abcdefghijklmnop"]
+    Path("t.tsv").write_text("text\tlabel\n" + "\n".join(rows))
+    words = ("t.tsv", "--out", "run", "data.max_length=10", "tokenizer.kind=word", "training.steps=1", *TINY)
+    assert call(capsys, "train", "classification", *words)[0] == 0
+    Path("in.txt").write_text(f"good a\n\n{LONG}\nbad b\n{LONG} b\n")
+    code, out, err = call(capsys, "predict", "run", "--json", "--input", "in.txt")
+    assert code == 0 and [json.loads(line).get("unread") for line in out.splitlines()] == [None, None, 30, None, 31]
+    said = "2 inputs are longer than the model reads (data.max_length); tokens not read: "
+    assert f"{said}30 of 'in.txt' line 3, 31 of 'in.txt' line 5" in err
+    code, out, err = call(capsys, "predict", "run", LONG)
+    assert "1 input is longer than the model reads (data.max_length); tokens not read: 30 of the text" in err
+    assert "not read" not in call(capsys, "predict", "run", "good a")[2]
+    run = heed.load("run")
+    assert [one.unread for one in run.predict(["good a", LONG])] == [0, 30]
+    served = Served("run", Path("run"), device="cpu")
+    assert served.predict([LONG], {})[0]["unread"] == 30 and "unread" not in served.predict(["good a"], {})[0]
+
+
+def test_what_a_summariser_does_not_read_is_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"document": f"{a} {b} {a}", "summary": a} for a in ("one", "two", "three") for b in "abcdefghijkl"]
+    Path("s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("s.jsonl", "--out", "run", "data.max_source=10", "tokenizer.kind=word", "training.steps=1")
+    assert call(capsys, "train", "summarisation", *words, *TINY)[0] == 0
+    code, out, err = call(capsys, "predict", "run", "--json", LONG, "one a one")
+    assert code == 0 and [json.loads(line).get("unread") for line in out.splitlines()] == [30, None]
+    assert "1 input is longer than the model reads (data.max_source); tokens not read: 30 of text 1" in err
+    assert heed.load("run").predict(LONG).unread == 30

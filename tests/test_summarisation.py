@@ -357,4 +357,4 @@ def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, ca
     long = run.task.cut_in(documents)
     cut, first = len(long), ", ".join(str(n + 1) for n in long[:5])
     assert f": number {first}" in err
-    assert f"{cut} documents are longer than data.max_source 30 tokens; only the beginning was read" in err
+    assert f"{cut} inputs are longer than the model reads (data.max_source); tokens not read: " in err

@@ -245,6 +245,14 @@ class EvaluationConfig(Section):
     """Resamples of the test set for the intervals."""
 
 
+class WritingEvaluation(EvaluationConfig):
+    """Scoring of a model that writes."""
+
+    bleu_tokenize: Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] = "auto"
+    """sacrebleu's tokenizer for BLEU. auto: zh if the training references are Chinese; ja-mecab, or char if that is not
+    installed, if Japanese; char for other scripts without blanks (Thai, Lao, Khmer, Burmese); else 13a."""
+
+
 class RunConfig(Section):
     """The configuration of a run: the sections that all tasks share; each task has its own subclass."""
 

@@ -181,8 +181,8 @@ class Unfinished:
                 options.append(f"{full_name}={places[0] if len(places) == 1 else '[' + ','.join(places) + ']'}")
         if not options:
             return f"; if it is elsewhere now, set {full_name} in {self.folder / folders.CONFIG}"
-        command = " ".join(map(shell_word, [self.folder, "--resume", *options]))
-        return f"; if it is elsewhere now, give its folder instead of NEW: heed train {command}"
+        command = f"heed train {shell_word(self.folder)} --resume {' '.join(map(shell_word, options))}"
+        return f"; if it is elsewhere now, give its folder instead of NEW: {command}"
 
     def _check_sizes(self, task: Task[Any, Any]) -> None:
         """Refuse a model whose sizes do not fit the run's tokenizers or labels."""

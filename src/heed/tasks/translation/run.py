@@ -355,9 +355,9 @@ class PairRun(
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         sources, references = ([getattr(pair, side) for pair in examples] for side in ("source", "target"))
-        names = self.task.quick_scores
+        given = self.task.quick_scores, self.task.target_tokenizer, self.task.bleu_tokenize
         return {
-            name: Outcomes(tuple(made), tuple(output_measures(made, references, names, self.task.target_tokenizer)))
+            name: Outcomes(tuple(made), tuple(output_measures(made, references, *given)))
             for name, made in self.baseline_texts(sources).items()
         }
 
@@ -388,10 +388,12 @@ class PairRun(
         outputs: Sequence[WrittenText] | None = None,
         per_token: bool = True,
         literal: bool = False,
+        bleu_tokenize: str | None = None,
     ) -> Outcomes:
         """Outputs for pairs and their measures: text scores for data from files, exact match, alignment error if known.
 
-        `per_token` adds scores of the run's tokens; with `literal`, also differences count that they do not make.
+        `per_token` adds scores of the run's tokens; with `literal`, also differences count that they do not make;
+        `bleu_tokenize` replaces the run's own.
         """
         task = self.task
         outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
@@ -399,7 +401,11 @@ class PairRun(
         encoded = task.encode_pairs(examples)
         nll, correct, tokens = task.forced_scores(self.model, encoded)
         measures = output_measures(
-            texts, [pair.target for pair in examples], task.text_scores, None if literal else task.target_tokenizer
+            texts,
+            [pair.target for pair in examples],
+            task.text_scores,
+            None if literal else task.target_tokenizer,
+            bleu_tokenize or task.bleu_tokenize,
         )
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
@@ -440,7 +446,7 @@ class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
         return sum(len(output.tokens) for output in outputs)
 
     def outcomes(self, run: PairRun, outputs: Sequence[WrittenText]) -> Outcomes:
-        return run.outcomes(self.examples, outputs, self.per_token, self.literal)
+        return run.outcomes(self.examples, outputs, self.per_token, self.literal, self.bleu_tokenize)
 
     def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
