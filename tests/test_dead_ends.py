@@ -81,13 +81,6 @@ def test_a_resumed_run_writes_nothing_into_a_copy_of_hard_links(tmp_path):
 # --- messages
 
 
-def test_an_earlier_version_is_mentioned_only_where_there_is_one(tmp_path):
-    full = OSError(errno.ENOSPC, "No space left on device")
-    assert "earlier version" not in str(disk.disk_error(full, tmp_path / "file"))
-    (tmp_path / "file").write_text("old")
-    assert str(disk.disk_error(full, tmp_path / "file")).endswith("; an earlier version of it is unchanged")
-
-
 def test_a_full_disk_never_says_that_there_is_room(tmp_path, monkeypatch):
     monkeypatch.setattr(disk, "_free", lambda folder: 16_384)
     full = OSError(errno.ENOSPC, "No space left on device")

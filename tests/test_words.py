@@ -11,7 +11,7 @@ from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
 from heed.observe.records import AttentionRecord, SelfCheckError
 from heed.observe.trace import edit
-from heed.tasks.translation.alignment import unknown_words
+from heed.tasks.translation.alignment import replace_unknown, unknown_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.run import TranslationRun, look_at
 from heed.tasks.translation.task import Translation
@@ -131,11 +131,12 @@ def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
     # Tokens of the source: the, Zebra (unknown), sat, a comma, a blank, (, here, )
     with edit(model, *forced({0: 0, 1: 1, 2: 2, 3: 6})):
         instead = unknown_words(task, model, source, ids)
-        run = TranslationRun(None, task.config, task, model, {})
         prediction = task.translate(model, [source], max_length=1)[0][0]
-        replaced = run._without_unknown(source, replace(prediction, ids=tuple(ids)))
-    assert instead == {1: "Zebra", 3: "here"}
-    assert replaced.text == "los Zebra grises here"
+        written = replace_unknown(task, model, source, replace(prediction, ids=tuple(ids)))
+        known = unknown_words(task, model, "the cats sat, (here)", ids)
+    assert instead == written.replaced == {1: "Zebra", 3: "Zebra"}  # the vocabulary has "here"
+    assert written.text == "los Zebra grises Zebra"
+    assert known == {1: "cats", 3: "here"}
 
 
 def test_a_look_at_an_empty_output_and_at_unknown_characters(subwords):

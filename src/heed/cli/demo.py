@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -102,4 +103,4 @@ def _tell(run: TranslationRun) -> None:
 
 
 def _interval(values: dict[str, float]) -> Interval:
-    return Interval(*(values[name] for name in ("value", "low", "high")))
+    return Interval(*(values.get(name, math.nan) for name in ("value", "low", "high")))

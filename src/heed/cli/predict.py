@@ -25,6 +25,7 @@ from heed.runs.loading import open_together
 from heed.storage.disk import mkdir
 from heed.tasks import capability, options_of
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
+from heed.tasks.base.report import counted_are
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word
@@ -37,6 +38,10 @@ _HEAD = 1_000
 """Lines by which a task recognises the kind of its input."""
 _DISTINCT = 10_000
 """Number of different unknown pieces that are counted separately."""
+
+
+_NAMED = 5
+"""Most inputs that a note names."""
 
 
 class Unseen:
@@ -69,6 +74,17 @@ class Answering:
         """With `strict`, an input for which the task returns a problem instead of an answer is an error too."""
         self.outputs, self.findings, self._strict = outputs, findings, strict
         self.unseen = Unseen()
+        self._long: list[str] = []  # the first inputs that were not read to their ends
+        self._num_long = 0
+
+    def notes(self) -> list[str]:
+        """Remarks for the user on all inputs."""
+        notes = [*self.outputs.notes(), self.unseen.note(self.outputs.unit)]
+        if self._num_long:
+            longer = f"{counted_are(self._num_long, 'input')} longer than the model reads ({self.outputs.limit})"
+            more = ", ..." if self._num_long > len(self._long) else ""
+            notes.append(f"{longer}; tokens not read: {', '.join(self._long)}{more}")
+        return notes
 
     def write(
         self, batches: Iterable[list[Numbered]], where: str | None, file: TextIO, head: Sequence[str] | None = None
@@ -144,6 +160,9 @@ class Answering:
             written = next(answers) if good else _EMPTY
             if written.problem:
                 self._report(written.problem, one[0])
+            if written.unread:
+                self._num_long += 1
+                self._long += [f"{written.unread:,} of {_place(where, one[0], single)}"][: len(self._long) < _NAMED]
             yield one, written
         for _ in answers:
             raise AssertionError("more answers than inputs")
@@ -304,7 +323,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
             _answer(answering, in_batches(enumerate(texts, start=1), given.window), None, out, texts)
         else:
             _answer_file(answering, source, out, given.window)
-        say([outputs.warning, *outputs.notes(), answering.unseen.note(outputs.unit)])
+        say([outputs.warning, *answering.notes()])
     if findings.num_bad:
         say([_bad(findings)])
         sys.exit(SOME_BAD)

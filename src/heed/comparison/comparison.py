@@ -443,7 +443,7 @@ class Comparison(Predicted, Shown):
             own = [(x, here[number]) for x, here in scores.items() if number in here]
             own = [(x, score) for x, score in own if not math.isnan(score.value)]
             points = tuple((x, scale * score.value) for x, score in own)
-            spans = tuple((scale * score.low, scale * score.high) for _, score in own)
+            spans = tuple(() if math.isnan(s.low) else (scale * s.low, scale * s.high) for _, s in own)
             seeds = tuple(tuple(scale * one for one in score.runs) if len(score.runs) > 1 else () for _, score in own)
             if points:
                 lines.append(Line(label, points, number, True, spans, seeds if self.sizes else ()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -18,11 +19,13 @@ from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
+from heed.evaluation.text_scores import ROUGE
 from heed.observe.looks import Look
 from heed.runs.loading import load
 from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
+from heed.tasks.base.curves import Log
 from heed.tasks.base.run import Run, TextRun, check_one_task
 from heed.threads import fixed
 from heed.training.device import choose_device
@@ -49,7 +52,7 @@ class Entry:
 
 
 def _shortfall(run: Run[Any, Any]) -> str:
-    """Of one run. Steps that the user chose are enough, unless all were warm-up."""
+    """Of one run. Steps that the user chose, and those until it converged, are enough, unless all were warm-up."""
     training, report = run.config.training, run.report.get("training", {})
     updates, warmup, passes = (report.get(name) for name in ("updates", "warmup_updates", "passes"))
     if updates is None or passes is None:  # imported
@@ -57,9 +60,31 @@ def _shortfall(run: Run[Any, Any]) -> str:
     if warmup and updates <= warmup:
         return f"{updates:,} updates, all of them warm-up"
     enough = enough_updates(run.task)
-    if training.steps is not None or updates >= enough or passes >= ENOUGH_PASSES:
+    if training.steps is not None or updates >= enough or passes >= ENOUGH_PASSES or _has_converged(run, updates):
         return ""
     return f"{updates:,} of about {enough:,} updates"
+
+
+def _has_converged(run: Run[Any, Any], updates: int) -> bool:
+    """True if validations could get no better, or got no better in the second half of the run or until it ended early.
+
+    The score is that which chose the weights; of equal scores the lower loss is better, so that a score that has not
+    begun to rise is not taken for one that no longer rises.
+    """
+    log, select_by = Log.read(run.folder), run.config.evaluation.select_by
+    if (best := log.best(select_by)) is None:
+        return False
+    perfect = math.inf if select_by == "loss" else 100.0 if select_by in ("bleu", "chrf", *ROUGE) else 1.0
+    since = [event for event in log.validations if event["step"] > best["step"]]
+    return (
+        best.get(select_by, 0.0) > perfect - 1e-9
+        or re.search("no better|no longer improved", run.report["training"].get("ended", "")) is not None
+        or (len(since) >= _FLAT and best["step"] <= updates / 2)
+    )
+
+
+_FLAT = 5
+"""Fewest validations without a better score in the second half of a run that has converged."""
 
 
 def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:

@@ -10,7 +10,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets
-from heed.evaluation.significance import hierarchical_test, interval, randomisation_test, resampled
+from heed.evaluation.significance import (
+    ends,
+    hierarchical_test,
+    interval,
+    randomisation_test,
+    resampled,
+    score_interval,
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,7 @@ class Score:
     """A score over all examples."""
 
     value: float  # mean over the runs (seeds) of an entry
-    low: float  # lower end of the 95 % bootstrap interval over examples; NaN if there is none
+    low: float  # lower end of the 95 % interval over examples; NaN if there is none
     high: float  # its upper end
     runs: tuple[float, ...]  # the score of each run
 
@@ -125,7 +132,7 @@ def best_of(measure: Measure, scores: Sequence[Score], untested: frozenset[int] 
 
 def _score(group: Sequence[Measure], drawn: Array) -> Score:
     runs = tuple(measure.score() for measure in group)
-    return Score(statistics.fmean(runs), *interval(drawn), runs)
+    return Score(statistics.fmean(runs), *score_interval(group, drawn), runs)
 
 
 def _difference(
@@ -178,9 +185,9 @@ def score_text(score: Score, measure: Measure) -> str:
     if math.isnan(score.value):
         return "-"
     scale = 100 if measure.is_share else 1
-    value, low, high = (f"{scale * number:.{measure.digits}f}" for number in (score.value, score.low, score.high))
-    spread = "" if score.deviation is None else f" sd {scale * score.deviation:.{measure.digits}f}"
-    return f"{value}{spread} [{low}, {high}]"
+    form = f".{measure.digits}f"
+    spread = "" if score.deviation is None else f" sd {scale * score.deviation:{form}}"
+    return f"{scale * score.value:{form}}{spread} [{ends(vars(score), form, scale)}]"
 
 
 def deviation_text(score: Score, measure: Measure) -> str:
@@ -212,8 +219,9 @@ def p_text(p: float, trials: int) -> str:
 def intervals_note(drawn: Resampling) -> str:
     """A note on intervals."""
     return (
-        f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}); they "
-        "cover the choice of test examples, not the variation between training runs."
+        f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}), for "
+        "shares of 0 and 100 % Wilson's; they cover the choice of test examples, not the variation between training "
+        "runs."
     )
 
 

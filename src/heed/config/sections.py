@@ -232,7 +232,8 @@ class GenerationConfig(SearchConfig):
     """Largest number of tokens; by default 1.5 times the longest training target, plus 20. An output that reaches it
     before its end counts as `cut_off` in the scores and has `finished: false` in --json."""
     replace_unknown: bool = True
-    """Replace an unknown word in the output by the source word with the largest weight (word tokenizers only)."""
+    """Replace an unknown word in the output by the source word with the largest weight, among those that the
+    vocabulary lacks if there are any (word tokenizers only)."""
 
 
 class EvaluationConfig(Section):
@@ -242,6 +243,14 @@ class EvaluationConfig(Section):
     """Validation score that chooses the best checkpoint; each task has its own scores."""
     bootstrap: int = Field(1_000, gt=0, le=1_000_000)
     """Resamples of the test set for the intervals."""
+
+
+class WritingEvaluation(EvaluationConfig):
+    """Scoring of a model that writes."""
+
+    bleu_tokenize: Literal["auto", "13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none"] = "auto"
+    """sacrebleu's tokenizer for BLEU. auto: zh if the training references are Chinese; ja-mecab, or char if that is not
+    installed, if Japanese; char for other scripts without blanks (Thai, Lao, Khmer, Burmese); else 13a."""
 
 
 class RunConfig(Section):

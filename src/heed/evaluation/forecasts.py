@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.evaluation.measures import Array, Measure
-from heed.evaluation.significance import SEED, Interval, interval, resampled
+from heed.evaluation.significance import SEED, Interval, interval, resampled, score_interval
 
 Values = NDArray[np.float64]
 
@@ -66,7 +66,8 @@ def error_report(errors: Errors, resamples: int = 1000) -> dict[str, Any]:
         shown: dict[str, Any] = {}
         for name, kinds in made.items():
             shown[name] = {
-                kind: asdict(Interval(one.score(), *interval(drawn[id(one)]))) for kind, one in kinds.items()
+                kind: Interval(one.score(), *score_interval([one], drawn[id(one)])).as_values()
+                for kind, one in kinds.items()
             }
             if name != "model":
                 other, others = kinds["mae"], drawn[id(kinds["mae"])]

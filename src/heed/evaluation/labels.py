@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -228,7 +228,7 @@ def score_words(
         right = [sum(t[i] == p[i] for i in at) for at, t, p in zip(there, true, predicted, strict=True)]
         measures.append(share(word, word, right, [len(at) for at in there]))
     return {
-        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": asdict(one)}
+        measure.name: {"support": int(measure.statistics[:, 1].sum()), "accuracy": one.as_values()}
         for measure, one in zip(measures, intervals(measures, resamples), strict=True)
     }
 

@@ -33,6 +33,11 @@ class Measure:
     def __len__(self) -> int:
         return len(self.statistics)
 
+    @property
+    def is_ratio(self) -> bool:
+        """True if the score is the first sum divided by the second, such as correct answers by examples."""
+        return self.is_share and self.formula is _ratio
+
     def score(self) -> float:
         """The score over all examples."""
         return float(self.formula(self.statistics.sum(0, keepdims=True))[0])

@@ -1,8 +1,8 @@
 """Bootstrap intervals, reports with them, and significance tests: is one run better, or is it the choice of examples?
 
-Intervals are from the bootstrap over examples; differences from resampling both runs' outputs for the same examples
-together; p-values of two runs from approximate randomisation, of several seeds from a bootstrap over seeds and
-examples. All use only the statistics of a `Measure`, so they suit any task.
+Intervals are from the bootstrap over examples, or Wilson's for shares of 0 and 1; differences from resampling both
+runs' outputs for the same examples together; p-values of two runs from approximate randomisation, of several seeds from
+a bootstrap over seeds and examples. All use only the statistics of a `Measure`, so they suit any task.
 
 This is the only bootstrap: for the same outputs, number of resamples and seed, a measure has the same interval to the
 last digit wherever it is shown.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ SEED = 1
 _BLOCK = 5_000_000
 """Random numbers in memory at a time."""
 
+_Z = 1.959964
+"""The 97.5th percentile of the normal distribution."""
 _EQUAL = 1e-9
 """Tolerance for equal differences: sums in another order round differently."""
 
@@ -61,31 +63,62 @@ def resampled(groups: Sequence[Sequence[Measure]], resamples: int, seed: int) ->
 
 @dataclass(frozen=True)
 class Interval:
-    """A score with its 95 % bootstrap interval."""
+    """A score with its 95 % interval, whose ends are NaN if there is none."""
 
     value: float
     low: float
     high: float
 
     def __str__(self) -> str:
-        return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
+        return f"{self.value:.1%} [{ends(asdict(self), '.1%')}]"
+
+    def as_values(self) -> dict[str, float]:
+        """As plain values: of a known score without an interval only the value; 0 if the score is not known."""
+        if math.isnan(self.value):
+            return {**asdict(self), "value": 0.0}
+        return {"value": self.value} if math.isnan(self.low) else asdict(self)
+
+
+def ends(values: Mapping[str, float], form: str, scale: float = 1.0) -> str:
+    """Both ends of an interval, in a format, for people; "no interval" if there is none."""
+    pair = [scale * values.get(name, math.nan) for name in ("low", "high")]
+    return "no interval" if any(map(math.isnan, pair)) else ", ".join(f"{end:{form}}" for end in pair)
 
 
 def intervals(measures: Sequence[Measure], resamples: int = 1000, seed: int = SEED) -> list[Interval]:
-    """The score of each measure, all of the same examples, with its interval.
-
-    If all examples have the same score, the interval is a point: the bootstrap cannot see errors that no example
-    shows.
-    """
+    """The score of each measure, all of the same examples, with its interval."""
     draws = resampled([[measure] for measure in measures], resamples, seed)
-    return [Interval(measure.score(), *interval(drawn)) for measure, drawn in zip(measures, draws, strict=True)]
+    return [Interval(one.score(), *score_interval([one], drawn)) for one, drawn in zip(measures, draws, strict=True)]
+
+
+def score_interval(group: Sequence[Measure], drawn: Array) -> tuple[float, float]:
+    """The interval of the mean score of a measure over runs, from its resamples.
+
+    If all resamples have the same score, they show no spread: the bootstrap cannot see errors that no example shows. A
+    share of 0 or 1 then has Wilson's score interval, from 0 to z^2 / (n + z^2) or from n / (n + z^2) to 1, for n
+    examples (not their tokens or words, which are not independent); other scores have no interval, NaN.
+
+    Args:
+        group: The measure of one run or more, of the same examples.
+        drawn: `(resamples,)`, the mean scores of the group, from `resampled`.
+
+    Source: Wilson 1927; Brown, Cai and DasGupta 2001, section 3.1.1.
+    """
+    known = drawn[~np.isnan(drawn)]
+    if not len(known) or np.ptp(known) > _EQUAL:
+        return interval(drawn)
+    if known[0] not in (0.0, 1.0) or not all(one.is_ratio for one in group):
+        return math.nan, math.nan
+    examples = int((group[0].statistics[:, 1] > 0).sum())
+    reach = _Z**2 / (examples + _Z**2)
+    return (0.0, reach) if known[0] == 0.0 else (1.0 - reach, 1.0)
 
 
 def interval(scores: Array) -> tuple[float, float]:
     """The 2.5th and 97.5th percentiles of the resamples with a score; NaN if none has one."""
     known = scores[~np.isnan(scores)]
     if not len(known):
-        return float("nan"), float("nan")
+        return math.nan, math.nan
     low, high = np.quantile(known, [0.025, 0.975])
     return float(low), float(high)
 
@@ -189,11 +222,10 @@ def summarise(outcomes: Outcomes, resamples: int = 1000, by_length: Sequence[str
 
 
 def shown(measures: Sequence[Measure], resamples: int = 1000) -> dict[str, Any]:
-    """value, low, high and, if a measure has a note, signature, by name; value 0 if there is nothing to score."""
+    """By name, value, low and high, if there is an interval, and the measure's note as signature."""
     found = intervals(measures, resamples)
     return {
-        measure.name: asdict(replace(one, value=0.0) if math.isnan(one.value) else one)
-        | ({"signature": measure.note} if measure.note else {})
+        measure.name: one.as_values() | ({"signature": measure.note} if measure.note else {})
         for measure, one in zip(measures, found, strict=True)
     }
 

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,9 @@ _LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 _NEEDED = ("_extract_corpus_statistics", "_compute_score_from_stats")
 
 
-def text_measure(name: str, outputs: Sequence[str], references: Sequence[str], ignore_case: bool = False) -> Measure:
+def text_measure(
+    name: str, outputs: Sequence[str], references: Sequence[str], ignore_case: bool = False, tokenize: str = "13a"
+) -> Measure:
     """A corpus score that can be resampled: sacrebleu's statistics of each example, and its formula.
 
     The score is sacrebleu's `corpus_score`; the note is sacrebleu's signature.
@@ -35,13 +38,14 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str], i
         outputs: Raw text, one per example.
         references: Raw text, one per example.
         ignore_case: Lower-case both for BLEU and chrF, as `sacrebleu -lc` does (TER always does).
+        tokenize: sacrebleu's tokenizer for BLEU.
 
     Raises:
-        ConfigError: The installed sacrebleu lacks a needed private method.
+        ConfigError: The installed sacrebleu lacks a needed private method, or the tokenizer needs a package.
 
     Source: Post 2018 (arXiv:1804.08771).
     """
-    metric = _metric(name, ignore_case)
+    metric = _metric(name, ignore_case, tokenize)
     statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
 
     def formula(sums: Array) -> Array:
@@ -58,14 +62,22 @@ def text_measure(name: str, outputs: Sequence[str], references: Sequence[str], i
     )
 
 
-def _metric(name: str, ignore_case: bool) -> Any:
+def _metric(name: str, ignore_case: bool, tokenize: str) -> Any:
     import sacrebleu
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-    options = {"lowercase": True} if ignore_case and name != "ter" else {}
-    metric: Any = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name](**options)
+    options: dict[str, Any] = {"lowercase": True} if ignore_case and name != "ter" else {}
+    options |= {"tokenize": tokenize} if name == "bleu" else {}
+    try:
+        metric: Any = {"bleu": BLEU, "chrf": CHRF, "ter": TER}[name](**options)
+    except (ImportError, RuntimeError):
+        extra = tokenize.partition("-")[0]
+        raise ConfigError(
+            f"evaluation.bleu_tokenize is {tokenize}, which needs a package: pip install 'sacrebleu[{extra}]'; or "
+            "score without it: evaluation.bleu_tokenize=char"
+        ) from None
     for method in _NEEDED:
         if not hasattr(metric, method):
             raise ConfigError(
@@ -73,6 +85,26 @@ def _metric(name: str, ignore_case: bool) -> Any:
                 "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
             )
     return metric
+
+
+def bleu_tokenizer(references: Sequence[str]) -> str:
+    """Sacrebleu's tokenizer for the script of some references: at least 30 % of their letters are of it.
+
+    "zh" for Chinese; for Japanese (kana are 5 % or more of these letters) "ja-mecab" if it is installed, else "char";
+    "char" for Thai, Lao, Khmer, Burmese; "13a" for scripts that separate words.
+    """
+    letters = Counter(letter for text in references for letter in text if letter.isalpha())
+    scripts: Counter[str] = Counter()
+    for letter, count in letters.items():
+        scripts[unicodedata.name(letter, "").partition(" ")[0]] += count
+    han, kana = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"]
+    others = sum(scripts[name] for name in ("THAI", "LAO", "KHMER", "MYANMAR"))
+    if han + kana + others < 0.3 * letters.total() or not letters:
+        return "13a"
+    if others > han + kana or kana >= 0.05 * (han + kana):
+        has_mecab = others <= han + kana and all(find_spec(name) is not None for name in ("MeCab", "ipadic"))
+        return "ja-mecab" if has_mecab else "char"
+    return "zh"
 
 
 ROUGE = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}

@@ -33,8 +33,8 @@ class Line:
     points: tuple[tuple[float, float], ...]  # `(x, y)`, x increasing
     color: int = 0  # index of its colour
     dots: bool = False  # True to draw a dot at each point, for separate measurements such as validations
-    # interval `(low, high)` of each point, drawn as a whisker; none by default
-    spans: tuple[tuple[float, float], ...] = ()
+    # interval `(low, high)` of each point, drawn as a whisker, or `()`; none by default
+    spans: tuple[tuple[float, ...], ...] = ()
     # further values at each point, drawn as faint dots: the seeds of a mean, the heads of a layer
     others: tuple[tuple[float, ...], ...] = ()
     each: str = ""  # name of one of the others in tooltips ("head"); "" for no tooltips
@@ -228,8 +228,8 @@ def panel_scene(
     for line, shift in zip(panel.lines, _shifts(curves, panel), strict=True):
         color = palette.LINES[line.color % len(palette.LINES)]
         places = [(across(x) + shift, down(y)) for x, y in line.points]
-        for (x, _), (low, high) in zip(places, line.spans, strict=bool(line.spans)):
-            scene.add([Path(((x, down(low)), (x, down(high))), color, 1.6)])
+        for (x, _), span in zip(places, line.spans, strict=bool(line.spans)):
+            scene.add([Path(tuple((x, down(end)) for end in span), color, 1.6)] if span else [])
         for (x, _), (at, _), values in zip(places, line.points, line.others, strict=bool(line.others)):
             for i, value in enumerate(values):
                 said = f"{curves.x} {curves.place_of(at)}, {line.each} {i}: {number(value)}" if line.each else ""

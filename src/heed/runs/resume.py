@@ -8,6 +8,7 @@ A finished run that is resumed without any change reports how to train it longer
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from heed import folder as folders
-from heed.config import RunConfig, TrainingConfig, read_config, write_config
-from heed.errors import ConfigError, RunError
+from heed.config import RunConfig, TrainingConfig, data_files, read_config, write_config
+from heed.errors import ConfigError, DataError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, describe_damage, difference, listed, recorded
 from heed.tasks import check_config
@@ -148,8 +149,12 @@ class Unfinished:
 
         Raises:
             ConfigError: The model's tensors would have different shapes.
+            DataError: The data cannot be read; of files that are not there, the message names the field to set.
         """
-        task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
+        try:
+            task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
+        except (DataError, ConfigError) as error:
+            raise type(error)(f"{error}{self._new_place(str(error))}") from None
         of_model = [change for change in self.changes if change.name.startswith("model.")]
         if of_model:
             if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
@@ -160,6 +165,24 @@ class Unfinished:
                 )
         self._check_sizes(task)
         return task
+
+    def _new_place(self, problem: str) -> str:
+        """The options that give the new places of missing data; "" if the problem names none of it."""
+        missing = {path: name for path, name in data_files(self.config).items() if not os.path.exists(path)}
+        if not any(path in problem for path in missing):
+            return ""
+        options = []
+        for full_name in dict.fromkeys(missing.values()):
+            section, name = full_name.split(".")
+            value = getattr(getattr(self.config, section), name)
+            files = value if isinstance(value, list) else [value]
+            if all(isinstance(one, str) for one in files):  # else files are named inside entries
+                places = [f"NEW/{Path(one).name}" if one in missing else one for one in files]
+                options.append(f"{full_name}={places[0] if len(places) == 1 else '[' + ','.join(places) + ']'}")
+        if not options:
+            return f"; if it is elsewhere now, set {full_name} in {self.folder / folders.CONFIG}"
+        command = f"heed train {shell_word(self.folder)} --resume {' '.join(map(shell_word, options))}"
+        return f"; if it is elsewhere now, give its folder instead of NEW: {command}"
 
     def _check_sizes(self, task: Task[Any, Any]) -> None:
         """Refuse a model whose sizes do not fit the run's tokenizers or labels."""

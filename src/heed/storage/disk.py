@@ -309,6 +309,7 @@ def _is_written_directly(path: Path) -> bool:
 @contextmanager
 def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iterator[None]:
     """Context manager that explains errors of the disk and of a wrong path, but not those of other files."""
+    earlier = _version(path)
     try:
         yield
     except BrokenPipeError:  # the reader of a pipe has gone: commands end silently
@@ -326,7 +327,7 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
                 f"cannot write '{path}': no file can be created in its folder ({error.strerror}), where the new file "
                 "is written before it replaces the old one"
             ) from None
-        raise (disk_error(error, path, needed) or error) from None
+        raise (disk_error(error, path, needed, earlier) or error) from None
 
 
 def make_folder(path: Path) -> None:
@@ -476,28 +477,43 @@ def temporary_name(path: Path, before: str, ending: str) -> Path:
 @contextmanager
 def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
     """Context manager that removes the temporary file or folder on any error and explains errors of the disk."""
+    earlier = _version(path)
     try:
         yield
     except BaseException as error:
         with suppress(OSError):
             _remove(part)
-        if (problem := disk_error(error, path, needed)) is not None:
+        if (problem := disk_error(error, path, needed, earlier)) is not None:
             raise problem from None
         raise
 
 
-def disk_error(error: BaseException, path: Path, needed: int | None = None) -> DiskError | None:
+def _version(path: Path) -> tuple[int, int] | None:
+    """Identity of the file or folder at a path; None if there is none, or only an empty folder."""
+    try:
+        if path.is_dir() and not os.listdir(path):
+            return None
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def disk_error(
+    error: BaseException, path: Path, needed: int | None = None, earlier: tuple[int, int] | None = None
+) -> DiskError | None:
     """The error for a file or folder that could not be written; None for errors that are not of the disk.
 
     Args:
         error: Raised while writing.
         path: The file or folder to be written.
         needed: Its bytes, if known.
+        earlier: The `_version` at the path before writing began.
     """
     if isinstance(error, HeedError) or (number := error_number(error)) is None:
         return None
     wanted = "" if needed is None else f"{_mib(needed)} are needed, "
-    kept = "; an earlier version of it is unchanged" * os.path.lexists(path)
+    kept = "; an earlier version of it is unchanged" * (earlier is not None and _version(path) == earlier)
     if number == errno.ENOSPC:
         free = _free(path.parent)
         full, room = "the disk is full", f"{wanted}{_mib(free)} are free"

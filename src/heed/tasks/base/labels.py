@@ -24,7 +24,7 @@ from heed.evaluation.measures import Measure, Outcomes, rate, values_of
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks import spec_of
-from heed.tasks.base.predictions import Prediction, in_line, one_line
+from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unread
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
@@ -99,6 +99,7 @@ class LabelPrediction(Prediction):
     probability: float  # of the label; with several, of all decisions on labels together
     probabilities: dict[str, float]  # of each label; empty for an input without an answer
     several: bool = False  # True if an example may have several labels, or none
+    unread: int = 0
 
     @property
     def uncertainty(self) -> float:
@@ -113,11 +114,12 @@ class LabelPrediction(Prediction):
         return [{"label": self.label, "probability": self.probability, **of_each}]
 
     def as_json(self) -> dict[str, Any]:
-        return {
+        values = {
             "label": list(self.labels) if self.several else self.label,
             "probability": round(self.probability, 6),
             "probabilities": {label: round(p, 6) for label, p in self.probabilities.items()},
         }
+        return with_unread(values, self)
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         """`label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""

@@ -218,13 +218,19 @@ class InputSpans:
         """The spans of a text's tokens, after `before` tokens that are not part of it."""
         return cls(text, [*[(0, 0)] * before, *tokenizer.encode(text).spans])
 
+    @classmethod
+    def of_words(cls, words: Mapping[int, str], tokens: int, before: int = 0) -> InputSpans:
+        """The spans of words at some positions of `tokens` tokens; the others have no text."""
+        ends = [*accumulate((len(words.get(n, "")) for n in range(-before, tokens - before)), initial=0)]
+        return cls("".join(words[n] for n in sorted(words)), [*pairwise(ends)])
+
     def marked(self, tokens: range) -> str:
         """The typed text of some tokens, marked as never seen in training; "" if it is not known."""
         spans = [self.spans[n] for n in tokens if n < len(self.spans)]
         if not spans:
             return ""
         typed = self.text[min(start for start, _ in spans) : max(end for _, end in spans)]
-        return UNSEEN + (typed.strip() or typed)
+        return typed and UNSEEN + (typed.strip() or typed)
 
 
 UNSEEN = "?"
@@ -493,10 +499,18 @@ READ_AS = f"; read as the unknown token, marked {UNSEEN}"
 """End of the note on words never seen in training, if they are marked."""
 
 
-def notes_on(unknown: Sequence[str], edits: Sequence[Edit], hidden: str = "", read_as: str = READ_AS) -> list[str]:
-    """Notes on any look: words never seen in training, what is not shown, edits."""
+def notes_on(
+    unknown: Sequence[str],
+    edits: Sequence[Edit],
+    hidden: str = "",
+    read_as: str = READ_AS,
+    replaced: Iterable[str] = (),
+) -> list[str]:
+    """Notes on any look: words never seen in training, those that replace unknown ones, what is not shown, edits."""
+    words = " ".join(map(visible, some_pieces(replaced)))
     return [
         *([f"never seen in training: {' '.join(map(visible, some_pieces(unknown)))}{read_as}"] if unknown else []),
+        *([f"unknown words of the output, replaced by source words and marked {UNSEEN}: {words}"] if words else []),
         *([hidden] if hidden else []),
         *(["edited: " + "; ".join(map(str, edits))] if edits else []),
     ]

@@ -27,6 +27,9 @@ _SHOWN = 10
 class Prediction:
     """The output of a run for one input, which formats itself for every use."""
 
+    unread = 0
+    """Tokens of the input that were not read, because it is longer than the model reads."""
+
     @property
     def uncertainty(self) -> float:
         """The larger, the earlier `--sort uncertainty` lists the input."""
@@ -84,6 +87,11 @@ class Scores(dict[str, Any]):
         return "\n".join([f"scores of {count:,} example{'' if count == 1 else 's'}", *self._lines(self)])
 
 
+def with_unread(values: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
+    """Values of JSON, with the number of tokens not read if there are any."""
+    return values | ({"unread": prediction.unread} if prediction.unread else {})
+
+
 def data_frame(rows: Any, **options: Any) -> Any:
     """A pandas data frame."""
     import pandas
@@ -129,7 +137,7 @@ _BREAKS = {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
 
 @dataclass(frozen=True)
 class Written:
-    """The output for one input: its lines, and the model's uncertainty (0 if not asked for).
+    """The output for one input: its lines, the model's uncertainty (0 if not asked for), and the tokens not read.
 
     `problem` says why there is no answer, if the input could not be used.
     """
@@ -137,6 +145,7 @@ class Written:
     lines: tuple[str, ...]
     uncertainty: float = 0.0
     problem: str = ""
+    unread: int = 0
 
 
 class Outputs:
@@ -163,6 +172,8 @@ class TextOutputs(Outputs):
     """Name of an input in JSON."""
     asks = "a text"
     """Name of an input, in the prompt "Type a text"."""
+    limit = "data.max_length"
+    """The setting that limits how much of an input is read."""
     takes_folders = False
     """True if `inputs` takes a folder; otherwise each of its files becomes a file of outputs."""
 
@@ -178,7 +189,7 @@ class TextOutputs(Outputs):
     def write(self, texts: list[str]) -> Iterator[Written]:
         """The output for each text."""
         for text, one in zip(texts, self.run.predictions(texts), strict=True):
-            yield Written(self.lines(text, one), one.uncertainty)
+            yield Written(self.lines(text, one), one.uncertainty, unread=one.unread)
 
     def lines(self, text: str, prediction: Prediction) -> tuple[str, ...]:
         """The lines of one output."""
@@ -193,7 +204,11 @@ class TextOutputs(Outputs):
     def answer(self, text: str) -> str:
         """The output for one typed text."""
         (prediction,) = self.run.predictions([text])
-        return prediction.summary()  # type: ignore[no-any-return]
+        return prediction.summary() + self.not_read(prediction)  # type: ignore[no-any-return]
+
+    def not_read(self, prediction: Prediction) -> str:
+        """A line on what was not read of a typed text, after its answer."""
+        return f"\n({prediction.unread:,} of its tokens not read: {self.limit})" if prediction.unread else ""
 
     def arguments(self, texts: list[str]) -> list[str]:
         """The inputs given by the arguments of the command.

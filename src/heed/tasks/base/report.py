@@ -10,7 +10,7 @@ from typing import Any
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Outcomes
-from heed.evaluation.significance import shown
+from heed.evaluation.significance import ends, shown
 from heed.visible import escaped
 
 
@@ -37,18 +37,17 @@ def span(bucket: Mapping[str, Any]) -> str:
 
 def interval(values: dict[str, float]) -> str:
     """A share with its interval, in percent."""
-    return f"{values['value']:7.2%}  [{values['low']:.2%}, {values['high']:.2%}]"
+    return f"{values['value']:7.2%}  [{ends(values, '.2%')}]"
 
 
 def points(values: dict[str, float]) -> str:
-    """A number of points, with its interval if it has one."""
-    span = f"  [{values['low']:.2f}, {values['high']:.2f}]" if "low" in values else ""
-    return f"{values['value']:7.2f}{span}"
+    """A number of points with its interval."""
+    return f"{values['value']:7.2f}  [{ends(values, '.2f')}]"
 
 
 def with_interval(values: dict[str, float]) -> str:
     """A number with its interval, in its own unit."""
-    return f"{values['value']:.4g} [{values['low']:.4g}, {values['high']:.4g}]"
+    return f"{values['value']:.4g} [{ends(values, '.4g')}]"
 
 
 def label_body(report: dict[str, Any]) -> list[str]:
@@ -124,8 +123,9 @@ def baseline_scores(report: Mapping[str, Any], made: Mapping[str, Outcomes], res
         resamples: Bootstrap resamples for the intervals.
 
     Returns:
-        "baselines": for each baseline and measure, value, low, high, label, is_share. "better_baselines", if there are
-        any: for each baseline that is better than the model by the first, most important measure of both, that measure.
+        "baselines": for each baseline and measure, value, low and high (if there is an interval), label, is_share.
+        "better_baselines", if there are any: for each baseline that is better than the model by the first, most
+        important measure of both, that measure.
     """
     baselines, better = {}, {}
     for name, outcomes in made.items():
@@ -161,8 +161,8 @@ def baseline_lines(report: Mapping[str, Any], command: str = "") -> list[str]:
     better, best = report.get("better_baselines", {}), best_baseline(report)
     for name, values in report.get("baselines", {}).items():
         labels = {key: _label(key, one) for key, one in values.items()}
-        numbers = {key: [_number(one[part], one) for part in ("value", "low", "high")] for key, one in values.items()}
-        scores = (f"{labels[key]} {value} [{low}, {high}]" for key, (value, low, high) in numbers.items())
+        forms = {key: _form(one) for key, one in values.items()}
+        scores = (f"{labels[k]} {one['value']:{forms[k]}} [{ends(one, forms[k])}]" for k, one in values.items())
         lines.append(f"  baseline ({name}): {', '.join(scores)}")
         if name in better:
             shown_by = f"; to see its outputs: {command}" if command and name == best else ""
@@ -174,7 +174,7 @@ def worse_than(report: Mapping[str, Any], name: str) -> str:
     """The score of the model and that of a better baseline."""
     (key,) = report["better_baselines"][name]
     of_baseline = report["baselines"][name][key]
-    value, other = (_number(_value(score), of_baseline) for score in (report[key], of_baseline))
+    value, other = (f"{_value(score):{_form(of_baseline)}}" for score in (report[key], of_baseline))
     return f"{_label(key, of_baseline)} {value}, baseline {other}"
 
 
@@ -182,8 +182,8 @@ def _label(key: str, of_baseline: Mapping[str, Any]) -> str:
     return str(of_baseline.get("label", key.replace("_", " ")))  # reports of older runs have no labels
 
 
-def _number(value: float, one: Mapping[str, Any]) -> str:
-    return f"{value:.2%}" if one.get("is_share") else f"{value:.4g}"
+def _form(one: Mapping[str, Any]) -> str:
+    return ".2%" if one.get("is_share") else ".4g"
 
 
 _FEW_TOKENS = 20

@@ -11,7 +11,7 @@ import math
 import sys
 from abc import abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,12 +23,12 @@ from heed.config import RunConfig
 from heed.data.batch import plan_batches
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
-from heed.evaluation.text_scores import ROUGE, rouge_measures, text_measure
+from heed.evaluation.text_scores import ROUGE, bleu_tokenizer, rouge_measures, text_measure
 from heed.generation import Hypothesis, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.layers.transformer import DecoderBlock
 from heed.models.base import Memory
 from heed.registry import learned_positions
-from heed.tasks.base.predictions import Prediction, one_line, short
+from heed.tasks.base.predictions import Prediction, one_line, short, with_unread
 from heed.tasks.base.task import Task
 from heed.threads import threads_for
 from heed.training.contracts import Loss
@@ -72,6 +72,8 @@ class WrittenText(Prediction):
     finished: bool  # the model ended the output; False if the largest length cut it off
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
+    replaced: dict[int, str] = field(default_factory=dict)  # source words for unknown tokens, by their place in `ids`
+    unread: int = 0
     baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod
@@ -101,8 +103,8 @@ class WrittenText(Prediction):
             "token_probs": [round(p, 6) for p in self.token_probs],
             "finished": self.finished,
         }
-        added = {} if self.alignment is None else {"alignment": self.alignment}
-        return values | added | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
+        values |= {} if self.alignment is None else {"alignment": self.alignment}
+        return with_unread(values, self) | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         score = [f"{self.score:.4f}"] if options["nbest"] > 1 else []
@@ -194,6 +196,28 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
     def num_references(self, split: str) -> int:
         """The number of references of a split."""
 
+    @abstractmethod
+    def training_references(self) -> Sequence[str]:
+        """Some training references, by which BLEU's tokenizer is chosen; empty if BLEU is not computed."""
+
+    def few_trained(self) -> list[E]:
+        """At most 2,000 training examples, evenly chosen; none of an imported run."""
+        examples = () if self.is_imported else self.splits.examples["train"]
+        return [examples[n] for n in range(0, len(examples), max(1, math.ceil(len(examples) / 2_000)))]
+
+    @property
+    def bleu_tokenize(self) -> str:
+        """Sacrebleu's tokenizer for BLEU; runs older than the setting are scored with 13a."""
+        config: Any = self.config
+        chosen: str = config.evaluation.bleu_tokenize
+        return "13a" if chosen == "auto" else chosen
+
+    @property
+    def notes(self) -> str:
+        chosen = self.bleu_tokenize
+        said = f"\nBLEU: sacrebleu's tokenizer {chosen} (evaluation.bleu_tokenize)" if chosen != "13a" else ""
+        return super().notes + said
+
     @property
     def num_validated(self) -> int:
         """The number of validation references, as the measure of what a validation costs."""
@@ -224,8 +248,11 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         """Tokens of the longest target that is trained on."""
 
     def settled(self) -> C:
-        """The settled configuration as for every task, with `generation.max_length` set."""
+        """The settled configuration as for every task, with `generation.max_length` and BLEU's tokenizer set."""
         config: Any = super().settled()
+        if config.evaluation.bleu_tokenize == "auto" and (references := self.training_references()):
+            evaluation = config.evaluation.model_copy(update={"bleu_tokenize": bleu_tokenizer(references)})
+            config = config.model_copy(update={"evaluation": evaluation})
         if config.generation.max_length is not None:
             return config  # type: ignore[no-any-return]
         limits = self.longest_output or sys.maxsize, self.positions or sys.maxsize
@@ -281,7 +308,9 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
 
         texts = current().map(written, self.validated_part(chosen.sources))
         references = self.validated_part(chosen.references)
-        *of_texts, exact = output_measures(texts, references, self.quick_scores, self.target_tokenizer)
+        *of_texts, exact = output_measures(
+            texts, references, self.quick_scores, self.target_tokenizer, self.bleu_tokenize
+        )
         token_accuracy = share("token_accuracy", "token accuracy", correct, tokens)
         return {"loss": sum(nll) / max(1, sum(tokens)), **values_of([token_accuracy, exact, *of_texts])}
 
@@ -421,7 +450,11 @@ def cached_bytes(model: Module, positions: int) -> int:
 
 
 def output_measures(
-    texts: Sequence[str], references: Sequence[str], names: Sequence[str], tokenizer: TextTokenizer | None
+    texts: Sequence[str],
+    references: Sequence[str],
+    names: Sequence[str],
+    tokenizer: TextTokenizer | None,
+    bleu_tokenize: str,
 ) -> list[Measure]:
     """Scores of written texts: those in `names` ("chrf", "bleu", "ter", `ROUGE`), then exact match.
 
@@ -431,5 +464,7 @@ def output_measures(
     normalize, ignore_case = (str, False) if tokenizer is None else (tokenizer.normalize, tokenizer.lowercases)
     same = [float(normalize(one) == normalize(other)) for one, other in zip(texts, references, strict=True)]
     of_texts = rouge_measures(texts, references, [name for name in names if name in ROUGE])
-    of_texts += [text_measure(name, texts, references, ignore_case) for name in names if name not in ROUGE]
+    of_texts += [
+        text_measure(name, texts, references, ignore_case, bleu_tokenize) for name in names if name not in ROUGE
+    ]
     return [*of_texts, share("exact_match", "exact match", same)]

@@ -70,9 +70,12 @@ class ClassificationRun(
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
         """The label of each text."""
+        encoded = self.task.encode_texts(texts)
         return [
-            LabelPrediction("", (), 0.0, {}, self.task.several_labels) if is_blank(one) else self.task.prediction(row)
-            for one, row in zip(texts, self.probabilities(texts), strict=True)
+            LabelPrediction("", (), 0.0, {}, self.task.several_labels)
+            if is_blank(one)
+            else replace(self.task.prediction(row), unread=tokens.cut)
+            for one, row, tokens in zip(texts, self.probabilities(texts, encoded), encoded, strict=True)
         ]
 
     def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from heed.config.data import ConversationFiles, MemoryConversations, by_name
-from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, SearchConfig, TrainingConfig
+from heed.config.sections import ModelSection, RunConfig, SearchConfig, TrainingConfig, WritingEvaluation
 
 
 class DialogueModel(ModelSection):
@@ -24,7 +24,7 @@ class ResponseConfig(SearchConfig):
     """Largest number of tokens; by default 1.5 times the longest training response plus 20, but at most 100."""
 
 
-class DialogueEvaluation(EvaluationConfig):
+class DialogueEvaluation(WritingEvaluation):
     """Scoring of responses."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"

@@ -124,9 +124,8 @@ def look_at(
         written = target or task.respond(model, [asked], beam_size=beam_size)[0][0]
         seen = Reread.of(task, model, asked, written)
     read = task.reading.read(history)
-    typed = target if isinstance(target, str) else None
     special = {**boundaries(tokenizer), **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
-    sides = {**_sides(task, conversation, read, special), **seen.sides("response", tokenizer, special, typed)}
+    sides = {**_sides(task, conversation, read, special), **seen.sides("response", tokenizer, special)}
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (
         _views(trace, choice, sides) for trace in (seen.reading, seen.writing)

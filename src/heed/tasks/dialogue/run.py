@@ -49,9 +49,11 @@ from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
 
 
-def text_measures(texts: Sequence[str], references: Sequence[str], tokenizer: TextTokenizer | None) -> list[Measure]:
+def text_measures(
+    texts: Sequence[str], references: Sequence[str], tokenizer: TextTokenizer | None, bleu_tokenize: str
+) -> list[Measure]:
     """Scores of written responses (see `output_measures`), an entry for each response, the most important first."""
-    *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"), tokenizer)
+    *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"), tokenizer, bleu_tokenize)
     return [*of_texts, distinct(texts, 1), distinct(texts, 2), commonest_share(texts), exact]
 
 
@@ -502,10 +504,12 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
         outputs: Sequence[Sequence[WrittenText]] | None = None,
         per_token: bool = True,
         literal: bool = False,
+        bleu_tokenize: str | None = None,
     ) -> Outcomes:
         """Outputs for each response of each conversation and their measures; `per_token` also scores tokens.
 
-        With `literal`, also differences count that the run's tokenizer does not make.
+        With `literal`, also differences count that the run's tokenizer does not make; `bleu_tokenize` replaces the
+        run's own.
 
         The statistics of the measures are sums over the responses of a conversation.
         """
@@ -515,7 +519,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
         talk = task.encode(examples)
         scores = task.forced_scores(self.model, task.units_of(talk))
         tokenizer = None if literal else task.tokenizer
-        measures = text_measures(texts, self._references(examples), tokenizer)
+        measures = text_measures(texts, self._references(examples), tokenizer, bleu_tokenize or task.bleu_tokenize)
         known = rate("perplexity", "perplexity", scores.nll, scores.tokens, 2, np.exp)
         if per_token:
             measures.insert(0, known)
@@ -541,7 +545,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
         owners = [n for n, one in enumerate(examples) for _ in self.task.responses(one)]
         found = {}
         for name, texts in self.baseline_texts(histories).items():
-            measures = text_measures(texts, references, self.task.tokenizer)
+            measures = text_measures(texts, references, self.task.tokenizer, self.task.bleu_tokenize)
             found[name] = Outcomes(tuple(texts), by_conversation(measures, owners, len(examples)))
         return found
 
@@ -604,7 +608,9 @@ class DialogueExaminer(WritingExaminer[DialogueRun, Conversation, list[WrittenTe
         return sum(len(one.tokens) for answers in outputs for one in answers)
 
     def outcomes(self, run: DialogueRun, outputs: Sequence[list[WrittenText]]) -> Outcomes:
-        return run.outcomes(self.examples, outputs, per_token=self.per_token, literal=self.literal)
+        return run.outcomes(
+            self.examples, outputs, per_token=self.per_token, literal=self.literal, bleu_tokenize=self.bleu_tokenize
+        )
 
     def drawing(self, run: DialogueRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         one = self.examples[index]

@@ -286,6 +286,9 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     def quick_scores(self) -> tuple[str, ...]:
         return ("bleu", "chrf")
 
+    def training_references(self) -> Sequence[str]:
+        return [turn for one in self.few_trained() for turn in one.turns]
+
     def respond(
         self,
         model: DecoderBody,

@@ -15,7 +15,7 @@ from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.tokens.special import BLANK, CONTINUED, MASK, Special, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
-from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces, with_unread
 from heed.tasks.pretraining.rows import FOLLOWS
 from heed.threads import threads_for
 
@@ -61,7 +61,7 @@ class FilledText(Prediction):
 
     def as_json(self) -> dict[str, Any]:
         masks = [[{"word": one.word, "probability": round(one.probability, 6)} for one in c] for c in self.masks]
-        return {"filled": self.text, "masks": masks}
+        return with_unread({"filled": self.text, "masks": masks}, self)
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         if not self.masks:
@@ -331,7 +331,8 @@ class NextSentence(Prediction):
 
     def as_json(self) -> dict[str, Any]:
         probability = round(self.probability, 6)
-        return {"first": self.first, "second": self.second, "follows": self.follows, "probability": probability}
+        values = {"first": self.first, "second": self.second, "follows": self.follows, "probability": probability}
+        return with_unread(values, self)
 
     def summary(self) -> str:
         return f"{self.answer}\t{self.probability:.4f}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from heed.config.data import FilesData, HubSection, InMemory, by_name
-from heed.config.sections import EvaluationConfig, Section, TokenizerConfig
+from heed.config.sections import Section, TokenizerConfig, WritingEvaluation
 from heed.tasks.translation.config import TranslationConfig
 
 DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
@@ -67,7 +67,7 @@ class SummaryTokenizer(TokenizerConfig):
     its summary already occurs twice."""
 
 
-class SummaryEvaluation(EvaluationConfig):
+class SummaryEvaluation(WritingEvaluation):
     """Scoring of summaries."""
 
     select_by: Literal[

@@ -95,39 +95,17 @@ def body(report: dict[str, Any]) -> list[str]:
     return [*lines, *cut_off_lines(report)]
 
 
-_NAMED = 5
-"""Most cut documents that are listed by number."""
-
-
 class SummaryOutputs(TranslationOutputs):
     """Output as for translation, for summaries."""
 
     run: SummarisationRun
     asks = "a document"
-    _read = 0
-    _num_long = 0
-    _long: tuple[int, ...] = ()  # numbers of the first long documents
+    limit = "data.max_source"
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
         own = None if isinstance(data, SummaryHub | MemorySummaries) else data
         return input_texts(path, self.run.columns[0], DOCUMENT_NAMES, findings, (), () if own is None else own.train)
-
-    def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
-        cut = self.run.task.cut_in(texts)
-        self._num_long += len(cut)
-        self._long = (*self._long, *(self._read + n + 1 for n in cut))[:_NAMED]
-        self._read += len(texts)
-        return super().candidates(texts, num_best)
-
-    def notes(self) -> list[str]:
-        if not self._long:
-            return super().notes()
-        places = ", ".join(f"{n:,}" for n in self._long) + (", ..." if self._num_long > _NAMED else "")
-        what = (
-            f"{counted_are(self._num_long, 'document')} longer than data.max_source {self.run.task.max_source} tokens"
-        )
-        return [f"{what}; only the beginning was read: number {places}", *super().notes()]
 
 
 class SummarisationRun(PairRun):
@@ -153,8 +131,9 @@ class SummarisationRun(PairRun):
         outputs: Sequence[WrittenText] | None = None,
         per_token: bool = True,
         literal: bool = False,
+        bleu_tokenize: str | None = None,
     ) -> Outcomes:
-        found = super().outcomes(examples, outputs, per_token, literal)
+        found = super().outcomes(examples, outputs, per_token, literal, bleu_tokenize)
         cut = self.task.cut_in([pair.source for pair in examples])
         places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
         details = {"cut": len(cut), "cut_first": places} if cut else {}

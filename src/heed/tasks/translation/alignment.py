@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -290,18 +290,36 @@ def written_weights(task: Translation, model: PairDecoder, source: str, ids: Seq
 
 
 def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> dict[int, str]:
-    """For each unknown token of an output, by position, the source word with the largest attention weight."""
+    """For each unknown token of an output, by position, the source word that stands for it.
+
+    It is the source word with the largest attention weight among those that the vocabulary lacks, or among all if it
+    lacks none: names and numbers, which are the same in both languages, are mostly unknown in both. Each unknown token
+    is replaced by itself, whatever the others are replaced by.
+
+    Source: Luong et al. 2015b (arXiv:1410.8206); Jean et al. 2015 (arXiv:1412.2007).
+    Differs from them: they copy the aligned word, known or not, if a dictionary has no translation of it.
+    """
     unknown = [n for n, token in enumerate(ids) if token == task.target_tokenizer.special.unknown]
     if not unknown or not model.aligns:
         return {}
     weights, encoded = written_weights(task, model, source, ids), task.source_tokenizer.encode(source)
     words = Words.of(task.source_tokenizer, encoded.ids[: weights.shape[1]], "source", {})
     per_word = words.sum(torch.from_numpy(weights))  # (tokens, source words)
+    lacking = [task.source_tokenizer.special.unknown in encoded.ids[word.start : word.stop] for word in words.tokens]
+    if any(lacking):
+        per_word = per_word.masked_fill(~torch.tensor(lacking), -1.0)
     found = {}
     for position in unknown:
         word = words.tokens[int(per_word[position].argmax())]
         found[position] = source[encoded.spans[word.start][0] : encoded.spans[word.stop - 1][1]].strip()
     return found
+
+
+def replace_unknown(task: Translation, model: PairDecoder, source: str, written: WrittenText) -> WrittenText:
+    """An output with its unknown tokens replaced by source words, if configured."""
+    words = unknown_words(task, model, source, written.ids) if task.writes_unknown else {}
+    text = task.target_tokenizer.decode(written.ids, {n: f" {word}" for n, word in words.items()})
+    return replace(written, text=text, replaced=words) if words else written
 
 
 @dataclass(frozen=True)

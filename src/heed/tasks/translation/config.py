@@ -9,12 +9,12 @@ from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData, InMemory, by_name
 from heed.config.sections import (
     DataPath,
-    EvaluationConfig,
     GenerationConfig,
     ModelSection,
     RunConfig,
     Section,
     TrainingConfig,
+    WritingEvaluation,
     listed,
 )
 
@@ -159,7 +159,7 @@ class TranslationGeneration(GenerationConfig):
     (full). The last two are those of the library transformers."""
 
 
-class TranslationEvaluation(EvaluationConfig):
+class TranslationEvaluation(WritingEvaluation):
     """Scoring of a translation model."""
 
     select_by: Literal["auto", "exact_match", "token_accuracy", "chrf", "bleu", "loss"] = "auto"

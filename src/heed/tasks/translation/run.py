@@ -55,7 +55,7 @@ from heed.tasks.base.writing_run import (
     signature_lines,
     views_of_sides,
 )
-from heed.tasks.translation.alignment import AlignsWords, aligned_counts, known_links, unknown_words
+from heed.tasks.translation.alignment import AlignsWords, aligned_counts, known_links, replace_unknown
 from heed.tasks.translation.task import VALIDATE_AT_MOST, Translation
 
 if TYPE_CHECKING:
@@ -149,12 +149,13 @@ def look_at(
     read = task.framed(task.source_tokenizer.encode(source).ids)
     with edit(model, *edits):
         written = task.translate(model, [source], beam_size=beam_size)[0][0] if target is None else target
+        if not isinstance(written, str):
+            written = replace_unknown(task, model, source, written)
         seen = Reread.of(task, model, read, written)
     typed = InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0]))
-    typed_target = target if isinstance(target, str) else None
     sides = {
         "source": side_of(task.source_tokenizer, read, "source", boundaries(task.source_tokenizer), typed),
-        **seen.sides("target", task.target_tokenizer, boundaries(task.target_tokenizer), typed_target),
+        **seen.sides("target", task.target_tokenizer, boundaries(task.target_tokenizer)),
     }
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (
@@ -167,7 +168,11 @@ def look_at(
         for view in (*encoder_words, *decoder_words)
     ]
     tokens = sides["source"][0]
-    notes = notes_on(task.source_tokenizer.unknown_in(source), edits, choice.hidden([*encoder, *decoder]))
+    unknown, replaced = (
+        task.source_tokenizer.unknown_in(source),
+        () if isinstance(seen.typed, str) else seen.typed.values(),
+    )
+    notes = notes_on(unknown, edits, choice.hidden([*encoder, *decoder]), replaced=replaced)
     nets = networks(seen.reading, len(tokens.axis))
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), sides["source"][1]) for net in nets]
     return Look(
@@ -197,6 +202,7 @@ def explain(
     typed, names = InputSpans.of(task.source_tokenizer, source, len(task.frame[0])), boundaries(task.source_tokenizer)
     _, words = side_of(task.source_tokenizer, read, "source", names, typed)
     written, unknown = output or task.translate(model, [source])[0][0], task.source_tokenizer.special.unknown
+    written = written if isinstance(written, str) else replace_unknown(task, model, source, written)
     return explain_output(task, model, read, words, unknown, task.first_token(read), written, target, rather_than)
 
 
@@ -304,9 +310,9 @@ class PairRun(
             raise ConfigError(f"candidates takes several texts; for one, write [{texts!r}]")
         writer = None if engine == "torch" else self.writer(engine)
         results = self.task.translate(self.model, texts, num_best=num_best, writer=writer, **options)
-        if self.task.writes_unknown:
-            for source, candidates in zip(texts, results, strict=True):
-                candidates[:] = [self._without_unknown(source, candidate) for candidate in candidates]
+        task, model = self.attending.task, self.attending.model
+        for source, candidates in zip(texts, results, strict=True):
+            candidates[:] = [replace_unknown(task, model, source.strip(), candidate) for candidate in candidates]
         return self.beside_baseline(texts, results) if with_baseline else results
 
     def searched(self, text: str, **options: Any) -> tuple[str, WrittenText]:
@@ -330,14 +336,6 @@ class PairRun(
             self._writers[engine] = open_engine(self.folder, self.task, engine)
         return self._writers[engine]
 
-    def _without_unknown(self, source: str, prediction: WrittenText) -> WrittenText:
-        if self.task.target_tokenizer.special.unknown not in prediction.ids:
-            return prediction
-        run = self.attending
-        instead = unknown_words(run.task, run.model, source.strip(), prediction.ids)
-        words = {n: f" {word}" for n, word in instead.items()}
-        return replace(prediction, text=self.task.target_tokenizer.decode(prediction.ids, words))
-
     @property
     def columns(self) -> tuple[Column, Column]:
         """The columns of both sides that the run was trained on."""
@@ -357,9 +355,9 @@ class PairRun(
 
     def baselines(self, examples: Sequence[Pair]) -> Mapping[str, Outcomes]:
         sources, references = ([getattr(pair, side) for pair in examples] for side in ("source", "target"))
-        names = self.task.quick_scores
+        given = self.task.quick_scores, self.task.target_tokenizer, self.task.bleu_tokenize
         return {
-            name: Outcomes(tuple(made), tuple(output_measures(made, references, names, self.task.target_tokenizer)))
+            name: Outcomes(tuple(made), tuple(output_measures(made, references, *given)))
             for name, made in self.baseline_texts(sources).items()
         }
 
@@ -390,10 +388,12 @@ class PairRun(
         outputs: Sequence[WrittenText] | None = None,
         per_token: bool = True,
         literal: bool = False,
+        bleu_tokenize: str | None = None,
     ) -> Outcomes:
         """Outputs for pairs and their measures: text scores for data from files, exact match, alignment error if known.
 
-        `per_token` adds scores of the run's tokens; with `literal`, also differences count that they do not make.
+        `per_token` adds scores of the run's tokens; with `literal`, also differences count that they do not make;
+        `bleu_tokenize` replaces the run's own.
         """
         task = self.task
         outputs = self.predict([pair.source for pair in examples]) if outputs is None else outputs
@@ -401,7 +401,11 @@ class PairRun(
         encoded = task.encode_pairs(examples)
         nll, correct, tokens = task.forced_scores(self.model, encoded)
         measures = output_measures(
-            texts, [pair.target for pair in examples], task.text_scores, None if literal else task.target_tokenizer
+            texts,
+            [pair.target for pair in examples],
+            task.text_scores,
+            None if literal else task.target_tokenizer,
+            bleu_tokenize or task.bleu_tokenize,
         )
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
@@ -427,7 +431,7 @@ class PairRun(
     def report_of(self, examples: Sequence[Pair]) -> dict[str, Any]:
         """The report as for every task, without the alignment error if it is not known."""
         report = super().report_of(examples)
-        if math.isnan(report.get("alignment_error", {"low": 0.0})["low"]):
+        if math.isnan(report.get("alignment_error", {}).get("low", 0.0)):
             del report["alignment_error"]
         return report
 
@@ -442,7 +446,7 @@ class TranslationExaminer(WritingExaminer[PairRun, Pair, WrittenText]):
         return sum(len(output.tokens) for output in outputs)
 
     def outcomes(self, run: PairRun, outputs: Sequence[WrittenText]) -> Outcomes:
-        return run.outcomes(self.examples, outputs, self.per_token, self.literal)
+        return run.outcomes(self.examples, outputs, self.per_token, self.literal, self.bleu_tokenize)
 
     def drawing(self, run: PairRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -147,6 +148,9 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @property
     def quick_scores(self) -> tuple[str, ...]:
         return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
+
+    def training_references(self) -> Sequence[str]:
+        return [pair.target for pair in self.few_trained()] if isinstance(self.config.data, FilesData) else ()
 
     @property
     def auto_size(self) -> str:
@@ -475,7 +479,12 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         else:
             written = writer.write(sources, options)
             found = iter([[WrittenText.of(self.target_tokenizer, one) for one in some] for some in written])
-        return [next(found) if text else [_BLANK] for text in texts]
+        frame = len(self.framed([]))
+        read = iter(
+            [replace(one, unread=frame + len(ids) - len(source)) for one in some]
+            for ids, source, some in zip(encoded, sources, found, strict=True)
+        )
+        return [next(read) if text else [_BLANK] for text in texts]
 
     def never_written(self, model: PairDecoder) -> tuple[int, ...]:
         never = super().never_written(model)
