@@ -267,7 +267,7 @@ def test_missing_values_are_refused_or_interpolated_in_time(tmp_path):
     ("freq", "count", "season", "window"),
     [
         *(("h", 200, 24, 48), ("30min", 400, 48, 96), ("D", 60, 7, 48), ("B", 60, 5, 48), ("W", 300, 52, 104)),
-        *(("MS", 70, 12, 48), ("QS", 60, 4, 48), ("YS", 60, "none", 48), ("h", 70, "none", 48)),
+        *(("MS", 70, 12, 48), ("QS", 60, 4, 48), ("YS", 60, "none", 48), ("h", 70, "none", 48), ("YS", 50, "none", 16)),
     ],
 )
 def test_the_season_follows_from_the_spacing(tmp_path, freq, count, season, window):

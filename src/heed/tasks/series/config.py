@@ -30,7 +30,7 @@ class SeriesColumns(Section):
 
     date: str = "auto"
     """Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time."""
-    series: int | str | None = None
+    series: str | None = None
     """Column that names the series of each row, in files of several; each is forecast."""
     values: tuple[int | str, ...] | None = None
     """Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is short
@@ -53,7 +53,8 @@ class SeriesData(Section):
     missing: Literal["refuse", "interpolate"] = "refuse"
     """What to do with missing values: refuse, or interpolate between the values before and after, linearly in time."""
     window: Annotated[int, Field(gt=1)] | Literal["auto"] = "auto"
-    """Rows read before the first forecast row, and rows of a training example; auto: 48, or two seasons if longer."""
+    """Rows read before the first forecast row, and rows of a training example; auto: 48, two seasons if
+    longer, or a third of a short series."""
     horizon: int = Field(12, gt=0, le=100_000)
     """Rows to forecast; each forecast row is fed back to forecast the next."""
     season: Annotated[int, Field(gt=0)] | Literal["auto", "none"] | None = "auto"

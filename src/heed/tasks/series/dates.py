@@ -169,7 +169,8 @@ class DateColumn:
 
     def unevenness(self, groups: Sequence[NDArray[np.int64]]) -> list[int]:
         """How uneven several series are, as `Timeline.unevenness`."""
-        return np.sum([self.timeline(rows).unevenness for rows in groups if len(rows) > 2], axis=0).tolist()
+        each = [self.timeline(rows).unevenness for rows in groups if len(rows) > 2]
+        return [sum(counts) for counts in zip(*each, strict=True)]
 
     def following(self, timeline: Timeline, last: int, count: int) -> list[tuple[Any, ...]]:
         """The next `count` dates of an evenly spaced series whose last row is `last`: a value for each column."""
@@ -245,7 +246,8 @@ def _dates(
     ]
     fits = {some: times for some in begun if (times := _parsed(texts, some)) is not None}
     if not fits and (asked or (begun and not rest)):
-        bad = int(np.argmax(_parsed(texts, begun[0], "coerce").isna())) if begun else 0
+        tried = _parsed(texts, begun[0], "coerce") if begun else None
+        bad = 0 if tried is None else int(np.argmax(tried.isna()))
         what = (
             f"'{texts[bad]}' is no date" + f" like '{texts[0 if bad else 1]}'" * bool(begun)
             if texts[bad]
@@ -303,7 +305,7 @@ def _writer(form: str, texts: pd.Series[str], zones: pd.Series[str] | None) -> A
 def _written(time: pd.Timestamp, form: str, bare: str) -> str:
     for letter in bare:
         form = form.replace(f"%{letter}", time.strftime(f"%{letter}").lstrip("0") or "0")
-    return time.strftime(form.replace("%q", str(time.quarter)))
+    return str(time.strftime(form.replace("%q", str(time.quarter))))
 
 
 def _of_pandas(names: tuple[str, ...], index: Any) -> DateColumn:

@@ -113,7 +113,7 @@ def _series(
     names, origins = rows.columns, rows.origins
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     for kind, name in (("date", date), ("series", by)):
-        if columns is None and name not in (None, "auto", "none", *names):
+        if columns is None and name is not None and name not in ("auto", "none", *names):
             has = f"{rows.split} has no column '{name}'{suggest(name, names)}"
             raise DataError(f"{has}; set data.columns.{kind}")
     chosen = [] if values is None else [*names[: len(values)]]
@@ -132,18 +132,19 @@ def _series(
             raise DataError(f"{rows.split} has no column of dates such as {form} (data.date_format)")
     timed = {} if dates is None else {name: dates.timeline(group) for name, group in groups.items()}
     for name, timeline in timed.items():
-        if len(timeline.repeated):
+        if dates is not None and len(timeline.repeated):
             raise DataError(_repeated(rows, dates, groups[name][timeline.order], timeline, by))
     if values is None:
         chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
-        kept = [without_counters(rows.cells[chosen].iloc[group], remarks := []) for group in groups.values()]
-        chosen, said = [name for name in chosen if any(name in part for part in kept)], [*said, *remarks]
+        remarks: list[str] = []
+        kept = [without_counters(rows.cells[chosen].iloc[group], remarks) for group in groups.values()]
+        chosen, said = [name for name in chosen if any(name in part for part in kept)], [*said, *dict.fromkeys(remarks)]
     numbers = number_columns(rows, chosen, data.missing)
     made = []
     for name, group in groups.items():
-        timeline = timed.get(name)
-        order = group if timeline is None else group[timeline.order]
-        table = pd.DataFrame(numbers[order], columns=chosen, index=None if timeline is None else timeline.times)
+        line = timed.get(name)
+        order = group if line is None else group[line.order]
+        table = pd.DataFrame(numbers[order], columns=chosen, index=None if line is None else line.times)
         filled = int(np.isnan(numbers[order]).sum())
         if filled:
             table = table.interpolate("index", limit_direction="both")
@@ -158,7 +159,7 @@ def _series(
                 name=str(name) or source,
                 order=order,
                 dates=dates,
-                timeline=timeline,
+                timeline=line,
                 by=by if by in names else None,
                 filled=filled,
                 said=(*said,),
@@ -182,27 +183,25 @@ def _repeated(rows: Rows, dates: DateColumn, order: NDArray[np.int64], timeline:
 
 def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
     """What was found in the dates, for people: their column and step, another order, gaps, interpolated values."""
-    lines, timed = [], [one for one in series if one.timeline is not None]
+    lines = list[str]()
+    timed = [(one, one.dates, one.timeline) for one in series if one.dates is not None and one.timeline is not None]
     if timed:
-        first = min(timed, key=lambda one: one.timeline.times[0]).date(0)
-        last = max(timed, key=lambda one: one.timeline.times[-1]).date(-1)
-        steps = dict.fromkeys(str(one.step or "not evenly spaced") for one in timed)
-        then = "predictions continue the dates" if all(one.step for one in timed) else "predictions have no dates"
-        names = ", ".join(f"'{name}'" for name in timed[0].dates.names)
+        first = min(timed, key=lambda some: some[2].times[0])[0].date(0)
+        last = max(timed, key=lambda some: some[2].times[-1])[0].date(-1)
+        steps = dict.fromkeys(str(line.step or "not evenly spaced") for _, _, line in timed)
+        then = "predictions continue the dates" if all(one.step for one, _, _ in timed) else "predictions have no dates"
+        names = ", ".join(f"'{name}'" for name in timed[0][1].names)
         lines.append(
             f"column {names} holds dates ({first} to {last}, {' or '.join(steps)}): it is not forecast; {then}"
         )
-    if count := sum(bool((np.diff(one.order) < 0).any()) for one in timed):
+    if count := sum(bool((np.diff(one.order) < 0).any()) for one, _, _ in timed):
         lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
-    gaps = [(one, row) for one in timed for row in one.gaps]
+    gaps = [(one, line.missing[row - 1], row - 1) for one, _, line in timed for row in one.gaps]
     if gaps:
-        shown = [
-            f"{one.timeline.missing[row - 1]:,} after {one.date(row - 1)} ({one.origins[row - 1]})"
-            for one, row in gaps[:3]
-        ]
+        shown = [f"{missing:,} after {one.date(row)} ({one.origins[row]})" for one, missing, row in gaps[:3]]
         more = ", ..." if len(gaps) > 3 else ""
-        count = f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross"
-        lines.append(f"{count}; rows missing: {', '.join(shown)}{more}")
+        what = f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross"
+        lines.append(f"{what}; rows missing: {', '.join(shown)}{more}")
     if filled := sum(one.filled for one in series):
         lines.append(f"{counted(filled, 'missing value')} interpolated (data.missing)")
     return lines

@@ -184,8 +184,8 @@ class SeriesRun(Run[Series, Forecaster]):
         columns, first = self.task.standard.columns, series[0]
         last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
         made = self._forecast(last, horizon)
-        dated = first.dates is not None and all(one.step is not None for one in series)
-        names = [*([first.by] if first.by else []), *(first.dates.names if dated else [])]
+        dated = all(one.step is not None for one in series)
+        names = [*([first.by] if first.by else []), *(first.dates.names if dated and first.dates else [])]
         dates = (one.following(len(made[0])) if dated else [()] * len(made[0]) for one in series)
         rows = [
             (*([one.name] if first.by else []), *date) for one, some in zip(series, dates, strict=True) for date in some
