@@ -53,8 +53,8 @@ class PictureColumns(Section):
     """Columns of picture and label in a file of columns or in a data set of the Hub."""
 
     path: int | str | None = None
-    """Column of the picture: a number from 0 or a name. In a file it has paths, relative to the file; by default the
-    column "path", "file", "filename" or "image", or the one with names of pictures."""
+    """Column of the picture: a number from 0 or a name. In a file it has paths; by default the column "path",
+    "file", "filename" or "image", or the one with names of pictures."""
     label: int | str | None = None
     """Column of the label: a number from 0 or a name; by default the column "label" or "class"."""
 
@@ -93,9 +93,21 @@ class PictureData(PictureOptions, LabelledData):
     (.gz or not). A folder with train and test inside gives both sets. Relative to the configuration."""
     columns: PictureColumns = PictureColumns()
     """Columns of picture and label in a table."""
+    folder: DataPath | None = None
+    """Folder of the pictures that tables name, by default that of each table (in Python the current one). A name may
+    lack its ending, as an id."""
     classes: list[str] | DataPath | None = None
     """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
     alphabetical order, numbers by value."""
+
+    @model_validator(mode="after")
+    def _folder_of_tables(self) -> Self:
+        files = [one for part in (self.train, self.valid, self.test) if isinstance(part, list) for one in part]
+        if self.folder is not None and type(self) is PictureData and not any(".csv" in f or ".tsv" in f for f in files):
+            raise ValueError(
+                f"data.folder is for the files that a table (.csv, .tsv) names, but there is none in {files}"
+            )
+        return self
 
 
 class HubPictures(HubSection, PictureData):
