@@ -12,6 +12,8 @@ from commands import call
 from heed.data.pictures.decode import decode, eight_bits, from_pillow
 from heed.errors import DataError
 from heed.serve.served import open_runs
+from heed.tasks.images.config import ImagesConfig
+from heed.tasks.images.task import Images
 from pictures import encoded, noise
 
 LOW, HIGH = 1040, 1239
@@ -80,7 +82,9 @@ def test_a_picture_alone_is_scaled_as_in_training_wherever_it_is_read(wide_run, 
     code, out, _ = call(capsys, "predict", str(folder / "run"), str(file), "--json")
     assert code == 0 and json.loads(out)["probabilities"] == pytest.approx(expected, abs=1e-5)
     assert run.look(str(file)).look.picture.max() == 255  # shown as it is seen
-    again = heed.train("images", train=str(folder / "photos"), parent=folder / "run", valid=4, steps=1, out=folder / "b")
+    again = heed.train(
+        "images", train=str(folder / "photos"), parent=folder / "run", valid=4, steps=1, out=folder / "b"
+    )
     assert again.task.form.sizing.levels == (LOW, HIGH)
 
 
@@ -150,7 +154,11 @@ def test_a_table_names_pictures_in_a_folder_as_on_windows_or_by_id(tmp_path, cap
     table_of(tmp_path, [name.format(i, endings[i % 2]) for i in range(8)], endings)
     settings = () if folder is None else (f"data.folder={folder}",)
     code, out, err = call(capsys, *CHECK, *settings)
-    assert code == 0 and "train: 6 of 8 pictures kept, 2 left out: held out for validation" in out + err and "the picture is 'id'" in out + err
+    assert (
+        code == 0
+        and "train: 6 of 8 pictures kept, 2 left out: held out for validation" in out + err
+        and "the picture is 'id'" in out + err
+    )
     assert ("the pictures that train.csv names are in" in out + err) == (folder is not None)
     code, _, _ = call(capsys, "train", *CHECK[1:], *settings, *TINY[:3], "training.steps=1", "--out", "run")
     assert code == 0
@@ -163,7 +171,11 @@ def test_a_table_names_pictures_in_a_folder_as_on_windows_or_by_id(tmp_path, cap
 @pytest.mark.parametrize(
     ("row", "settings", "said"),
     [
-        ("9", (), "labels/train.csv' line 4 names '9', but there is no file '{0}/labels/9', also with no ending such as"),
+        (
+            "9",
+            (),
+            "labels/train.csv' line 4 names '9', but there is no file '{0}/labels/9', also with no ending such as",
+        ),
         ("9", (), "paths are relative to the table; data.folder sets another folder; data.bad_lines=skip"),
         ("9", ("data.folder=photos/deep",), "there is no file '{}/photos/deep/9'"),
         ("9", ("data.folder=photos/deep",), "paths are relative to data.folder, {}/photos/deep;"),
@@ -201,3 +213,57 @@ def test_a_data_frame_of_ids_is_read_like_a_table(tmp_path):
         "images", train=frame, valid=2, steps=1, out=tmp_path / "run", settings={"data.folder": str(folder)}
     )
     assert {p.place for p in run.examples("train")} <= {*map(str, folder.iterdir())}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """30 pictures of 128 x 96 pixels."""
+    folder = tmp_path_factory.mktemp("large") / "photos"
+    for i in range(30):
+        (folder / "ab"[i % 2]).mkdir(parents=True, exist_ok=True)
+        (folder / "ab"[i % 2] / f"{i}.jpg").write_bytes(encoded(noise(i, 96, 128), "JPEG"))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    ("settings", "seconds", "size", "said"),
+    [
+        ({"training.minutes": 1}, 1e-6, (96, 128), None),
+        ({"training.minutes": 1}, 1e-5, (56, 72), "pictures of 72 x 56 pixels: about 1,190 updates fit into the time "
+         "budget, of 128 x 96 only 390 (data.size=[96,128] keeps these)"),
+        ({"training.minutes": 1}, 1e-3, (32, 40), "of 128 x 96 only 3 "),
+        ({}, 1e-5, (80, 104), "pictures of 104 x 80 pixels: about 1,153 updates"),  # the default of two minutes
+        ({"training.minutes": 1, "data.size": 64}, 1e-3, (64, 64), None),
+        ({"training.steps": 9}, 1e-3, (96, 128), None),
+        ({"training.epochs": 1}, 1e-3, (96, 128), None),
+    ],
+)  # fmt: skip
+def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatch, settings, seconds, size, said):
+    def measured(task, budget):
+        assert not task.splits.remarks or "pictures of" not in task.splits.remarks[-1]
+        return 0.0, seconds * task.places
+
+    monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
+    given = {"task": "images", "data": {"train": [photos]}, "training": {}, "model": {"size": "tiny"}}
+    for name, value in settings.items():
+        section, field = name.split(".")
+        given[section][field] = value
+    task = Images.prepare(ImagesConfig.model_validate(given))
+    assert task.form.sizing.shape == (*size, 3) and task.sized("train").sizing == task.form.sizing
+    assert (task.config.model.height, task.config.model.width) == size
+    remarks = [one for one in task.splits.remarks if "fit into the time budget" in one and one.startswith("pictures")]
+    assert len(remarks) == (said is not None) and (said is None or said in remarks[0])
+    assert task.config.training.minutes == (None if settings.keys() & {"training.steps", "training.epochs"} else
+                                            settings.get("training.minutes", 2.0))  # fmt: skip
+
+
+def test_large_pictures_are_measured_before_a_short_run(photos, tmp_path, capsys):
+    code, out, err = call(capsys, "train", "images", photos, "--minutes", "0.02", "--out", str(tmp_path / "run"))
+    assert code == 0 and "pictures are read as 40 x 32 pixels" in out + err and "only" in out + err
+    assert json.loads((tmp_path / "run" / "pictures.json").read_text())["height"] == 32
+
+
+@pytest.mark.parametrize(("model", "shift"), [("cnn", 1), ("resnet", 1), ("vit", 0)])
+def test_pictures_are_shifted_for_convolutions_not_for_patches(tmp_path, model, shift):
+    run = heed.train("images", data="digits", model=model, size="tiny", steps=1, out=tmp_path / "run")
+    assert run.config.augment.crop == shift

@@ -22,7 +22,8 @@ class AugmentSection(Section):
     numbers or directions."""
     crop: int = Field(0, ge=0)
     """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
-    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000."""
+    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000, but
+    none for models of patches (vit)."""
 
     @property
     def changes_pictures(self) -> bool:
@@ -64,7 +65,8 @@ class PictureOptions(Section):
 
     size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
-    pictures if all have the same, else a square of 32 to 224 by their median."""
+    pictures if all have the same, else a square of 32 to 224 by their median; smaller, down to a shorter side of 32,
+    where fewer than 1,000 updates would fit into the time budget."""
     crop: Literal["centre", "pad", "squash"] = "centre"
     """Treatment of a picture of another shape: centre crops the longer side at both ends, pad adds margins to the
     shorter side, squash changes the proportions."""

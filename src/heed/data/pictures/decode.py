@@ -40,6 +40,8 @@ MAX_PIXELS = 100_000_000
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI", "SGI")
 """Formats that are opened, by Pillow's names."""
 _GREY = {"1", "L", "LA", "La"}
+_WIDE: dict[str, np.dtype[Any]] = {"I;16": np.dtype("u2"), "I": np.dtype("i4"), "F": np.dtype("f4")}
+"""Numbers of grey pictures with more than 8 bits a value, by Pillow's mode."""
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
 _ORIENTATION = 0x0112
 _UPRIGHT = {
@@ -87,7 +89,8 @@ def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[D
     """
     if isinstance(data, bytes):
         return _decoded(data, max_pixels)
-    return (from_array(data) if data.dtype == np.uint8 else data), ()
+    is_wide = data.ndim == 3 and data.shape[2] == 1 and data.dtype in _WIDE.values()
+    return (data if is_wide else from_array(data)), ()
 
 
 def levels_of(pixels: Decoded) -> Levels | None:
@@ -255,8 +258,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 def _pixels(image: Image.Image) -> Decoded:
     if image.mode == "F" or image.mode.startswith("I"):
-        kind = {"F": np.float32, "I": np.int32}.get(image.mode, np.uint16)
-        return np.array(image, dtype=kind)[:, :, None]
+        return np.array(image, dtype=_WIDE.get(image.mode, _WIDE["I;16"]))[:, :, None]
     if image.mode in _ALPHA or "transparency" in image.info:
         grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))
         pixels = _over_white(image.convert("RGBA"))

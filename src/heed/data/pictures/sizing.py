@@ -141,6 +141,17 @@ def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     return side, side
 
 
+_SIDES = (160, 112, 80, 56, 40, 32)
+"""Shorter sides for a short time budget: about half of the pixels each time, and multiples of 8 for patches."""
+
+
+def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
+    """A size and smaller ones of about its proportions, the largest first; the sides of smaller ones are 8 n."""
+    shorter = min(height, width)
+    scaled = [(round(height / shorter * side / 8) * 8, round(width / shorter * side / 8) * 8) for side in _SIDES]
+    return [(height, width), *(one for one in scaled if min(one) < shorter)]
+
+
 @dataclass(frozen=True)
 class Normalisation:
     """Mean and standard deviation of each channel, with pixel values from 0 to 1; deviation 1 for constant ones."""

@@ -108,13 +108,11 @@ def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
     return names
 
 
-def form_of(
-    data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None
-) -> tuple[PictureForm, PictureStore]:
-    """The form of pictures of a new run, from the `data` section or the training pictures; and these, sized.
+def sizing_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None) -> Sizing:
+    """The sizing of a new run, from the `data` section or the training pictures.
 
-    A run that starts from a parent's weights uses the parent's size, channels and normalisation unless the section
-    sets them, since the weights were trained for them.
+    A run that starts from a parent's weights uses the parent's size and channels unless the section sets them, since
+    the weights were trained for them.
     """
     facts = pixels.facts([picture.place for picture in train])
     if parent is None or data.channels not in ("auto", parent.sizing.channels):
@@ -132,10 +130,7 @@ def form_of(
     levels = [one.levels for one in facts if one.levels is not None]
     if levels and sizing.levels is None:
         sizing = replace(sizing, levels=(min(low for low, _ in levels), max(high for _, high in levels)))
-    store = PictureStore(pixels, [picture.place for picture in train], sizing, data.in_memory)
-    if parent is not None and len(parent.normalisation.mean) == sizing.channels:
-        return PictureForm(sizing, parent.normalisation), store
-    return PictureForm(sizing, store.normalisation()), store
+    return sizing
 
 
 def check_classes(task: Any) -> None:

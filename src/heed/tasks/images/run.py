@@ -21,7 +21,7 @@ from torch import Tensor
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pictures import hold_pictures, picture_file, picture_reader, pictures_of
+from heed.data.kinds.pictures import PATH_NAMES, hold_pictures, picture_file, picture_reader, pictures_of
 from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
@@ -139,7 +139,7 @@ class PictureOutputs(TextOutputs):
             return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
         data = self.run.task.config.data
         columns = getattr(data, "columns", None)
-        column, names = getattr(columns, "path", None), ("path", "file", "filename", "image")
+        column, names = getattr(columns, "path", None), (*PATH_NAMES, "image_id", "id")
         found = input_texts(path, column, names, findings, self.run.task.labels)
         if found is None:
             return None
