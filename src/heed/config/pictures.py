@@ -22,7 +22,8 @@ class AugmentSection(Section):
     numbers or directions."""
     crop: int = Field(0, ge=0)
     """Add a black border of this many pixels and crop the result to the picture's size at a random place; 4 is usual
-    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000."""
+    for pictures of 32 x 32 pixels, 0 is none. By default an eighth of the shorter side in sets of at most 10,000, but
+    none for models of patches (vit)."""
 
     @property
     def changes_pictures(self) -> bool:
@@ -53,8 +54,8 @@ class PictureColumns(Section):
     """Columns of picture and label in a file of columns or in a data set of the Hub."""
 
     path: int | str | None = None
-    """Column of the picture: a number from 0 or a name. In a file it has paths, relative to the file; by default the
-    column "path", "file", "filename" or "image", or the one with names of pictures."""
+    """Column of the picture: a number from 0 or a name. In a file it has paths; by default the column "path",
+    "file", "filename" or "image", or the one with names of pictures."""
     label: int | str | None = None
     """Column of the label: a number from 0 or a name; by default the column "label" or "class"."""
 
@@ -64,7 +65,8 @@ class PictureOptions(Section):
 
     size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
-    pictures if all have the same, else a square of 32 to 224 by their median."""
+    pictures if all have the same, else a square of 32 to 224 by their median; smaller, down to a shorter side of 32,
+    where fewer than 1,000 updates would fit into the time budget."""
     crop: Literal["centre", "pad", "squash"] = "centre"
     """Treatment of a picture of another shape: centre crops the longer side at both ends, pad adds margins to the
     shorter side, squash changes the proportions."""
@@ -93,9 +95,21 @@ class PictureData(PictureOptions, LabelledData):
     (.gz or not). A folder with train and test inside gives both sets. Relative to the configuration."""
     columns: PictureColumns = PictureColumns()
     """Columns of picture and label in a table."""
+    folder: DataPath | None = None
+    """Folder of the pictures that tables name, by default that of each table (in Python the current one). A name may
+    lack its ending, as an id."""
     classes: list[str] | DataPath | None = None
     """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
     alphabetical order, numbers by value."""
+
+    @model_validator(mode="after")
+    def _folder_of_tables(self) -> Self:
+        files = [one for part in (self.train, self.valid, self.test) if isinstance(part, list) for one in part]
+        if self.folder is not None and type(self) is PictureData and not any(".csv" in f or ".tsv" in f for f in files):
+            raise ValueError(
+                f"data.folder is for the files that a table (.csv, .tsv) names, but there is none in {files}"
+            )
+        return self
 
 
 class HubPictures(HubSection, PictureData):

@@ -321,7 +321,9 @@ def _picture(value: Any, where: str) -> Any:
     if len(value) > PICTURE * 4 // 3 + 4:
         raise DataError(f"{where} has about {len(value) * 3 // 4:,} bytes, expected at most {PICTURE:,}")
     try:
-        return decode.decode(base64.b64decode(value, validate=True))
+        data = base64.b64decode(value, validate=True)
+        pixels = decode.decode(data)
+        return pixels if pixels.dtype == np.uint8 else data  # a run scales more bits by its own levels
     except (binascii.Error, ValueError) as error:
         what = str(error) if isinstance(error, DataError) else "this is not base64"
         raise DataError(f"{where}: {what}") from None

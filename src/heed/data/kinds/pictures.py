@@ -1,9 +1,9 @@
-"""Readers of labelled pictures; errors name the file, or split and position, as in "train[17]".
+r"""Readers of labelled pictures; errors name the file, or split and position, as in "train[17]".
 
 | given | read as |
 |---|---|
 | a folder | a folder for each class in it, with pictures at any depth; hidden files are left out |
-| .csv, .tsv | a path and a label in each row |
+| .csv, .tsv | a path and a label in each row; `data.folder` has the files, `\` is `/`, an ending may be left out |
 | idx, gzipped or not | pictures; their labels are in the next file, or the one with "labels" for "images" in its name |
 | a data set of the Hub | a column of pictures and one of labels |
 | in Python: a tuple (pictures, labels) | the pictures as a list, or an array `(number, height, width[, channels])` |
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -35,7 +35,7 @@ from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
-from heed.data.pictures.files import is_idx, is_picture, labels_beside, read_idx, refuse_archive
+from heed.data.pictures.files import ENDINGS, is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, label_of
 from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
@@ -101,14 +101,41 @@ PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", 
 """Usual names of columns with paths of pictures."""
 
 
-def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) -> Iterator[PictureFile]:
-    """The pictures named in the rows of a table, with paths relative to its folder.
+def picture_file(cell: str, folder: str | None, usual: str | Path = "", called: str = "the current folder") -> str:
+    r"""The file that a cell names in `data.folder` or else in the usual folder, which messages call so.
+
+    `\` is read as `/` if there is no file of that name, and an ending may be left out if only one fits.
+
+    Raises:
+        PictureError: There is no such file, or several have the name with an ending.
+    """
+    place = os.path.join(usual if folder is None else folder, cell)
+    if not os.path.isfile(place):
+        place = os.path.join(usual if folder is None else folder, cell.replace("\\", "/"))
+    if os.path.isfile(place):
+        return place
+    able = [place + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
+    files = list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
+    if len(files) > 1:
+        raise PictureError("several files", f"names '{cell}', but there are {', '.join(files)}; add the right ending")
+    if not files:
+        where = f"{called}; data.folder sets another folder" if folder is None else f"data.folder, {folder}"
+        what = f"there is no file '{place}', also with no ending such as .jpg added; paths are relative to {where}"
+        raise PictureError("missing file", f"names '{cell}', but {what}")
+    return files[0]
+
+
+def table_entries(path: Path, data: Any, findings: Findings, advice: Advice) -> Iterator[PictureFile]:
+    """The pictures named in the rows of a table, with paths relative to `data.folder` or else to the table's.
 
     Raises:
         DataError: The columns are unclear, or a line is bad and not skipped.
     """
     table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
-    _choose(table, columns, advice)
+    place_of = partial(picture_file, folder=data.folder, usual=path.parent, called="the table")
+    _choose(table, data.columns, advice, place_of)
+    if data.folder is not None:
+        findings.remark(f"the pictures that {path.name} names are in '{data.folder}' (data.folder)")
 
     def entry(row: Row) -> PictureFile | None:
         if row.blank:
@@ -117,16 +144,15 @@ def table_entries(path: Path, columns: Any, findings: Findings, advice: Advice) 
         for name, value in (("path", cell), ("label", label)):
             if not value:
                 raise row.bad(f"no {name}", f"{row.where} has no {name} in column {shown(table.columns[name])}")
-        place = os.path.join(path.parent, cell)
-        if not os.path.exists(place):
-            message = f"{row.where} names '{cell}', but there is no file '{place}'; paths are relative to the table"
-            raise row.bad("missing file", message)
-        return PictureFile(label, place, row.origin)
+        try:
+            return PictureFile(label, place_of(cell), row.origin)
+        except PictureError as error:
+            raise row.bad(error.rule, f"{row.where} {error}") from None
 
     return table.made(entry)
 
 
-def _choose(table: CsvTable, given: Any, advice: Advice) -> None:
+def _choose(table: CsvTable, given: Any, advice: Advice, place_of: Callable[[str], str]) -> None:
     """Set the columns of path and label; recognised ones are remarked."""
     rows = regular_rows(table.sample) if table.head.filled else []
     if not rows:
@@ -139,6 +165,7 @@ def _choose(table: CsvTable, given: Any, advice: Advice) -> None:
     of_path = given.path
     if of_path is None:
         found = [facts[first.index(known[0])]] if known else [one for one in facts if _names_pictures(one)]
+        found = found or [one for one in facts if one.first and all(_exists(cell, place_of) for cell in one.first)]
         if not found:
             content = content_of(table.head)
             why = "" if content is None else f": {content.why}"
@@ -154,6 +181,13 @@ def _choose(table: CsvTable, given: Any, advice: Advice) -> None:
         table.findings.remark(f"columns: the picture is {shown(of_path)}, the label is {shown(of_label)}{end}")
     table.columns = {"path": of_path, "label": of_label}
     table.header = header if isinstance(of_path, int) and isinstance(of_label, int) else None
+
+
+def _exists(cell: str, place_of: Callable[[str], str]) -> bool:
+    try:
+        return os.path.isfile(place_of(cell))
+    except PictureError as error:
+        return error.rule == "several files"
 
 
 def _names_pictures(column: Facts) -> bool:
@@ -186,7 +220,7 @@ class HeldPictures(Held[Picture]):
 
 
 def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> HeldPictures:
-    """Pictures with labels in one of the forms above; of the `data` section `columns` and `max_pixels` are used.
+    """Pictures with labels in one of the forms above; of the `data` section `columns`, `folder`, `max_pixels` are used.
 
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
@@ -207,9 +241,11 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
             if not (text := label_of(label)):
                 wrong = f"{where} has the label {described(label)}, expected a name or a number"
                 raise findings.bad("no label", "", where, wrong)
+            if isinstance(value, str | PathLike):
+                value = picture_file(os.path.expanduser(value), getattr(section, "folder", None))
             return _picture(value, text, where, name, held, pixels)
         except PictureError as error:
-            named = f" ('{value}')" if isinstance(value, str | PathLike) else ""
+            named = f" ('{value}')" if isinstance(value, str | PathLike) and "names '" not in str(error) else ""
             raise findings.bad(error.rule, "", where, f"{where}{named} {error}", things="pictures") from None
 
     rows = enumerate(zip(_scaled(columns["path"]), columns["label"], strict=True))
@@ -375,7 +411,7 @@ _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or a
 
 def picture_reader(data: Any, pixels: Pixels, advice: Advice = no_advice) -> Reader[Picture]:
     """The reader of labelled pictures; `data` is a section of pictures, `pixels` records their places."""
-    reading = _Reading(pixels, advice, data.columns, class_names(data))
+    reading = _Reading(pixels, advice, data, class_names(data))
 
     def of_hub(hub: HubSet, split: str, findings: Findings) -> Iterator[Picture]:
         return hub_pictures(hub, split, data.columns, pixels, findings)
@@ -405,10 +441,10 @@ def class_names(data: Any) -> list[str] | None:
 
 
 class _Reading:
-    """Reading of one run's files: places of pixels, column settings and known classes."""
+    """Reading of one run's files: places of pixels, `data` section and known classes."""
 
-    def __init__(self, pixels: Pixels, advice: Advice, columns: Any, classes: list[str] | None) -> None:
-        self.pixels, self.advice, self.columns, self.classes = pixels, advice, columns, classes
+    def __init__(self, pixels: Pixels, advice: Advice, data: Any, classes: list[str] | None) -> None:
+        self.pixels, self.advice, self.data, self.classes = pixels, advice, data, classes
 
     def files(self, files: Sequence[str], findings: Findings) -> Iterator[Picture]:
         """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
@@ -422,7 +458,7 @@ class _Reading:
                 continue
             refuse_archive(path)
             if is_table(Path(path)):
-                entries = table_entries(Path(path), self.columns, findings, self.advice)
+                entries = table_entries(Path(path), self.data, findings, self.advice)
                 yield from self._examined(entries, path, findings)
             elif is_idx(Path(path)):
                 labels = rest.pop(0) if rest and _holds_labels(rest[0]) else None

@@ -1,4 +1,4 @@
-"""Bytes to pixels: any picture as 8-bit grey or red, green and blue, as it is displayed.
+"""Bytes to pixels: any picture as grey or red, green and blue, as it is displayed.
 
 | given | read as |
 |---|---|
@@ -6,8 +6,8 @@
 | palette | one channel if all its colours are grey, else three |
 | transparent pixels | over white |
 | CMYK, YCbCr, LAB, HSV | red, green and blue |
-| 16 or 32 bits a value | the high byte of 16 bits; values over 65,535 are cut off |
-| floating point | 0 to 1 as 0 to 255 if nothing is larger, else cut off at 0 and 255 |
+| grey of 16 or 32 bits a value, floating point | one channel of these numbers; `eight_bits` scales them |
+| colours of 16 bits a value | the high byte, which is all that Pillow reads |
 | rotated or mirrored by EXIF | upright |
 | animated, several pages | the first picture |
 
@@ -31,11 +31,17 @@ from heed.data.pictures.files import PictureError
 
 Array = NDArray[np.uint8]
 """Pixels `(height, width, channels)`, 1 or 3 channels."""
+Decoded = NDArray[Any]
+"""Pixels as `Array`, or grey `(height, width, 1)` of uint16, int32 or float32 from a file with more bits a value."""
+Levels = tuple[float, float]
+"""Values of more bits that become 0 and 255."""
 MAX_PIXELS = 100_000_000
 """Default of `data.max_pixels`: pixels of the largest picture that is decoded."""
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF", "JPEG2000", "ICO", "QOI", "SGI")
 """Formats that are opened, by Pillow's names."""
-_GREY = {"1", "L", "LA", "La", "I", "F", "I;16", "I;16L", "I;16B", "I;16N"}
+_GREY = {"1", "L", "LA", "La"}
+_WIDE: dict[str, np.dtype[Any]] = {"I;16": np.dtype("u2"), "I": np.dtype("i4"), "F": np.dtype("f4")}
+"""Numbers of grey pictures with more than 8 bits a value, by Pillow's mode."""
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
 _ORIENTATION = 0x0112
 _UPRIGHT = {
@@ -58,34 +64,61 @@ class PictureFacts:
     width: int
     channels: int  # 1 if it is grey, else 3
     notes: tuple[str, ...] = ()  # such as "animated, the first frame is used"
+    levels: Levels | None = None  # least and largest finite value of a picture with more than 8 bits a value
 
 
-def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixels: int = MAX_PIXELS) -> Array:
+def decode(data: bytes | NDArray[Any], channels: int | None = None, *, max_pixels: int = MAX_PIXELS) -> Decoded:
     """The pixels of a picture, upright, `(height, width, channels)`.
 
     Args:
-        data: The bytes of its file, or an array as for `from_array`.
+        data: The bytes of its file, or an array: decoded, or 8-bit as for `from_array`.
         channels: 1 for grey (ITU-R 601 luma), 3 for red, green and blue; None for 1 if it is grey, else 3.
         max_pixels: Most pixels; a larger picture is refused before it is decoded.
 
     Raises:
         PictureError: The data is not a picture, cut off, damaged, or has too many pixels; the message is the reason.
     """
-    if not isinstance(data, bytes):
-        return with_channels(from_array(data), channels)
-    return with_channels(_decoded(data, max_pixels)[0], channels)
+    return with_channels(decoded(data, max_pixels)[0], channels)
 
 
-def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Array, tuple[str, ...]]:
+def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[Decoded, tuple[str, ...]]:
     """The pixels of a picture as for `decode`, and remarks on reading it.
 
     Raises:
         PictureError: As for `decode`.
     """
-    return _decoded(data, max_pixels) if isinstance(data, bytes) else (from_array(data), ())
+    if isinstance(data, bytes):
+        return _decoded(data, max_pixels)
+    is_wide = data.ndim == 3 and data.shape[2] == 1 and data.dtype in _WIDE.values()
+    return (data if is_wide else from_array(data)), ()
 
 
-def with_channels(pixels: Array, channels: int | None) -> Array:
+def levels_of(pixels: Decoded) -> Levels | None:
+    """The least and the largest finite value of a picture with more than 8 bits a value; None for others."""
+    finite = pixels[np.isfinite(pixels)] if pixels.dtype != np.uint8 else pixels[:0]
+    return (float(finite.min()), float(finite.max())) if finite.size else None
+
+
+def eight_bits(pixels: Decoded, levels: Levels | None = None) -> Array:
+    """Pixels of 8 bits: as they are, or those of more bits scaled so that `levels` become 0 and 255, others clipped.
+
+    Without levels, the high byte of 16 bits; of floating point, 0 to 1 as 0 to 255 if nothing is larger.
+    """
+    if pixels.dtype == np.uint8:
+        return pixels
+    if levels is not None:
+        low, high = levels
+        inside = np.clip(np.where(np.isnan(pixels), low, pixels).astype(np.float64), low, high)
+        values = np.rint((inside - low) * (255 / ((high - low) or 1)))
+    elif pixels.dtype == np.float32:
+        values = np.nan_to_num(pixels)
+        values = np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255))
+    else:
+        values = np.clip(pixels, 0, 65_535) >> 8
+    return values.astype(np.uint8)
+
+
+def with_channels(pixels: Decoded, channels: int | None) -> Decoded:
     """Pixels `(height, width, channels)`: grey repeated, or colours as luma; None leaves the channels as they are."""
     if channels is None or pixels.shape[2] == channels:
         return pixels
@@ -122,7 +155,7 @@ def from_array(array: Any) -> Array:
     return pixels if values.shape[2] != 4 else _over_white(Image.fromarray(pixels, "RGBA"))
 
 
-def from_pillow(image: Image.Image) -> Array:
+def from_pillow(image: Image.Image) -> Decoded:
     """A Pillow image as upright pixels.
 
     Raises:
@@ -148,14 +181,16 @@ def _as_bytes(values: NDArray[Any]) -> Array:
         raise PictureError("not a picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
     least, most = float(values.min()), float(values.max())
     if not (0 <= least and most <= 255):  # also False for NaN
-        raise PictureError("not a picture", f"has values from {least:g} to {most:g}, expected 0 to 255, or 0 to 1")
+        wider = "; give 16 bits as a Pillow image (Image.fromarray)" * (values.dtype == np.uint16)
+        expected = f"expected 0 to 255, or 0 to 1{wider}"
+        raise PictureError("not a picture", f"has values from {least:g} to {most:g}, {expected}")
     if most <= 1 and np.issubdtype(values.dtype, np.floating):
         values = values * 255  # callers with several pictures decide by all of them
     pixels: Array = np.rint(values).astype(np.uint8)
     return pixels
 
 
-def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
+def _decoded(data: bytes, max_pixels: int) -> tuple[Decoded, tuple[str, ...]]:
     if not data:
         raise PictureError("empty file", "is empty (0 bytes)")
     try:
@@ -165,6 +200,8 @@ def _decoded(data: bytes, max_pixels: int) -> tuple[Array, tuple[str, ...]]:
                 notes.append("animated, the first frame is used")
             if image.mode.startswith("I"):
                 notes.append("16 bits a value, reduced to 8")
+            elif any(";16" in str(tile) for tile in getattr(image, "tile", ())):  # as Pillow names such modes
+                notes.append("colours of 16 bits a value, only the upper 8 are read")
             image.load()
             return _pixels(_upright(image)), tuple(notes)
     except (PictureError, MemoryError):
@@ -219,18 +256,13 @@ def _upright(image: Image.Image) -> Image.Image:
     return image if method is None else image.transpose(method)
 
 
-def _pixels(image: Image.Image) -> Array:
+def _pixels(image: Image.Image) -> Decoded:
+    if image.mode == "F" or image.mode.startswith("I"):
+        return np.array(image, dtype=_WIDE.get(image.mode, _WIDE["I;16"]))[:, :, None]
     if image.mode in _ALPHA or "transparency" in image.info:
         grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))
         pixels = _over_white(image.convert("RGBA"))
         return pixels[:, :, :1].copy() if grey else pixels
-    if image.mode.startswith("I"):
-        values = np.asarray(image).astype(np.int64)
-        return (np.clip(values, 0, 65_535) >> 8).astype(np.uint8)[:, :, None]
-    if image.mode == "F":
-        values = np.nan_to_num(np.asarray(image))
-        scaled: Array = np.rint(np.clip(values * (255 if values.max() <= 1 else 1), 0, 255)).astype(np.uint8)
-        return scaled[:, :, None]
     if image.mode in _GREY or (image.mode == "P" and _is_grey(image)):
         return np.array(image.convert("L"))[:, :, None]
     return np.array(image.convert("RGB"))

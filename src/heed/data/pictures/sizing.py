@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from heed.data.pictures.decode import Array, with_channels
+from heed.data.pictures.decode import Array, Decoded, Levels, eight_bits, with_channels
 from heed.errors import DataError
 
 Crop = Literal["centre", "pad", "squash"]
@@ -63,17 +63,16 @@ class Sizing:
     # middle (for checkpoints that were evaluated with a margin); with crop squash, both sides are scaled to it first.
     # By default the cut is as large as possible
     shorter: int | None = None
+    levels: Levels | None = None  # of pictures with more than 8 bits a value: over all training pictures
 
     @property
     def shape(self) -> tuple[int, int, int]:
         """Height, width, channels."""
         return self.height, self.width, self.channels
 
-    def apply(self, picture: Array) -> Array:
-        """A decoded picture as `(height, width, channels)`; unchanged if it has that shape."""
-        if picture.shape == self.shape and self.shorter is None:
-            return picture
-        picture = with_channels(picture, self.channels)
+    def apply(self, picture: Decoded) -> Array:
+        """A decoded picture as `(height, width, channels)`; unchanged if it has that shape and 8 bits a value."""
+        picture = with_channels(eight_bits(picture, self.levels), self.channels)
         if picture.shape == self.shape and self.shorter is None:
             return picture
         image = Image.fromarray(np.ascontiguousarray(picture[:, :, 0] if self.channels == 1 else picture))
@@ -140,6 +139,17 @@ def settled_size(sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
     shorter = float(np.median([min(size) for size in sizes]))
     side = min(_LARGEST, max(_SMALLEST, int(shorter) // _STEP * _STEP))
     return side, side
+
+
+_SIDES = (160, 112, 80, 56, 40, 32)
+"""Shorter sides for a short time budget: about half of the pixels each time, and multiples of 8 for patches."""
+
+
+def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
+    """A size and smaller ones of about its proportions, the largest first; the sides of smaller ones are 8 n."""
+    shorter = min(height, width)
+    scaled = [(round(height / shorter * side / 8) * 8, round(width / shorter * side / 8) * 8) for side in _SIDES]
+    return [(height, width), *(one for one in scaled if min(one) < shorter)]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.pictures.decode import MAX_PIXELS, Array, PictureError, PictureFacts, decode, decoded
+from heed.data.pictures.decode import MAX_PIXELS, Decoded, PictureError, PictureFacts, decode, decoded, levels_of
 from heed.data.pictures.files import SPLITS, is_hidden, is_idx, is_picture, read_idx, split_in
 from heed.errors import DataError
 from heed.storage.files import open_regular
@@ -71,7 +71,7 @@ class Pixels:
         self._facts: dict[str, PictureFacts] = {}
         self._same: dict[PictureFacts, PictureFacts] = {}
         self._facts_of: dict[str, PictureFacts] = {}
-        self._kept: dict[str, Array] = {}
+        self._kept: dict[str, Decoded] = {}
         self._room = _KEPT
 
     @classmethod
@@ -111,7 +111,7 @@ class Pixels:
                 return self._sources[head], number
         return None, place
 
-    def decode(self, place: str, channels: int | None = None) -> Array:
+    def decode(self, place: str, channels: int | None = None) -> Decoded:
         """The pixels at one place.
 
         Raises:
@@ -120,14 +120,14 @@ class Pixels:
         kept = self._kept.get(place)
         return decode(self.get(place) if kept is None else kept, channels, max_pixels=self.max_pixels)
 
-    def read(self, places: Sequence[str], channels: int | None = None) -> list[Array]:
+    def read(self, places: Sequence[str], channels: int | None = None) -> list[Decoded]:
         """The upright pixels at some places, each `(height, width, channels)`; `channels` as for `decode`.
 
         Raises:
             DataError: A picture cannot be read; the message names it and says why.
         """
 
-        def one(place: str) -> Array:
+        def one(place: str) -> Decoded:
             try:
                 return self.decode(place, channels)
             except PictureError as error:
@@ -160,7 +160,7 @@ class Pixels:
         """
         pixels, notes = decoded(data, self.max_pixels)
         height, width, channels = pixels.shape
-        facts = PictureFacts(height, width, channels, notes)
+        facts = PictureFacts(height, width, channels, notes, levels_of(pixels))
         self._facts[place] = self._same.setdefault(facts, facts)
         if isinstance(data, bytes) and pixels.nbytes <= self._room:
             self._room -= pixels.nbytes

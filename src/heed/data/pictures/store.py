@@ -1,6 +1,6 @@
 """The pictures of a split in a model's form, kept in memory if they fit, else decoded on access; and their batches.
 
-A run's sizing and normalisation are saved as `pictures.json`: size, channels, crop, mean, deviation.
+A run's sizing and normalisation are saved as `pictures.json`: size, channels, crop, levels, mean, deviation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch import Tensor
 
 from heed.data.batch import Batch
 from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.decode import Array
+from heed.data.pictures.decode import Array, Decoded
 from heed.data.pictures.sizing import Normalisation, Sizing
 from heed.data.pictures.source import Pixels
 from heed.storage.disk import write_whole
@@ -39,7 +39,7 @@ class PictureForm:
     sizing: Sizing
     normalisation: Normalisation
 
-    def sized(self, pictures: Sequence[Array]) -> Array:
+    def sized(self, pictures: Sequence[Decoded]) -> Array:
         """Decoded pictures of any size as one array `(batch, height, width, channels)`."""
         if not pictures:
             return np.empty((0, *self.sizing.shape), dtype=np.uint8)
@@ -80,8 +80,11 @@ class PictureForm:
             sides = [side for side in (form.sizing.height, form.sizing.width, form.sizing.shorter) if side is not None]
             if not (0 < min(sides) <= max(sides) <= _WIDEST and form.sizing.channels in (1, 3)):
                 raise ValueError(f"its pictures have {sides} pixels a side and {form.sizing.channels} channels")
-            if not all(math.isfinite(one) for one in mean + deviation) or min(deviation, default=1.0) <= 0:
-                raise ValueError("a mean is not finite, or a deviation is not above 0")
+            levels = form.sizing.levels or (0.0, 0.0)
+            if not all(map(math.isfinite, mean + deviation + levels)) or min(deviation, default=1.0) <= 0:
+                raise ValueError("a mean or level is not finite, or a deviation is not above 0")
+            if levels[0] > levels[1]:
+                raise ValueError(f"the level {levels[0]:g} of black is above that of white, {levels[1]:g}")
             if not len(mean) == len(deviation) == form.sizing.channels:
                 raise ValueError(f"{form.sizing.channels} channels, but {len(mean)} means, {len(deviation)} deviations")
             return form
@@ -149,6 +152,10 @@ class PictureStore:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._pixels.workers, thread_name_prefix="pictures")
         return np.concatenate(list(self._pool.map(made, parts)))
+
+    def skip_reading(self) -> None:
+        """Take any values for the pixels of pictures that are kept: a trial measures no reading."""
+        self._known[:] = True
 
     def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
         """The pictures at these indices, by default all, some at a time."""

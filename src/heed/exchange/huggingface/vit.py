@@ -288,6 +288,10 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
             f"data.crop={sizing.crop} cannot be exported for pictures of {height} x {width} pixels: {PREPROCESSOR} "
             "squashes pictures of other proportions instead (crop=squash)"
         )
+    if sizing.levels is not None:
+        notes.append(
+            f"{PREPROCESSOR} does not scale {sizing.levels[0]:g} to {sizing.levels[1]:g} to 8 bits: do it before"
+        )
     if channels == 1:
         notes.append(f'{PREPROCESSOR} does not turn colours into grey: hand it grey pictures (image.convert("L"))')
     return fields, tuple(notes)

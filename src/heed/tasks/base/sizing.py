@@ -66,6 +66,11 @@ def fit_to_budget(task: Any) -> Any:
     return config.model_copy(update=changed)
 
 
+def seconds_of(task: Any, budget: float) -> tuple[float, float]:
+    """Seconds of the optimiser's step and of a batch of a task that is not settled, as `_Trial.measure`."""
+    return _Trial(task, task.auto_size if task.config.model.size == "auto" else task.config.model.size).measure(budget)
+
+
 def default_batch(task: Any) -> int:
     """The default of the field with the size of a batch."""
     return int(type(task.config.training).model_fields[task.batch_field].default)
@@ -107,8 +112,9 @@ class _Trial:
             model = task.build_model().to(device)
             self.parameters = sum(p.numel() for p in model.parameters())
             self.positions = sum(map(task.work, some)) / len(some)
-            if 6.0 * self.parameters * self.positions * task.enough_updates < _SLOWEST * budget:
-                return 0.0, 6.0 * self.parameters * self.positions / _SLOWEST
+            operations = 6.0 * self.parameters * self.positions * task.places
+            if operations * task.enough_updates < _SLOWEST * budget:
+                return 0.0, operations / _SLOWEST
             if isinstance(task, Carries):
                 task.carry({})
             step = TrialStep(

@@ -57,6 +57,8 @@ class Task(Transfers, Trainable, Generic[C, E]):
     """Updates that a model trained from scratch needs to be of use."""
     positions_per_parameter: ClassVar[float] = 0.0
     """Positions that it must see for each of its parameters under a time budget, else a smaller one learns more."""
+    places: int = 1
+    """Places, at most, of a position of a batch at each of which a parameter is used: the pixels of a picture."""
     is_trial: bool = False
     """True for a copy whose updates are measured."""
     units: ClassVar[Mapping[str, str]] = {}
@@ -423,7 +425,8 @@ def changed_files(config: RunConfig, folder: Path) -> list[str]:
 def _digests(config: RunConfig) -> list[tuple[str, str, dict[str, Any]]]:
     """The path, field and digest of every data file that can be read."""
     made = ((path, field, digest_of(Path(path))) for path, field in data_files(config).items())
-    return [(path, field, digest) for path, field, digest in made if digest is not None]
+    # The folder that `data.folder` names may have much else in it, such as runs.
+    return [(path, field, digest) for path, field, digest in made if digest is not None and field != "data.folder"]
 
 
 def _difference(before: dict[str, Any], now: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.data.pictures.decode import Array
+from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
@@ -48,7 +48,7 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
 class Looking:
     """One traced pass over a picture, and maps from it and from gradients of further passes."""
 
-    def __init__(self, task: Images, model: PictureClassifier, picture: Array, edits: Sequence[Edit]) -> None:
+    def __init__(self, task: Images, model: PictureClassifier, picture: Decoded, edits: Sequence[Edit]) -> None:
         self.task, self.model, self.edits = task, model, edits
         self.sized = task.form.sized([picture])
         self.box = task.form.sizing.placed((picture.shape[0], picture.shape[1]))
@@ -219,7 +219,7 @@ _TOGETHER = 16
 def look_at_picture(
     task: Images,
     model: PictureClassifier,
-    picture: Array,
+    picture: Decoded,
     source: str,
     *,
     edits: Sequence[Edit] = (),
@@ -279,7 +279,7 @@ def look_at_picture(
     return PictureLook(
         title or task.title,
         source,
-        picture,
+        eight_bits(picture, task.form.sizing.levels),
         look.box,
         look.size,
         task.prediction(look.probabilities).label if task.labels else "",
@@ -298,7 +298,7 @@ def _choice_line(choice: Choice, attention: SeenAttention) -> str:
     return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
 
 
-def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence[Array], title: str = "") -> Shown:
+def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence[Decoded], title: str = "") -> Shown:
     """The mean attention distance of each layer and head over several pictures, at most `MOST_PICTURES` of them.
 
     Raises:
@@ -322,7 +322,7 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
 
 
-def judged(task: Images, model: PictureClassifier, picture: Array, choice: Choice) -> list[Judged]:
+def judged(task: Images, model: PictureClassifier, picture: Decoded, choice: Choice) -> list[Judged]:
     """The maps of a picture's patches, with what the log-odds of its label lose without each patch.
 
     A patch is left out by filling it with the mean colour of the picture, since the model reads a whole grid. The row

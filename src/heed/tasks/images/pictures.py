@@ -11,17 +11,17 @@ import io
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
 from heed.data.examples import Picture, label_order
 from heed.data.findings import found_table
 from heed.data.kinds.pictures import class_names
+from heed.data.pictures.decode import eight_bits
 from heed.data.pictures.files import is_hidden, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import Sizing, settled_size
 from heed.data.pictures.source import Pixels, Source
@@ -108,31 +108,29 @@ def ordered_classes(data: Any, found: Collection[str]) -> list[str]:
     return names
 
 
-def form_of(
-    data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None
-) -> tuple[PictureForm, PictureStore]:
-    """The form of pictures of a new run, from the `data` section or the training pictures; and these, sized.
+def sizing_of(data: Any, train: Sequence[Picture], pixels: Pixels, parent: PictureForm | None) -> Sizing:
+    """The sizing of a new run, from the `data` section or the training pictures.
 
-    A run that starts from a parent's weights uses the parent's size, channels and normalisation unless the section
-    sets them, since the weights were trained for them.
+    A run that starts from a parent's weights uses the parent's size and channels unless the section sets them, since
+    the weights were trained for them.
     """
+    facts = pixels.facts([picture.place for picture in train])
     if parent is None or data.channels not in ("auto", parent.sizing.channels):
-        facts = pixels.facts([picture.place for picture in train])
         channels = data.channels if data.channels != "auto" else max(one.channels for one in facts)
         height, width = settled_size([(one.height, one.width) for one in facts])
         sizing = Sizing(height, width, channels, data.crop)
     else:
         sizing = parent.sizing
         if "crop" in data.model_fields_set:
-            sizing = Sizing(sizing.height, sizing.width, sizing.channels, data.crop, sizing.resample)
+            sizing = replace(sizing, crop=data.crop, shorter=None)
     if data.size != "auto":
         height, width = (data.size, data.size) if isinstance(data.size, int) else data.size
         if (height, width) != (sizing.height, sizing.width):
-            sizing = Sizing(height, width, sizing.channels, sizing.crop, sizing.resample)
-    store = PictureStore(pixels, [picture.place for picture in train], sizing, data.in_memory)
-    if parent is not None and len(parent.normalisation.mean) == sizing.channels:
-        return PictureForm(sizing, parent.normalisation), store
-    return PictureForm(sizing, store.normalisation()), store
+            sizing = replace(sizing, height=height, width=width, shorter=None)
+    levels = [one.levels for one in facts if one.levels is not None]
+    if levels and sizing.levels is None:
+        sizing = replace(sizing, levels=(min(low for low, _ in levels), max(high for _, high in levels)))
+    return sizing
 
 
 def check_classes(task: Any) -> None:
@@ -200,7 +198,11 @@ _MOST = 8
 def form_line(sizing: Sizing) -> str:
     """The form of pictures, as a line of text."""
     colour = "grey" if sizing.channels == 1 else "red, green and blue"
-    return f"pictures are read as {sizing.width} x {sizing.height} pixels, {colour}; other aspect ratios: {sizing.crop}"
+    said = f"pictures are read as {sizing.width} x {sizing.height} pixels, {colour}; other aspect ratios: {sizing.crop}"
+    if sizing.levels is not None:
+        low, high = sizing.levels
+        said += f"; values of more than 8 bits: {low:g} to {high:g}, as in the training pictures, become 0 to 255"
+    return said
 
 
 def remarks_on(task: Any) -> list[str]:
@@ -343,6 +345,6 @@ def _sample(task: Any, index: int, picture: Picture) -> tuple[str, str, list[Tag
 
 def _original(task: Any, place: str) -> Tag:
     try:
-        return picture_tag(np.asarray(task.access.pixels.read([place])[0]), place)
+        return picture_tag(eight_bits(task.access.pixels.read([place])[0], task.form.sizing.levels), place)
     except DataError as error:
         return Tag("", str(error))

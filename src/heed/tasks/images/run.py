@@ -21,8 +21,8 @@ from torch import Tensor
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.pictures.decode import Array, PictureError
+from heed.data.kinds.pictures import PATH_NAMES, hold_pictures, picture_file, picture_reader, pictures_of
+from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
 from heed.data.readers import column_names
@@ -139,15 +139,20 @@ class PictureOutputs(TextOutputs):
             return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
         data = self.run.task.config.data
         columns = getattr(data, "columns", None)
-        column, names = getattr(columns, "path", None), ("path", "file", "filename", "image")
+        column, names = getattr(columns, "path", None), (*PATH_NAMES, "image_id", "id")
         found = input_texts(path, column, names, findings, self.run.task.labels)
         if found is None:
             return None
-        # As in training, paths in a table are relative to the table.
-        texts = (
-            (number, one if isinstance(one, BadLine) or not one else str(path.parent / one)) for number, one in found[0]
-        )
-        return texts, found[1]
+        folder = getattr(data, "folder", None)
+
+        def place(cell: str) -> str:  # as in training
+            try:
+                return picture_file(cell, folder, path.parent)
+            except PictureError:
+                return os.path.join(folder or path.parent, cell)
+
+        texts = ((number, one if isinstance(one, BadLine) or not one else place(one)) for number, one in found[0])
+        return texts, found[1] + f", in '{folder}' (data.folder)" * (folder is not None)
 
     def header(self) -> list[str]:
         if not self.options["csv"]:
@@ -275,7 +280,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         look = replace(look, notes=(*look.notes, *([before] if before else [])))
         return ShownPicture(look)
 
-    def readable(self, picture: Any) -> Array:
+    def readable(self, picture: Any) -> Decoded:
         """The pixels of one picture, for an attribution.
 
         Raises:
@@ -325,7 +330,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
     def input_of(self, example: Picture) -> str:
         return example.place
 
-    def opened(self, pictures: Any) -> tuple[list[Array], list[str]]:
+    def opened(self, pictures: Any) -> tuple[list[Decoded], list[str]]:
         """The pixels and the name of each of the given pictures."""
         pixels = self.task.access.pixels
         several = pictures if isinstance(pictures, list | tuple) else [pictures]
@@ -567,14 +572,18 @@ class ImagesExaminer(LabelExaminer[ImagesRun, Picture, LabelPrediction]):
     def count_tokens(self, run: ImagesRun, outputs: Sequence[LabelPrediction]) -> int:
         return len(outputs)
 
+    def _picture(self, run: ImagesRun, example: Picture) -> Array:
+        """The original picture, in 8 bits by the levels of a run."""
+        return eight_bits(self.pixels.read([example.place])[0], run.task.form.sizing.levels)
+
     def source_html(self, index: int) -> Markup:
         example = self.examples[index]
-        tag = picture_tag(np.asarray(self.pixels.read([example.place])[0]), example.origin)
+        tag = picture_tag(self._picture(self.runs[0], example), example.origin)
         return draw("named", tag, example.origin, source="tasks/images/draw.html")
 
     def drawing(self, run: ImagesRun, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         example = self.examples[index]
-        picture = np.asarray(self.pixels.read([example.place])[0])
+        picture = self._picture(run, example)
         look = Looking(run.task, run.model, picture, ())
         number = look.number_of(None)
         shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)

@@ -10,7 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -24,6 +24,7 @@ from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.augmentation import Augment
+from heed.data.pictures.sizing import Normalisation, Sizing, smaller_sizes
 from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
 from heed.errors import ConfigError
 from heed.models.base import ImageConfig, ImageEncoder
@@ -38,6 +39,7 @@ from heed.tasks.base.labels import (
     save_labels,
 )
 from heed.tasks.base.report import counted
+from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.task import Task
 from heed.tasks.base.transfer import Parent, Started, with_parents
 from heed.tasks.images.config import ImagesConfig, ImagesHead
@@ -45,14 +47,15 @@ from heed.tasks.images.pictures import (
     PictureAccess,
     PictureSplits,
     counts_of,
-    form_of,
     open_picture_splits,
     ordered_classes,
     overview_of,
     remarks_on,
     samples_page,
+    sizing_of,
 )
 from heed.threads import threads_for
+from heed.training.plan import choose_size
 from heed.training.processes import current
 
 _BODY = "body."
@@ -77,6 +80,8 @@ class Interpolated:
         return {"from": list(self.old), "to": list(self.new), "rows": {n: list(rows) for n, rows in self.rows.items()}}
 
 
+_SIZED_BY = 1_000
+"""Updates that must fit into the time budget before pictures are read as large as they are."""
 _MINUTES, _EPOCHS = 2.0, 30
 """Minutes of a run; for few small pictures passes instead, so that runs are bit-identical."""
 _FEW = 2_000_000
@@ -166,7 +171,12 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         check_labels(labels)
         check_weights(config.data.class_weights, labels, "picture")
         theirs = parent.task.form if parent is not None and isinstance(parent.task, Images) else None
-        form, store = form_of(config.data, train, splits.pixels, theirs)
+        sizing = sizing_of(config.data, train, splits.pixels, theirs)
+        if theirs is None and config.data.size == "auto":
+            config, sizing = cls._fitting(config, sizing, labels, splits)
+        store = PictureStore(splits.pixels, [picture.place for picture in train], sizing, config.data.in_memory)
+        same = theirs is not None and len(theirs.normalisation.mean) == sizing.channels
+        form = PictureForm(sizing, theirs.normalisation if theirs is not None and same else store.normalisation())
         task = cls(config, form, labels, splits)
         task.access.keep("train", store)
         task.settle(parent)
@@ -174,6 +184,42 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
             task.targets_of(task.splits.examples[split])  # refuses labels missing from the training set
         task.splits.remarks += remarks_on(task)
         return task
+
+    @classmethod
+    def _fitting(
+        cls, config: ImagesConfig, sizing: Sizing, labels: Sequence[str], splits: PictureSplits
+    ) -> tuple[ImagesConfig, Sizing]:
+        """The largest size of pictures of which enough updates fit into the time budget, which becomes explicit.
+
+        A remark says so where it is smaller. The sizing stays as it is for a budget of updates or passes.
+        """
+        training = config.training
+        sizes = {
+            f"{width} x {height}": replace(sizing, height=height, width=width)
+            for height, width in smaller_sizes(sizing.height, sizing.width)
+        }
+        if training.steps is not None or training.epochs is not None or len(sizes) == 1:
+            return config, sizing
+        if training.minutes is None:
+            if math.prod(sizing.shape) * len(splits.examples["train"]) <= _FEW:
+                return config, sizing
+            config = config.model_copy(update={"training": training.model_copy(update={"minutes": _MINUTES})})
+        seconds = 60.0 * (config.training.minutes or 0.0)
+
+        def measure(size: str) -> tuple[float, float]:
+            plain = Normalisation((0.5,) * sizing.channels, (0.25,) * sizing.channels)
+            task = cls(config, PictureForm(sizes[size], plain), labels, splits)
+            task.sized("train").skip_reading()
+            return seconds_of(task, 0.5 * seconds * cls.enough_updates / _SIZED_BY)
+
+        choice = choose_size([*sizes], (1.0,), measure, lambda _, __, updates: updates >= _SIZED_BY, seconds)
+        if choice.larger:
+            most, updates = next(iter(choice.larger.items()))
+            splits.remarks.append(
+                f"pictures of {choice.size} pixels: about {choice.updates:,} updates fit into the time budget, of "
+                f"{most} only {updates:,} (data.size=[{sizing.height},{sizing.width}] keeps these)"
+            )
+        return config, sizes[choice.size]
 
     @classmethod
     def restore(cls, config: ImagesConfig, folder: Path) -> Self:
@@ -232,6 +278,10 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         section, count = self.config.model, len(self.splits.examples["train"])
         numbers = count * math.prod(self.form.sizing.shape)
         return numbers <= _FEW and section.size in ("auto", "tiny", "small") and section.from_ is None
+
+    @property
+    def places(self) -> int:
+        return self.form.sizing.height * self.form.sizing.width
 
     @property
     def auto_size(self) -> str:
@@ -300,13 +350,16 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     def _usual_changes(self, config: ImagesConfig) -> dict[str, Any]:
         """Fields of the `augment` section for few pictures, without those that were given; a remark names them.
 
-        Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions.
+        Shifting any picture by some pixels keeps its class, but a model of patches gains nothing from shifts, and needs
+        many more passes with them; mirroring does not keep it if the picture shows characters or directions.
         """
         if len(self.splits.examples["train"]) > _FEW_PHOTOS:
             return {}
         pixels = max(1, min(self.form.sizing.shape[:2]) // 8)
         sided = next((label for label in self.labels if _SIDED.fullmatch(label)), None)
-        fields = {"crop": pixels, "flip": sided is None}
+        fields: dict[str, Any] = {"flip": sided is None}
+        if "patch_size" not in self.body_class.config_class.model_fields:
+            fields["crop"] = pixels
         fields = {name: value for name, value in fields.items() if name not in config.augment.model_fields_set}
         said = []
         if "crop" in fields:
