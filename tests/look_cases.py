@@ -158,7 +158,9 @@ def series_case(folder) -> Case:
     values = {"task": "series", "data": data, "model": model, "training": {"steps": 1}}
     task = Series.prepare(check_config(values, "test"))
     torch.manual_seed(1)
-    return case_of((task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv").values[:40])
+    return case_of(
+        (task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv")[0].numbers(["sold"])[:40]
+    )
 
 
 def case_of(make: Any, look: Any, text: str, **options: Any) -> Case:

@@ -99,7 +99,7 @@ def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_th
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "hf", "export", "pandas", "serve", "cluster")  # extras that the package itself can use
+OF_USERS = ("hub", "hf", "export", "serve", "cluster")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 

@@ -148,7 +148,6 @@ class Budget:
     Attributes:
         seconds: The budget; 0 where `training.steps` sets the number of updates.
         writing: Seconds that the last checkpoint took.
-        most_updates: Updates after which training ends, though time is left; None if only time ends it.
     """
 
     def __init__(self, config: TrainingConfig, task: Trainable, began: float | None = None) -> None:
@@ -156,7 +155,6 @@ class Budget:
         self.seconds = 60.0 * (config.minutes or 0.0) if config.steps is None else 0.0
         self.writing = 0.0
         self._config = config
-        self.most_updates = task.most_updates
         self._task = task
         self._started = time.perf_counter() if began is None else began
         self._planned = 0.0  # when the plan was made
@@ -224,6 +222,10 @@ class Budget:
             return 1.0
         return min(1.0, _PART * self.seconds / seconds)
 
+    def is_whole(self, p: Progress) -> bool:
+        """True if training ends because more updates would not help the task, not for lack of time."""
+        return p.total_steps is not None and p.total_steps == self._task.most_updates
+
     def plan(self, p: Progress, after_validation: bool = True) -> Plan:
         """Plan the rest of the run from the speed so far.
 
@@ -250,7 +252,7 @@ class Budget:
             every = p.validate_every
             coming = max(1, math.ceil((p.total_steps - validated) / every))
             updates = int((left - coming * validation) / pace)
-        most = self.most_updates
+        most = self._task.most_updates
         if most is not None and p.step + updates > most:
             updates, every = most - p.step, given or math.ceil(most / VALIDATIONS)
         if p.total_steps is None:

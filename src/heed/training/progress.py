@@ -56,7 +56,7 @@ def begin_line(p: Progress, device: object, precision: str) -> str:
 def plan_line(p: Progress, budget: Budget) -> str:
     """The line of the first measured plan: speed, updates, and when the run ends."""
     rate = p.step / p.training_seconds
-    if p.total_steps == budget.most_updates:
+    if budget.is_whole(p):
         return f"{rate:.1f} updates/s: {p.total_steps} updates, the most for this task, fit into the budget"
     end = time.strftime("%H:%M:%S", time.localtime(time.time() + budget.left))
     return f"{rate:.1f} updates/s: about {p.total_steps} updates in {duration(budget.seconds)}, done at {end}"

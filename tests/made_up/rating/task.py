@@ -89,7 +89,10 @@ class Rating(TextTask[RatingConfig, Rated, tuple[list[int], float], RatingBatch]
 
     head_class = RatingHead
     selected_by = "loss"
-    usual_tokens = "char"
+
+    @classmethod
+    def usual_tokens(cls, texts: Sequence[str]) -> str:
+        return "char"
 
     @classmethod
     def open_splits(cls, config: RatingConfig, given: Mapping[str, Sequence[Rated]] | None = None) -> Splits[Rated]:

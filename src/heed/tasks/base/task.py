@@ -57,8 +57,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
     """Updates that a model trained from scratch needs to be of use."""
     positions_per_parameter: ClassVar[float] = 0.0
     """Positions that it must see for each of its parameters under a time budget, else a smaller one learns more."""
-    places: int = 1
-    """Places, at most, of a position of a batch at each of which a parameter is used: the pixels of a picture."""
     is_trial: bool = False
     """True for a copy whose updates are measured."""
     units: ClassVar[Mapping[str, str]] = {}
@@ -238,6 +236,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
             ConfigError: A field names a part that the model does not have.
         """
         return groups_of(model, self.body(model), self.config.training)
+
+    @property
+    def places(self) -> int:
+        """Places, at most, of a position of a batch at each of which a parameter is used: the pixels of a picture."""
+        return 1
 
     @property
     def most_updates(self) -> int | None:
