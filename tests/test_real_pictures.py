@@ -244,6 +244,7 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
         return 0.0, seconds * task.places
 
     monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
+    monkeypatch.setattr("heed.tasks.images.task._FEW", 10_000)  # these are many
     given = {"task": "images", "data": {"train": [photos]}, "training": {}, "model": {"size": "tiny"}}
     for name, value in settings.items():
         section, field = name.split(".")
@@ -257,7 +258,8 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
                                             settings.get("training.minutes", 2.0))  # fmt: skip
 
 
-def test_large_pictures_are_measured_before_a_short_run(photos, tmp_path, capsys):
+def test_large_pictures_are_measured_before_a_short_run(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("heed.tasks.base.sizing._SLOWEST", 0.0)  # the suite measures nothing
     code, out, err = call(capsys, "train", "images", photos, "--minutes", "0.02", "--out", str(tmp_path / "run"))
     assert code == 0 and "pictures are read as 40 x 32 pixels" in out + err and "only" in out + err
     assert json.loads((tmp_path / "run" / "pictures.json").read_text())["height"] == 32

@@ -69,8 +69,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
     """Updates that a model trained from scratch needs to be of use."""
     positions_per_parameter: ClassVar[float] = 0.0
     """Positions that it must see for each of its parameters under a time budget, else a smaller one learns more."""
-    places: int = 1
-    """Places, at most, of a position of a batch at each of which a parameter is used: the pixels of a picture."""
     is_trial: bool = False
     """True for a copy whose updates are measured."""
     units: ClassVar[Mapping[str, str]] = {}
@@ -224,6 +222,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
     def notes(self) -> str:
         """Remarks on what was read, kept and left out."""
         return self.splits.notes
+
+    @property
+    def places(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
 
     @property
     def finishing_work(self) -> float:
