@@ -232,7 +232,7 @@ def photos(tmp_path_factory):
         ({"training.minutes": 1}, 1e-5, (56, 72), "pictures of 72 x 56 pixels: about 1,190 updates fit into the time "
          "budget, of 128 x 96 only 390 (data.size=[96,128] keeps these)"),
         ({"training.minutes": 1}, 1e-3, (32, 40), "of 128 x 96 only 3 "),
-        ({}, 1e-3, (96, 128), None),  # few pictures are seen in passes
+        ({}, 1e-5, (80, 104), "pictures of 104 x 80 pixels: about 1,153 updates"),  # the default of two minutes
         ({"training.minutes": 1, "data.size": 64}, 1e-3, (64, 64), None),
         ({"training.steps": 9}, 1e-3, (96, 128), None),
         ({"training.epochs": 1}, 1e-3, (96, 128), None),
@@ -244,6 +244,7 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
         return 0.0, seconds * task.places
 
     monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
+    monkeypatch.setattr("heed.tasks.images.task._FEW", 10_000)  # these are many
     given = {"task": "images", "data": {"train": [photos]}, "training": {}, "model": {"size": "tiny"}}
     for name, value in settings.items():
         section, field = name.split(".")
@@ -253,14 +254,15 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
     assert (task.config.model.height, task.config.model.width) == size
     remarks = [one for one in task.splits.remarks if "fit into the time budget" in one and one.startswith("pictures")]
     assert len(remarks) == (said is not None) and (said is None or said in remarks[0])
-    assert task.config.training.minutes == settings.get("training.minutes")
+    assert task.config.training.minutes == (None if settings.keys() & {"training.steps", "training.epochs"} else
+                                            settings.get("training.minutes", 2.0))  # fmt: skip
 
 
 def test_large_pictures_are_measured_before_a_short_run(photos, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("heed.tasks.base.sizing._SLOWEST", 2e9)  # tests measure no updates otherwise
+    monkeypatch.setattr("heed.tasks.base.sizing._SLOWEST", 0.0)  # the suite measures nothing
     code, out, err = call(capsys, "train", "images", photos, "--minutes", "0.02", "--out", str(tmp_path / "run"))
-    assert code == 0 and " updates fit into the time budget, of 128 x 96 only " in out + err
-    assert json.loads((tmp_path / "run" / "pictures.json").read_text())["height"] < 96
+    assert code == 0 and "pictures are read as 40 x 32 pixels" in out + err and "only" in out + err
+    assert json.loads((tmp_path / "run" / "pictures.json").read_text())["height"] == 32
 
 
 @pytest.mark.parametrize(("model", "shift"), [("cnn", 1), ("resnet", 1), ("vit", 0)])

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -101,26 +101,27 @@ PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", 
 """Usual names of columns with paths of pictures."""
 
 
-def picture_file(cell: str, folder: str | None, usual: str | Path = "", called: str = "the current folder") -> str:
-    r"""The file that a cell names in `data.folder` or else in the usual folder, which messages call so.
+def files_named(cell: str, folder: str | Path) -> list[str]:
+    r"""The files in a folder that a cell may name: of this name, with `\` as `/` if need be, else with an ending."""
+    places = [os.path.join(folder, one) for one in (cell, cell.replace("\\", "/"))]
+    able = [places[1] + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
+    exact = [one for one in places if os.path.isfile(one)][:1]
+    return exact or list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
 
-    `\` is read as `/` if there is no file of that name, and an ending may be left out if only one fits.
+
+def picture_file(cell: str, folder: str | None, usual: str | Path = "", called: str = "the current folder") -> str:
+    """The file that a cell names in `data.folder` or else in the usual folder, which messages call so.
 
     Raises:
         PictureError: There is no such file, or several have the name with an ending.
     """
-    place = os.path.join(usual if folder is None else folder, cell)
-    if not os.path.isfile(place):
-        place = os.path.join(usual if folder is None else folder, cell.replace("\\", "/"))
-    if os.path.isfile(place):
-        return place
-    able = [place + ending for lower in sorted(ENDINGS) for ending in (lower, lower.upper())]
-    files = list({os.stat(one).st_ino: one for one in able if os.path.isfile(one)}.values())
+    files = files_named(cell, usual if folder is None else folder)
     if len(files) > 1:
         raise PictureError("several files", f"names '{cell}', but there are {', '.join(files)}; add the right ending")
     if not files:
         where = f"{called}; data.folder sets another folder" if folder is None else f"data.folder, {folder}"
-        what = f"there is no file '{place}', also with no ending such as .jpg added; paths are relative to {where}"
+        what = f"there is no file '{os.path.join(usual if folder is None else folder, cell)}', also with no ending"
+        what += f" such as .jpg added; paths are relative to {where}"
         raise PictureError("missing file", f"names '{cell}', but {what}")
     return files[0]
 
@@ -132,8 +133,7 @@ def table_entries(path: Path, data: Any, findings: Findings, advice: Advice) -> 
         DataError: The columns are unclear, or a line is bad and not skipped.
     """
     table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
-    place_of = partial(picture_file, folder=data.folder, usual=path.parent, called="the table")
-    _choose(table, data.columns, advice, place_of)
+    _choose(table, data.columns, advice, path.parent if data.folder is None else data.folder)
     if data.folder is not None:
         findings.remark(f"the pictures that {path.name} names are in '{data.folder}' (data.folder)")
 
@@ -145,14 +145,14 @@ def table_entries(path: Path, data: Any, findings: Findings, advice: Advice) -> 
             if not value:
                 raise row.bad(f"no {name}", f"{row.where} has no {name} in column {shown(table.columns[name])}")
         try:
-            return PictureFile(label, place_of(cell), row.origin)
+            return PictureFile(label, picture_file(cell, data.folder, path.parent, "the table"), row.origin)
         except PictureError as error:
             raise row.bad(error.rule, f"{row.where} {error}") from None
 
     return table.made(entry)
 
 
-def _choose(table: CsvTable, given: Any, advice: Advice, place_of: Callable[[str], str]) -> None:
+def _choose(table: CsvTable, given: Any, advice: Advice, folder: str | Path) -> None:
     """Set the columns of path and label; recognised ones are remarked."""
     rows = regular_rows(table.sample) if table.head.filled else []
     if not rows:
@@ -165,7 +165,7 @@ def _choose(table: CsvTable, given: Any, advice: Advice, place_of: Callable[[str
     of_path = given.path
     if of_path is None:
         found = [facts[first.index(known[0])]] if known else [one for one in facts if _names_pictures(one)]
-        found = found or [one for one in facts if one.first and all(_exists(cell, place_of) for cell in one.first)]
+        found = found or [one for one in facts if one.first and all(files_named(cell, folder) for cell in one.first)]
         if not found:
             content = content_of(table.head)
             why = "" if content is None else f": {content.why}"
@@ -181,13 +181,6 @@ def _choose(table: CsvTable, given: Any, advice: Advice, place_of: Callable[[str
         table.findings.remark(f"columns: the picture is {shown(of_path)}, the label is {shown(of_label)}{end}")
     table.columns = {"path": of_path, "label": of_label}
     table.header = header if isinstance(of_path, int) and isinstance(of_label, int) else None
-
-
-def _exists(cell: str, place_of: Callable[[str], str]) -> bool:
-    try:
-        return os.path.isfile(place_of(cell))
-    except PictureError as error:
-        return error.rule == "several files"
 
 
 def _names_pictures(column: Facts) -> bool:

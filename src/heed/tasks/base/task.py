@@ -212,6 +212,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return self.splits.notes
 
     @property
+    def places(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
+
+    @property
     def finishing_work(self) -> float:
         examples = self.splits.examples
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))

@@ -21,7 +21,7 @@ from torch import Tensor
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import input_texts
-from heed.data.kinds.pictures import PATH_NAMES, hold_pictures, picture_file, picture_reader, pictures_of
+from heed.data.kinds.pictures import PATH_NAMES, files_named, hold_pictures, picture_reader, pictures_of
 from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
@@ -145,11 +145,9 @@ class PictureOutputs(TextOutputs):
             return None
         folder = getattr(data, "folder", None)
 
-        def place(cell: str) -> str:  # as in training
-            try:
-                return picture_file(cell, folder, path.parent)
-            except PictureError:
-                return os.path.join(folder or path.parent, cell)
+        def place(cell: str) -> str:  # as in training; what is missing is named when it is read
+            files = files_named(cell, folder or path.parent)
+            return files[0] if len(files) == 1 else os.path.join(folder or path.parent, cell)
 
         texts = ((number, one if isinstance(one, BadLine) or not one else place(one)) for number, one in found[0])
         return texts, found[1] + f", in '{folder}' (data.folder)" * (folder is not None)
