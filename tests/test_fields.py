@@ -29,6 +29,7 @@ from heed.data.tokens.tokenizer import END
 from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names
+from heed.tasks.base.writing import output_measures
 from heed.training.progress import Quiet
 
 # --- small runs of every task
@@ -311,6 +312,11 @@ def refused(made):
     raise NotImplementedError
 
 
+def scored_by(made):
+    """The notes of a text's scores."""
+    return [one.note for one in output_measures(["a b"], ["a b"], ("bleu",), None, made[0].bleu_tokenize)]
+
+
 def kept(seen):
     """The update whose weights were kept."""
     return seen.run.report["training"]["kept"]
@@ -476,6 +482,7 @@ CASES = {
         kept,
         scripted("loss", "exact_match"),
     ),
+    "WritingEvaluation.bleu_tokenize": (PAIRS, "evaluation.bleu_tokenize", ("auto", "char"), scored_by, prepared),
     "EvaluationConfig.bootstrap": (COPY, "evaluation.bootstrap", (10, 50), scores),
     "TranslationEvaluation.select_by": (COPY | TWO, SELECT, ("auto", "loss"), kept, scripted("exact_match", "loss")),
     "ClassificationEvaluation.select_by": (TEXTS | TWO, SELECT, ("auto", "loss"), kept, scripted("accuracy", "loss")),

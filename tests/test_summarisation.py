@@ -355,6 +355,9 @@ def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, ca
     documents = [pair.source for pair in run.examples("test")]
     assert code == 0 and out.splitlines() == [one.text for one in run.predict(documents)]
     long = run.task.cut_in(documents)
-    cut, first = len(long), ", ".join(str(n + 1) for n in long[:5])
-    assert f": number {first}" in err
-    assert f"{cut} inputs are longer than the model reads (data.max_source); tokens not read: " in err
+    unread = [run.predict(documents)[n].unread for n in long[:5]]
+    assert unread == [len(run.task.source_tokenizer.encode(documents[n]).ids) - 30 for n in long[:5]]
+    first = [f"{unread[0]} of '{file}' line {long[0] + 1}"]
+    first += [f"{left} of line {n + 1}" for left, n in zip(unread[1:], long[1:5], strict=True)]
+    assert f"tokens not read: {', '.join(first)}" in err
+    assert f"{len(long)} inputs are longer than the model reads (data.max_source); tokens not read: " in err

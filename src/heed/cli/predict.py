@@ -76,6 +76,7 @@ class Answering:
         self.unseen = Unseen()
         self._long: list[str] = []  # the first inputs that were not read to their ends
         self._num_long = 0
+        self._named: str | None = None  # the file of the last of them
 
     def notes(self) -> list[str]:
         """Remarks for the user on all inputs."""
@@ -162,7 +163,9 @@ class Answering:
                 self._report(written.problem, one[0])
             if written.unread:
                 self._num_long += 1
-                self._long += [f"{written.unread:,} of {_place(where, one[0], single)}"][: len(self._long) < _NAMED]
+                place = f"line {one[0]}" if where == self._named and where else _place(where, one[0], single)
+                self._long += [f"{written.unread:,} of {place}"][: len(self._long) < _NAMED]
+                self._named = where
             yield one, written
         for _ in answers:
             raise AssertionError("more answers than inputs")
