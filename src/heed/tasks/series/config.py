@@ -30,7 +30,7 @@ class SeriesColumns(Section):
 
     date: str = "auto"
     """Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time."""
-    series: int | str | None = None
+    series: str | None = None
     """Column that names the series of each row, in files of several; each is forecast."""
     values: tuple[int | str, ...] | None = None
     """Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is short

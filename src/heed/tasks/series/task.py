@@ -363,6 +363,6 @@ def settled(config: SeriesConfig, series: Sequence[NamedSeries]) -> tuple[Series
         season = update["season"]
         is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
         update["window"] = 2 * season if is_long else _WINDOW
-    if data.date_format is None and series[0].dates is not None:
-        update["date_format"] = series[0].dates.format
+    if data.date_format is None and series[0].timeline is not None:
+        update["date_format"] = series[0].timeline.column.format
     return config.model_copy(update={"data": data.model_copy(update=update)}), said
