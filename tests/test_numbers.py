@@ -77,7 +77,10 @@ def test_columns_are_found_by_name_and_number_and_labels_may_be_missing_in_what_
         ("x,label\n1,a\ninf,b\n", r"a.csv' line 3, column 'x': 'inf' is not a finite number"),
         ("x,label\n1,a\n2\n", r"a.csv' line 3 has 1 columns, but its first line names 2"),
         ("x,label\n1,\n", r"a.csv' line 2, column 'label': the label is missing"),
-        ("x,lable\n1,a\n", r"a.csv' line 1 names no column 'label'; did you mean 'lable'\?; its columns: x, lable; "),
+        (
+            "x,lable\n1,a\n",
+            r"a.csv' line 1 names no label \(or labels, class, target, species, ...\); data.columns.label=NAME chooses",
+        ),
         ("x,label\n", r"a.csv' has a header \(x, label\) but no rows"),
         ("\n \n", r"a.csv' contains only blank lines; expected names of columns in its first line, then rows"),
         ("label\na\n", r"a.csv' line 1 names no column besides the label 'label'"),

@@ -165,8 +165,8 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
     monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text(table_of_people())
     code, _, err = call(capsys, "train", "table", "people.csv", "--out", "none")
-    assert code == 2 and "names no column 'label'" in err
-    assert "its columns: PassengerId, Survived, Name, Sex, Age, Cabin; data.columns.label=NAME chooses" in err
+    assert code == 2 and "line 1 names no label (or labels, class, target, species, ...); " in err
+    assert "data.columns.label=NAME chooses one of PassengerId, Survived, Name, Sex, Age, Cabin" in err
     words = ("train", "table", "people.csv", "data.columns.label=Survived", "--out", "run", "training.steps=60")
     code, out, err = call(capsys, *words, "training.threads=1", "training.learning_rate=0.02")
     assert code == 0, err

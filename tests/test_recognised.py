@@ -485,13 +485,13 @@ def test_tables_are_recognised_too(tmp_path, content, columns, said):
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("a", "b", "kind", "place"), "names no column 'label'"),
+        (("a", "b", "kind", "place"), "names no label (or labels, class"),
         (("a", "b", "class", "place"), None),
         (
             ("a", "b", "class", "target"),
             "several columns could be the label: 'class' (2 values: setosa, virginica), 'targ",
         ),
-        (("1.5", "2.5", "x", "y"), "its columns: 0, 1, 2, 3; data.columns.label=NAME chooses the label"),
+        (("1.5", "2.5", "x", "y"), "data.columns.label=NAME chooses one of 0, 1, 2, 3"),
     ],
 )
 def test_a_label_of_a_table_without_a_usual_name_is_asked_for(tmp_path, names, message):

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, LABEL_NAMES, Column, facts_of, is_number, regular_rows, some
+from heed.data.columns import DECIMAL_COMMA, Column, facts_of, is_number, regular_rows, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HeldTable, column_names, label_of
@@ -30,7 +30,8 @@ from heed.data.tables import SEPARATORS, Head, characters_of, described, has_ite
 from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError, suggest
 
-_LABELS = (*LABEL_NAMES, "species", "quality", "outcome", "diagnosis", "variety")
+_LABELS = ("label", "labels", "class", "target", "species", "quality", "outcome", "diagnosis", "variety")
+"""Usual names of columns of labels."""
 _DEFAULT = "label"
 """Default name of the column of labels."""
 _MISSING = ("", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "-nan", "NULL", "null", "None", "#N/A", "?")
@@ -44,6 +45,8 @@ _LIKE = "|".join(
     (r"[-+]?(?:\d[\d_]*[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?", r"[-+]?(?:inf|Inf|infinity|Infinity)", *_GROUPED.values())
 )
 """What looks like a number, read or not."""
+_LISTED = 40
+"""Most columns that a message lists."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 _LARGEST = 1e150
@@ -367,7 +370,12 @@ class Choice:
         Raises:
             DataError: A column is missing or not unique.
         """
-        ask = f"its columns: {', '.join(names[:20])}; data.columns.label=NAME chooses the label"
+        if label == _DEFAULT and label not in names:
+            listed = f"{', '.join(filter(None, names[:_LISTED]))}{', ...' if len(names) > _LISTED else ''}"
+            raise DataError(
+                f"{has} no label (or {', '.join(_LABELS[1:5])}, ...); data.columns.label=NAME chooses one of {listed}"
+            )
+        ask = "set data.columns.label"
         of_label = None if label is None else _place(has, names, label, "data.columns.label", ask)
         ask = _SET if kinds is None else f"the columns of training are needed: {', '.join(map(str, wanted or ()))}"
         places = [_place(has, names, column, "data.columns", ask) for column in wanted or ()]
@@ -427,6 +435,9 @@ class Choice:
             missing = cells[self.label].map(lambda cell: not names[cell]).to_numpy(bool)
             refuse(self.names[self.label], missing, lambda _: "the label is missing", "no label")
             labels = [str(names[cell]) for cell in cells[self.label][~bad]]
+            if isinstance(path, Path) and self.names[self.label] in labels:
+                what = f"'{self.names[self.label]}', which line 1 names as a column, is also a label"
+                said.append(f"warning: {what}; if the file has no header, add one")
         table = pd.DataFrame(made, index=cells.index)[~bad].reset_index(drop=True)
         table = table if self.wanted else without_counters(table, said)
         return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split)
