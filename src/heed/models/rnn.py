@@ -253,7 +253,7 @@ class RnnSeriesConfig(ModelConfig):
     """Recurrent cell: rnn (tanh), lstm, gru or gru_notes (gated as in the lecture notes)."""
     num_layers: int = Field(1, gt=0)
     """Number of layers."""
-    dropout: float = Field(0.3, ge=0, lt=1)
+    dropout: float = Field(0.0, ge=0, lt=1)
     """Dropout probability of states."""
 
     sizes = named_sizes(tiny=dict(d_hidden=32), small=dict(d_hidden=64))
