@@ -79,8 +79,8 @@ def test_every_mistake_is_reported_at_once():
         ({"model": "gpt"}, "model is 'gpt', but must be a section of fields, such as model: {name: gpt}"),
         ({"tokenizer": "bpe"}, "tokenizer is 'bpe', but must be a section of fields, such as tokenizer: {kind: bpe}"),
         (
-            {"task": "series", "data": {"train": "x.csv", "columns": "sold"}},
-            r"data.columns is 'sold', but must be a list, such as \[sold\]$",
+            {"task": "table", "data": {"train": "x.csv", "columns": {"features": "sold"}}},
+            r"data.columns.features is 'sold', but must be a list, such as \[sold\]$",
         ),
         (
             {"task": "images", "data": {"train": "x", "class_weights": 5}},

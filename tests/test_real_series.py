@@ -24,7 +24,7 @@ def dates_of(cells, **given):
 
 def following(dates, count):
     timeline = dates.timeline(np.arange(len(dates.times)))
-    return [" ".join(map(str, row)) for row in dates.following(timeline, timeline.order[-1], count)], timeline
+    return [" ".join(map(str, row)) for row in timeline.following(timeline.order[-1], count)], timeline
 
 
 DST = [f"2024-03-30 {h:02}:00" for h in range(24)] + [f"2024-03-31 {h:02}:00" for h in range(24) if h != 2]

@@ -243,11 +243,6 @@ class Task(Transfers, Trainable, Generic[C, E]):
         return groups_of(model, self.body(model), self.config.training)
 
     @property
-    def places(self) -> int:
-        """Places, at most, of a position of a batch at each of which a parameter is used: the pixels of a picture."""
-        return 1
-
-    @property
     def most_updates(self) -> int | None:
         return None
 

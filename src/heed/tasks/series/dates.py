@@ -116,6 +116,7 @@ def _spacing(times: pd.DatetimeIndex) -> tuple[Step | None, NDArray[np.int64]]:
 class Timeline:
     """The times of one series, in order."""
 
+    column: DateColumn
     order: NDArray[np.int64]  # rows of the series in order of time
     times: pd.DatetimeIndex  # in order, without a time zone
     step: Step | None  # None if they are not evenly spaced
@@ -123,10 +124,10 @@ class Timeline:
     zone: tzinfo | None  # of the written dates, if the times are in UTC
 
     @classmethod
-    def of(cls, times: pd.DatetimeIndex, zone: tzinfo | None = None) -> Self:
+    def of(cls, column: DateColumn, times: pd.DatetimeIndex, zone: tzinfo | None = None) -> Self:
         """The times of rows in any order."""
         order = np.argsort(times.asi8, kind="stable")
-        return cls(order, times[order], *_spacing(times[order].unique()), zone)
+        return cls(column, order, times[order], *_spacing(times[order].unique()), zone)
 
     @property
     def repeated(self) -> NDArray[np.int64]:
@@ -137,6 +138,17 @@ class Timeline:
     def unevenness(self) -> tuple[int, bool, int]:
         """Number of repeated dates, whether the spacing is uneven, number of gaps."""
         return len(self.repeated), self.step is None, int((self.missing > 0).sum())
+
+    def following(self, last: int, count: int) -> list[tuple[Any, ...]]:
+        """The next `count` dates, as row `last` of the file is written; a value for each column.
+
+        They are empty if the times are not evenly spaced.
+        """
+        if self.step is None:
+            return [()] * count
+        times, zone = self.step.after(self.times[-1], count), self.zone
+        local = times if zone is None else times.tz_localize("UTC").tz_convert(zone).tz_localize(None)
+        return self.column.write(local, last)
 
 
 @dataclass(frozen=True)
@@ -153,30 +165,24 @@ class DateColumn:
     def timeline(self, rows: NDArray[np.int64]) -> Timeline:
         """The times of a series with these rows: in UTC, in local time, or in a time zone, whichever is most even."""
         local = self.times[rows]
-        views = [Timeline.of(local)]
+        views = [Timeline.of(self, local)]
         if self.offsets is not None:
             utc = local - self.offsets[rows]
             zone = self.zone or timezone(self.offsets[rows[utc.argmax()]].to_pytimedelta())
-            views = [Timeline.of(utc, zone), *views]
+            views = [Timeline.of(self, utc, zone), *views]
         elif views[0].unevenness > (0, False, 0) and (local.is_monotonic_increasing or local.is_monotonic_decreasing):
             first = ~local.duplicated("last" if local.is_monotonic_decreasing else "first")  # of an hour told twice
             for name in _ZONES:
                 with suppress(KeyError):  # the machine does not know the time zone
                     zone = ZoneInfo(name)
                     moved = local.tz_localize(zone, ambiguous=first, nonexistent="NaT").tz_convert("UTC")
-                    views += [] if moved.hasnans else [Timeline.of(moved.tz_localize(None), zone)]
+                    views += [] if moved.hasnans else [Timeline.of(self, moved.tz_localize(None), zone)]
         return min(views, key=lambda view: view.unevenness)
 
     def unevenness(self, groups: Sequence[NDArray[np.int64]]) -> list[int]:
         """How uneven several series are, as `Timeline.unevenness`."""
         each = [self.timeline(rows).unevenness for rows in groups if len(rows) > 2]
-        return [sum(counts) for counts in zip(*each, strict=True)]
-
-    def following(self, timeline: Timeline, last: int, count: int) -> list[tuple[Any, ...]]:
-        """The next `count` dates of an evenly spaced series whose last row is `last`: a value for each column."""
-        assert timeline.step is not None
-        times, zone = timeline.step.after(timeline.times[-1], count), timeline.zone
-        return self.write(times if zone is None else times.tz_localize("UTC").tz_convert(zone).tz_localize(None), last)
+        return [sum(numbers) for numbers in zip(*each, strict=True)]
 
     def written(self, row: int) -> str:
         """The date of a row, for people."""
@@ -230,7 +236,7 @@ def _dates(
     zoned = texts.str.extract(_ZONE)
     zones = zoned[1] if zoned[1].notna().all() else None
     texts = texts if zones is None else zoned[0]
-    if form is not None and _parsed(texts, form) is not None:
+    if form is not None and not _parsed(texts, form).hasnans:
         forms = [form]
     elif rest:
         forms = ["\t".join(parts) for parts in product(*(_JOINED[name.casefold()] for name in names))]
@@ -239,27 +245,19 @@ def _dates(
         forms = [_DIGITS[length] for length in digits if length in _DIGITS and len(digits) == 1]
     else:
         forms = [*_FORMATS]
-    begun = [
-        some
-        for some in forms
-        if (times := _parsed(texts[:_FEW], some, "coerce")) is not None and 2 * times.isna().sum() < len(times)
-    ]
-    fits = {some: times for some in begun if (times := _parsed(texts, some)) is not None}
+    begun = [some for some in forms if 2 * _parsed(texts[:_FEW], some).isna().sum() < len(texts[:_FEW])]
+    fits = {some: times for some in begun if not (times := _parsed(texts, some)).hasnans}
     if not fits and (asked or (begun and not rest)):
-        tried = _parsed(texts, begun[0], "coerce") if begun else None
-        bad = 0 if tried is None else int(np.argmax(tried.isna()))
-        what = (
-            f"'{texts[bad]}' is no date" + f" like '{texts[0 if bad else 1]}'" * bool(begun)
-            if texts[bad]
-            else "the date is missing"
-        )
+        bad = int(np.argmax(_parsed(texts, begun[0]).isna())) if begun else 0
+        like = f" like '{texts[0 if bad else 1]}'" if begun else ""
+        what = f"'{texts[bad]}' is no date{like}" if texts[bad] else "the date is missing"
         raise DataError(f"{place(bad)}, column '{names[0]}': {what}; data.date_format reads other formats")
     offsets = None if zones is None else pd.TimedeltaIndex(zones.map({zone: _offset(zone) for zone in zones.unique()}))
     kinds: dict[bytes, DateColumn] = {}
     for some, times in fits.items():
         kinds.setdefault(times.asi8.tobytes(), DateColumn(names, times, _writer(some, texts, zones), some, offsets))
     columns = [*kinds.values()]
-    if any(_parsed(pd.Series([*names[:1]]), some) is not None for some in fits):
+    if not all(_parsed(pd.Series([*names[:1]]), some).hasnans for some in fits):
         raise DataError(f"a column is named '{names[0]}', a date; the first line should name the columns: date,sales")
     least = sorted(columns, key=lambda some: some.unevenness(groups)) if len(columns) > 1 else columns
     if len(columns) > 1 and least[0].unevenness(groups) == least[1].unevenness(groups):
@@ -269,18 +267,17 @@ def _dates(
     return least[0] if least else None
 
 
-def _parsed(texts: pd.Series[str], form: str, errors: Any = "raise") -> pd.DatetimeIndex | None:
-    """Dates of a format, which has %q for quarters; None if a text does not match it and errors raise."""
+def _parsed(texts: pd.Series[str], form: str) -> pd.DatetimeIndex:
+    """Dates of a format, which has %q for quarters; NaT for a text that does not match it."""
     if "%q" in form:
         form = form.replace("%q", "%m")
         texts = texts.str.replace("Q([1-4])", lambda match: f"Q{3 * int(match[1]) - 2:02}", regex=True)
     if "%V" in form and "%u" not in form:
         form, texts = f"{form}-%u", texts + "-1"
     try:
-        times = pd.DatetimeIndex(pd.to_datetime(texts, format=form, errors=errors))
-    except ValueError:
-        return None
-    return None if errors == "raise" and times.hasnans else times.as_unit("us")
+        return pd.DatetimeIndex(pd.to_datetime(texts, format=form, errors="coerce")).as_unit("us")
+    except ValueError:  # not a format
+        return pd.DatetimeIndex([pd.NaT] * len(texts))
 
 
 def _offset(zone: str) -> Any:
@@ -291,7 +288,6 @@ def _writer(form: str, texts: pd.Series[str], zones: pd.Series[str] | None) -> A
     """The function that writes dates like these texts: with or without zeros before short numbers."""
     some = texts[:_FEW]
     times = _parsed(some, form)
-    assert times is not None
     ways = [bare for bare in ("", "HI", "dm", "dmHI") if [_written(time, form, bare) for time in times] == [*some]]
     way = "" if not ways else ways[-1 if "\t" in form else 0]  # numbers in columns of their own have no zeros
 

@@ -17,7 +17,7 @@ from heed.data.readers import column_names, label_of
 from heed.errors import DataError, suggest
 from heed.tasks.base.report import counted
 from heed.tasks.series.config import SeriesData
-from heed.tasks.series.dates import DateColumn, Step, Timeline, find_dates
+from heed.tasks.series.dates import Step, Timeline, find_dates
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,6 @@ class NamedSeries(Rows):
 
     name: str = ""
     order: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))  # rows of the file
-    dates: DateColumn | None = None  # of all rows of the file
     timeline: Timeline | None = None
     by: str | None = None  # column that names the series
     filled: int = 0  # interpolated values
@@ -50,16 +49,6 @@ class NamedSeries(Rows):
         """
         values: NDArray[np.float64] = self.ordered(columns).cells.to_numpy(np.float64)
         return values
-
-    def date(self, row: int) -> str:
-        """The date of a row, for people."""
-        return "" if self.dates is None else self.dates.written(int(self.order[row]))
-
-    def following(self, count: int) -> list[tuple[Any, ...]]:
-        """The next `count` dates, a value for each of their columns; empty ones without evenly spaced dates."""
-        if self.dates is None or self.timeline is None or self.timeline.step is None:
-            return [()] * count
-        return self.dates.following(self.timeline, int(self.order[-1]), count)
 
 
 def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
@@ -113,8 +102,8 @@ def _series(
     names, origins = rows.columns, rows.origins
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     for kind, name in (("date", date), ("series", by)):
-        if columns is None and name is not None and name not in ("auto", "none", *names):
-            has = f"{rows.split} has no column '{name}'{suggest(name, names)}"
+        if columns is None and name not in (None, "auto", "none", *names):
+            has = f"{rows.split} has no column '{name}'{suggest(str(name), names)}"
             raise DataError(f"{has}; set data.columns.{kind}")
     chosen = [] if values is None else [*names[: len(values)]]
     groups = {"": np.arange(len(rows))}
@@ -131,14 +120,15 @@ def _series(
         if columns is None and form is not None and (dates is None or dates.format != form):
             raise DataError(f"{rows.split} has no column of dates such as {form} (data.date_format)")
     timed = {} if dates is None else {name: dates.timeline(group) for name, group in groups.items()}
-    for name, timeline in timed.items():
-        if dates is not None and len(timeline.repeated):
-            raise DataError(_repeated(rows, dates, groups[name][timeline.order], timeline, by))
+    for name, line in timed.items():
+        if len(line.repeated):
+            raise DataError(_repeated(rows, groups[name][line.order], line, by))
     if values is None:
         chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
         remarks: list[str] = []
         kept = [without_counters(rows.cells[chosen].iloc[group], remarks) for group in groups.values()]
-        chosen, said = [name for name in chosen if any(name in part for part in kept)], [*said, *dict.fromkeys(remarks)]
+        chosen, left = [name for name in chosen if any(name in part for part in kept)], set(chosen)
+        said = [*said, *(remarks if left - {*chosen} else ())]
     numbers = number_columns(rows, chosen, data.missing)
     made = []
     for name, group in groups.items():
@@ -158,8 +148,7 @@ def _series(
                 rows.split,
                 name=str(name) or source,
                 order=order,
-                dates=dates,
-                timeline=line,
+                timeline=timeline,
                 by=by if by in names else None,
                 filled=filled,
                 said=(*said,),
@@ -168,9 +157,9 @@ def _series(
     return made
 
 
-def _repeated(rows: Rows, dates: DateColumn, order: NDArray[np.int64], timeline: Timeline, by: str | None) -> str:
+def _repeated(rows: Rows, order: NDArray[np.int64], timeline: Timeline, by: str | None) -> str:
     """The message about dates that repeat within a series."""
-    row = int(timeline.repeated[0])
+    row, dates = int(timeline.repeated[0]), timeline.column
     lines = f"{rows.origins[int(order[row - 1])]} and {rows.origins[int(order[row])]}"
     what = f"{lines} have the same date, {dates.written(int(order[row]))}"
     able = {name: rows.cells[name].nunique() for name in rows.columns if by is None and name not in dates.names}
@@ -183,25 +172,28 @@ def _repeated(rows: Rows, dates: DateColumn, order: NDArray[np.int64], timeline:
 
 def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
     """What was found in the dates, for people: their column and step, another order, gaps, interpolated values."""
-    lines = list[str]()
-    timed = [(one, one.dates, one.timeline) for one in series if one.dates is not None and one.timeline is not None]
+    lines, timed = [], [(one, one.timeline) for one in series if one.timeline is not None]
     if timed:
-        first = min(timed, key=lambda some: some[2].times[0])[0].date(0)
-        last = max(timed, key=lambda some: some[2].times[-1])[0].date(-1)
-        steps = dict.fromkeys(str(line.step or "not evenly spaced") for _, _, line in timed)
-        then = "predictions continue the dates" if all(one.step for one, _, _ in timed) else "predictions have no dates"
-        names = ", ".join(f"'{name}'" for name in timed[0][1].names)
-        lines.append(
-            f"column {names} holds dates ({first} to {last}, {' or '.join(steps)}): it is not forecast; {then}"
+        (first, start), (last, end) = (
+            min(timed, key=lambda some: some[1].times[0]),
+            max(timed, key=lambda some: some[1].times[-1]),
         )
-    if count := sum(bool((np.diff(one.order) < 0).any()) for one, _, _ in timed):
+        dates = f"{start.column.written(first.order[0])} to {end.column.written(last.order[-1])}"
+        steps = dict.fromkeys(str(line.step or "not evenly spaced") for _, line in timed)
+        then = "predictions continue the dates" if all(line.step for _, line in timed) else "predictions have no dates"
+        names = ", ".join(f"'{name}'" for name in start.column.names)
+        columns = f"column {names} holds" if len(start.column.names) == 1 else f"columns {names} hold"
+        lines.append(f"{columns} dates ({dates}, {' or '.join(steps)}): it is not forecast; {then}")
+    if count := sum(bool((np.diff(one.order) < 0).any()) for one, _ in timed):
         lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
-    gaps = [(one, line.missing[row - 1], row - 1) for one, _, line in timed for row in one.gaps]
+    gaps = [
+        f"{line.missing[row - 1]:,} after {line.column.written(one.order[row - 1])} ({one.origins[row - 1]})"
+        for one, line in timed
+        for row in one.gaps
+    ]
     if gaps:
-        shown = [f"{missing:,} after {one.date(row)} ({one.origins[row]})" for one, missing, row in gaps[:3]]
-        more = ", ..." if len(gaps) > 3 else ""
-        what = f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross"
-        lines.append(f"{what}; rows missing: {', '.join(shown)}{more}")
+        shown = f"{', '.join(gaps[:3])}{', ...' if len(gaps) > 3 else ''}"
+        lines.append(f"{counted(len(gaps), 'gap')} in the dates, which windows do not cross; rows missing: {shown}")
     if filled := sum(one.filled for one in series):
         lines.append(f"{counted(filled, 'missing value')} interpolated (data.missing)")
     return lines

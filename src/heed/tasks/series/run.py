@@ -90,7 +90,8 @@ class SeriesOutputs(FileOutputs):
     def write_file(self, path: Path) -> list[str]:
         series = self.run.task.read(path)
         forecast = self.run.forecast(series, self.options["horizon"])
-        uneven = [one.dates.names[0] for one in series if one.dates is not None and one.step is None]
+        lines = [one.timeline for one in series if one.timeline is not None]
+        uneven = [line.column.names[0] for line in lines if line.step is None]
         if uneven:
             self._noted = [f"the dates of column '{uneven[0]}' are not evenly spaced, so the forecast has no dates"]
         keys = pd.DataFrame(index=range(len(forecast))) if forecast.keys is None else forecast.keys
@@ -184,9 +185,10 @@ class SeriesRun(Run[Series, Forecaster]):
         columns, first = self.task.standard.columns, series[0]
         last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
         made = self._forecast(last, horizon)
-        dated = all(one.step is not None for one in series)
-        names = [*([first.by] if first.by else []), *(first.dates.names if dated and first.dates else [])]
-        dates = (one.following(len(made[0])) if dated else [()] * len(made[0]) for one in series)
+        lines = [one.timeline for one in series if one.timeline is not None and one.step is not None]
+        names = [*([first.by] if first.by else []), *(lines[0].column.names if len(lines) == len(series) else ())]
+        dates = [line.following(int(one.order[-1]), len(made[0])) for one, line in zip(series, lines, strict=False)]
+        dates = dates if len(lines) == len(series) else [[()] * len(made[0])] * len(series)
         rows = [
             (*([one.name] if first.by else []), *date) for one, some in zip(series, dates, strict=True) for date in some
         ]

@@ -365,6 +365,6 @@ def settled(config: SeriesConfig, series: Sequence[NamedSeries]) -> tuple[Series
         held_out = sum(split if isinstance(split, int) else 0 for split in (data.valid or rows // 10, data.test))
         usual = _WINDOW if rows - held_out >= _WINDOW + 2 else max(2, rows // 3)
         update["window"] = 2 * season if is_long else usual
-    if data.date_format is None and series[0].dates is not None:
-        update["date_format"] = series[0].dates.format
+    if data.date_format is None and series[0].timeline is not None:
+        update["date_format"] = series[0].timeline.column.format
     return config.model_copy(update={"data": data.model_copy(update=update)}), said
