@@ -97,7 +97,8 @@ class SeriesEvaluation(EvaluationConfig):
     """Settings of the evaluation."""
 
     select_by: Literal["auto", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is the loss, the mean squared error one row ahead."""
+    """Validation score that chooses the best checkpoint: auto is the loss, the mean squared error of forecasts of
+    data.horizon rows."""
 
 
 class SeriesConfig(RunConfig):

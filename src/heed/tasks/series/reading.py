@@ -132,9 +132,9 @@ def _series(
     numbers = number_columns(rows, chosen, data.missing)
     made = []
     for name, group in groups.items():
-        line = timed.get(name)
-        order = group if line is None else group[line.order]
-        table = pd.DataFrame(numbers[order], columns=chosen, index=None if line is None else line.times)
+        timeline = timed.get(name)
+        order = group if timeline is None else group[timeline.order]
+        table = pd.DataFrame(numbers[order], columns=chosen, index=None if timeline is None else timeline.times)
         filled = int(np.isnan(numbers[order]).sum())
         if filled:
             table = table.interpolate("index", limit_direction="both")

@@ -2,6 +2,8 @@
 
     h(t) = body(x(1) .. x(t));    x^(t+1) = V h(t) + b, plus x(t) if `difference`;    loss: mean squared error
 
+The last rows of a training example, `data.horizon` of them but at most half, are predicted as in a forecast, from rows
+that are predicted themselves, so that training is for what is reported; the others from the rows before them.
 With a season of s rows, x^ also has a share of the change to the row one season before, a (x(t+1-s) - x(t)), where a is
 learned for each column. Training starts from the seasonal naive forecast, a = 1 and V = 0. In a forecast of several
 rows each one is fed back. Columns are standardised by the training rows; all are forecast.
@@ -9,6 +11,7 @@ rows each one is fed back. Columns are standardised by the training rows; all ar
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.config.data import InMemory
+from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.splits.splits import Splits
@@ -38,6 +42,8 @@ from heed.threads import threads_for
 
 _WINDOW, _LONGEST = 48, 600
 """The usual window, and the longest one that is chosen for the sake of the season."""
+_AT_ONCE = 256
+"""Most series forecast at a time."""
 
 
 class Forecaster(nn.Module):
@@ -208,7 +214,14 @@ class Series(NumericTask[SeriesConfig, Part]):
         raise IndexError(index)
 
     def loss(self, model: Forecaster, batch: ValuesBatch, label_smoothing: float) -> Tensor:
-        return (model(batch.values).float()[:, self.from_row :] - batch.targets).square().sum()  # type: ignore[no-any-return]
+        values, targets = batch.values, batch.targets
+        count = min(self.config.data.horizon, targets.shape[1] // 2)
+        last, states = model.read(values[:, : values.shape[1] - count])
+        rows = [last[:, self.from_row :]]
+        for _ in range(count):  # the last rows are forecast, each from the forecast before
+            last, states = model.read(last[:, -1:], states)
+            rows.append(last)
+        return (torch.cat(rows, dim=1).float() - targets).square().sum()
 
     def work(self, indices: list[int]) -> int:
         return len(indices) * self.window
@@ -223,29 +236,32 @@ class Series(NumericTask[SeriesConfig, Part]):
 
     @torch.no_grad()
     def validate(self, model: Forecaster) -> dict[str, float]:
-        model.eval()
-        device = next(model.parameters()).device
+        """The mean squared error of the forecasts that a report shows, standardised."""
         total, count = 0.0, 0
         for part in self.splits.examples["valid"]:
-            first = max(0, part.start - self.window)
-            rows = self.tensor(part.values[first:]).unsqueeze(0).to(device)
-            with threads_for(model, rows.shape[1]):
-                wrong = (model(rows[:, :-1]).float() - rows[:, 1:])[:, max(0, part.start - first - 1) :]
+            ends = range(part.start, len(part.values), self.config.data.horizon)
+            made = self.forecast(model, [part.values[:end] for end in ends], self.config.data.horizon)
+            wrong = self.tensor(np.concatenate(made)[: part.rows]) - self.tensor(part.values[part.start :])
             total += float(wrong.square().sum())
             count += wrong.numel()
         return {"loss": total / count}
 
+    @torch.no_grad()
     def forecast(self, model: Forecaster, contexts: list[Values], horizon: int) -> list[Values]:
         """Forecast each series from its last rows, `(horizon, columns)`, in the units of the data."""
         model.eval()
         device = next(model.parameters()).device
-        made: list[Values] = []
-        for context in contexts:
-            rows = self.tensor(context[-self.window :]).unsqueeze(0).to(device)
-            with threads_for(model, rows.shape[1] + horizon):
-                future = model.forecast(rows, horizon)[0]
-            made.append(self.standard.undo(future.float().cpu().numpy().astype(np.float64)))
-        return made
+        made: dict[int, Values] = {}
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for n, context in enumerate(contexts):
+            by_length[min(len(context), self.window)].append(n)
+        for length, numbers in by_length.items():
+            for several in in_turn(numbers, _AT_ONCE):
+                rows = self.tensor(np.stack([contexts[n][len(contexts[n]) - length :] for n in several])).to(device)
+                with threads_for(model, rows.shape[0] * (length + horizon)):
+                    future = model.forecast(rows, horizon)
+                made.update(zip(several, self.standard.undo(future.double().cpu().numpy()), strict=True))
+        return [made[n] for n in range(len(contexts))]
 
 
 def names_of(parts: Sequence[Part]) -> list[str]:
