@@ -114,10 +114,7 @@ def table_reader(
         for path in map(Path, files):
             found = source(path, findings)
             for one in (found,) if isinstance(found, Table) else found:
-                if isinstance(one, Table):
-                    yield from of_table(one)
-                else:
-                    yield one
+                yield from of_table(one) if isinstance(one, Table) else (one,)
 
     return Reader(kind, read, of_table, settings or {}, columns=columns)
 

@@ -25,7 +25,7 @@ from heed.data.columns import (
     rows_of,
 )
 from heed.data.findings import BadLine, Findings
-from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened
+from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
 from heed.errors import DataError, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
@@ -454,12 +454,11 @@ class JsonTable(_File):
         names = tuple(sorted(names, key=lambda name: name in self.columns))
         every = lines_of(self.path, self.findings) if self.items is None else self.items
         for number, line in enumerate(every, start=1):
-            row = Row(self, number, line if isinstance(line, BadLine) else None)
+            row = Row(self, number, None)
             try:
-                if self.items is not None:
-                    row.cells = self._object(row, line, names)
-                elif isinstance(line, str) and line.strip():
-                    row.cells = self._object(row, self._parsed(row, line, names), names)
+                if self.items is not None or unless_bad(line).strip():
+                    value = self._parsed(row, line, names) if self.items is None else line
+                    row.cells = self._object(row, value, names)
             except BadLine as bad:
                 row.cells = bad
             yield row

@@ -18,7 +18,6 @@ from __future__ import annotations
 import codecs
 import errno
 import gzip
-import io
 import lzma
 import os
 import re
@@ -190,7 +189,8 @@ class _Lines:
         name = self._name
         try:
             with source() as file:
-                before = os.fstat(file.fileno()) if hasattr(file, "fileno") else None
+                named = hasattr(file, "fileno") and file is not getattr(sys.stdin, "buffer", None)
+                before = os.fstat(file.fileno()) if named else None
                 try:
                     yield from self._read(file)
                 except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
@@ -424,16 +424,6 @@ class _Arriving:
             return False
 
 
-class _Buffered:
-    """Bytes of standard input that are available without waiting."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        self._file = file
-
-    def read1(self, size: int, /) -> bytes:
-        return self._file.read1(size)
-
-
 class Incoming:
     """The numbered lines of a file or of standard input, in `batches`."""
 
@@ -476,9 +466,9 @@ class Incoming:
         try:
             descriptor = buffer.fileno()
         except OSError:  # sys.stdin was replaced by an object without a descriptor
-            return _Buffered(buffer)  # type: ignore[arg-type]
+            return buffer  # type: ignore[return-value]
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return _Buffered(buffer)  # type: ignore[arg-type]
+            return buffer  # type: ignore[return-value]
         self.arriving = _Arriving(descriptor)
         return self.arriving
 

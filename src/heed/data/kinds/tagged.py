@@ -495,8 +495,9 @@ def _choose(table: Table, given: TagColumns) -> None:
         wanted[field] = column if wanted[field] is None else wanted[field]
     open_ = [field for field, column in wanted.items() if column is None]
     lists = [one for one, value in first.items() if _is_list(value) and one not in wanted.values()]
-    if len(lists) == len(open_):  # words before tags
-        wanted |= zip(open_, sorted(lists, key=lambda name: _are_tags(first[name])), strict=True)
+    lists.sort(key=lambda one: _are_tags(first[one]))  # words before tags
+    if len(lists) == len(open_):
+        wanted |= zip(open_, lists, strict=True)
     if unclear := next((field for field, one in wanted.items() if one is None), ""):
         raise _unclear(name, unclear, table.names)
     if not any(_is_list(first.get(one)) for one in map(str, wanted.values())) and first:

@@ -65,10 +65,10 @@ def combined(hashes: Hashes) -> Hashes:
 
 def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
     """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
-    if wanted <= 0 or not len(hashes):
+    last = min(wanted, len(hashes)) - 1
+    if last < 0:
         return np.zeros(len(hashes), dtype=bool)
-    last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]
-    out: NDArray[np.bool_] = hashes <= last
+    out: NDArray[np.bool_] = hashes <= np.partition(hashes, last)[last]
     return out
 
 

@@ -282,18 +282,14 @@ class TextTokenizer:
         if self.unit not in ("character", "byte"):
             divisible = self._bytes or self._pieces or self._never_prepends
             return encode_in_parts(self.encode_all, texts, divisible)
-        if self._table is None:
-            self._table = self._make_table()
+        if self._table is None and self._bytes:
+            self._table = np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
+        elif self._table is None:
+            self._table = character_table(self.tokens, self.special.unknown)
         table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
         codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
         with refused_texts(*texts):
             return [table[np.minimum(code, len(table) - 1)] for code in codes]
-
-    def _make_table(self) -> NDArray[np.int32]:
-        """The id of each byte, or of each character up to the last known one, with the unknown id for others."""
-        if self._bytes:
-            return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        return character_table(self.tokens, self.special.unknown)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The ids of each word of each text, at least one, for texts given as words; equal words share a list."""
