@@ -178,7 +178,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
         ("classification", [("a", "x"), ("b\0", "y")], r"train\[1\]: the text contains a NUL character"),
         ("classification", [("a", "x"), ("b", {"y": 1})], r"train\[1\]: the label is the dict {'y': 1}, expected a"),
         ("classification", {"text": ["a"], "label": []}, "train: the columns differ in length: 'text' has 1, 'label'"),
-        ("classification", (["a", "b"], ["x"]), "train has 2 texts and 1 label; their numbers must be equal"),
+        ("classification", (["a", "b"], ["x"]), "train: the columns differ in length: 'text' has 2, 'label' has 1"),
         ("classification", [{"text": "a", "label": "x"}, {"text": "b", "lable": "x"}],
          r"train\[1\] has no field 'label'; did you mean 'lable'"),
         ("tagging", [(["a"], ["O", "O"])], r"train\[0\] has 1 word and 2 tags; each word needs one tag"),

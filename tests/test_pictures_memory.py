@@ -88,7 +88,7 @@ def test_a_data_frame_and_a_dict_of_columns(tmp_path):
         ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a Pillow image or"),
         ([("none.png", "a")], "train[0] names 'none.png', but there is no file 'none.png', also with no ending"),
         ([(b"hello you", "a")], "train[0] is not a picture: it is text that begins with 'hello you'"),
-        ((np.zeros((3, 4, 4)), ["a", "b"]), "train has 3 pictures and 2 labels; their numbers must be equal"),
+        ((np.zeros((3, 4, 4)), ["a", "b"]), "train: the columns differ in length: 'picture' has 3, 'label' has 2"),
         ([], "train is empty"),
     ],
 )

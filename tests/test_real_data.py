@@ -45,7 +45,7 @@ def test_the_systems_of_wnut17_score_what_was_published():
     published |= {"flytxt": 38.35, "mic-cis": 37.06, "drexel_cci": 26.30}
 
     def tags(path):
-        return [[row[-1] for row in rows] for _, rows in ColumnFile.read(path).sentences()]
+        return [[row[-1] for _, row in rows] for rows in ColumnFile.read(path).sentences()]
 
     gold = tags(folder / "emerging.test.annotated.gz")
     found = {}

@@ -81,11 +81,11 @@ LISTED = "one of 0 '1', 1 'Dogs', 2 'NNS', 3 'B-PER'"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NUMBERED * 2, f"column 0 numbers the words; set data.columns.word to the column of the word, {LISTED}"),
+        (NUMBERED * 2, f"column 0 numbers the words; set data.columns.word to the column of the words, {LISTED}"),
         (NUMBERED.replace(" B-", "\tB-").replace(" ", "\t").replace(".\tO", ".\tO"), "column 0 numbers the words"),
         (
             "".join(f"{line} {'+-'[n % 2]}\n" for n, line in enumerate(FORTY * 2)),
-            "column 3 contains only + and -; set data.columns.label to the column of the tag, "
+            "column 3 contains only + and -; set data.columns.label to the column of the tags, "
             "one of 0 'Dogs', 1 'NNS', 2 'B-PER', 3 '+'",
         ),
         ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; set data.columns.label"),

@@ -218,7 +218,7 @@ def test_no_batch_has_more_characters_than_its_positions_allow(files, tmp_path):
     encoded = task.encoded("train")
     for indices in task.train_batches(0):
         batch = task.collate(indices)
-        assert batch.characters.num_positions <= max(2 * 32 * 100, 993)
+        assert sum(group.numel() for group in batch.characters.groups) <= max(2 * 32 * 100, 993)
         assert task.work(indices) <= 100
     plain = prepare({**values, "model": {**values["model"], "characters": "none"}})
     assert max(map(len, plain.train_batches(0))) > 40 and len(encoded) == 340

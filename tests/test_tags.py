@@ -173,8 +173,8 @@ def test_an_empty_word_is_kept_and_told(tmp_path):
 
 def test_every_line_of_a_file_is_known(tmp_path):
     file = ColumnFile.read(write(tmp_path / "a.conll", "# a comment here\na O\n\nb O\n"))
-    assert [row is None for row in file.rows] == [True, False, True, False]
-    assert [line for line, _ in file.sentences()] == [2, 4]
+    assert [row is None for _, row in file.rows] == [True, False, True, False]
+    assert [rows[0][0] for rows in file.sentences()] == [2, 4]
 
 
 # --- words of raw text

@@ -89,7 +89,6 @@ EXACT = {
 @given(text=st.one_of(any_text, known_text, st.text(st.sampled_from(" \t\n\r\u00a0\u3000.ab"), max_size=12)))
 def test_an_exact_tokenizer_gives_every_known_text_back_to_the_last_blank(kind, text):
     tokenizer = EXACT[kind]
-    assert tokenizer.is_exact and not TOKENIZERS[kind, "nfc", False].is_exact
     ids = tokenizer.encode(text).ids
     if kind in ("byte", "byte_bpe"):
         assert UNKNOWN not in ids

@@ -98,11 +98,6 @@ class DistinctWords:
     groups: tuple[Tensor, ...]  # character ids `(words, characters)` of each group of words of similar length
     place: Tensor  # `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words
 
-    @property
-    def num_positions(self) -> int:
-        """Number of padded characters."""
-        return sum(group.numel() for group in self.groups)
-
     def to(self, device: torch.device) -> DistinctWords:
         """The words on another device."""
         return to_device(self, device)

@@ -8,8 +8,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+R = TypeVar("R", bound=Sequence[str])
 Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
 _REGULAR = 0.95
@@ -114,19 +115,14 @@ def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: C
 
 def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
     """Statistics of each field of JSON objects; only texts, numbers, booleans and lists count."""
-    names = list(dict.fromkeys(name for one in objects for name in one))
-    cells: dict[str, list[str]] = {name: [] for name in names}
+    cells: dict[str, list[str]] = {name: [] for one in objects for name in one}
     for one in objects:
         for name, value in one.items():
-            if isinstance(value, str):
-                cells[name].append(value)
-            elif isinstance(value, bool):
-                cells[name].append(str(value).lower())
-            elif isinstance(value, int | float):
-                cells[name].append(str(value))
+            if isinstance(value, str | int | float):
+                cells[name].append(str(value).lower() if isinstance(value, bool) else str(value))
             elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
                 cells[name] += map(str, value)
-    return [Facts.of(name, cells[name], known) for name in names]
+    return [Facts.of(name, values, known) for name, values in cells.items()]
 
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
@@ -264,18 +260,14 @@ def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
 
 def is_regular(rows: Sequence[Sequence[str]]) -> bool:
     """True if nearly all rows have the same number of columns, two at least."""
-    if not rows:
-        return False
-    widths = [len(row) for row in rows]
-    usual = max(set(widths), key=widths.count)
-    return usual > 1 and widths.count(usual) >= _REGULAR * len(rows)
+    usual = regular_rows(rows)
+    return bool(usual) and len(usual[0]) > 1 and len(usual) >= _REGULAR * len(rows)
 
 
-def regular_rows(rows: Sequence[list[str]]) -> list[list[str]]:
+def regular_rows(rows: Sequence[R]) -> list[R]:
     """The rows that have the usual number of columns."""
-    widths = [len(row) for row in rows]
-    usual = max(set(widths), key=widths.count)
-    return [row for row in rows if len(row) == usual]
+    widths = Counter(map(len, rows)).most_common(1)
+    return [row for row in rows if len(row) == widths[0][0]]
 
 
 def some(values: Iterable[str], most: int = 3) -> str:

@@ -114,10 +114,7 @@ def table_reader(
         for path in map(Path, files):
             found = source(path, findings)
             for one in (found,) if isinstance(found, Table) else found:
-                if isinstance(one, Table):
-                    yield from of_table(one)
-                else:
-                    yield one
+                yield from of_table(one) if isinstance(one, Table) else (one,)
 
     return Reader(kind, read, of_table, settings or {}, columns=columns)
 
@@ -132,7 +129,7 @@ class HubSet:
             DataError: There is no such data set or configuration, or no network access to fetch it.
             ConfigError: The library `datasets` is missing.
         """
-        self._data = data
+        self._data, self.name = data, data.hub
         self._sets = self._ask()
 
     def with_splits(self) -> tuple[HubSection, list[str]]:
@@ -154,11 +151,6 @@ class HubSet:
             return of_files.of_table(HubTable(self.name, splits[0], self.table(splits[0]).flatten(), findings))
 
         return replace(of_files, read=read, again=False)
-
-    @property
-    def name(self) -> str:
-        """Name of the data set, for messages."""
-        return self._data.hub
 
     def table(self, split: str) -> Any:
         """A split (or "train[:1000]") as a table of the `datasets` library.
@@ -213,8 +205,7 @@ class HubTable(Table):
 
     def facts(self, known: Collection[str] = ()) -> list[Facts]:
         sample = self._table.select(range(min(_SAMPLE, len(self._table))))
-        objects = [dict(zip(self.names, row, strict=True)) for row in self._values(sample, self.names)]
-        return [one for one in facts_of_objects(objects, known) if one.cells]
+        return [one for one in facts_of_objects([*self._objects(sample, self.names)], known) if one.cells]
 
     @property
     def judged(self) -> int:
@@ -222,7 +213,7 @@ class HubTable(Table):
 
     @property
     def first(self) -> Mapping[str, Any]:
-        return next((dict(zip(self.names, row, strict=True)) for row in self._values(self._table, self.names)), {})
+        return next(self._objects(self._table, self.names), {})
 
     def _refuse_missing(self) -> None:
         """Refuse columns that the data set does not have; only some fields need texts.
@@ -240,14 +231,14 @@ class HubTable(Table):
     def rows(self) -> Iterator[Row]:
         self._refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
-        for number, values in enumerate(self._values(self._table.select_columns(names), names), start=1):
-            yield Row(self, number, dict(zip(names, values, strict=True)))
+        for number, cells in enumerate(self._objects(self._table.select_columns(names), names), start=1):
+            yield Row(self, number, cells)
 
-    def _values(self, table: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        ways = [_way(self._features[name], name in self.texts) for name in names]
+    def _objects(self, table: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        ways = {name: _way(self._features[name], name in self.texts) for name in names}
         for chunk in table.iter(_TOGETHER):
-            for values in zip(*(chunk[name] for name in names), strict=True):
-                yield tuple(way(value) for way, value in zip(ways, values, strict=True))
+            for values in zip(*(map(ways[name], chunk[name]) for name in names), strict=True):
+                yield dict(zip(names, values, strict=True))
 
 
 def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
@@ -299,24 +290,19 @@ class HeldTable(Table):
         self._places: dict[str, int] = {}
         self.column: Callable[[int], list[Any]]
         """The values of a column."""
-        if names is not None:
-            values = [_listed(data[name]) for name in names] if isinstance(data, Mapping) else []
-            lengths = {name: len(column) for name, column in zip(names, values, strict=False)}
-            if len(set(lengths.values())) > 1:
-                shown = ", ".join(f"'{name}' has {count}" for name, count in lengths.items())
+        by_name = names is not None and isinstance(data, Mapping)
+        if by_name or (names is None and _is_columns(data, len(shape))):
+            each = data.items() if by_name else zip(shape, data, strict=True)
+            columns = {name: _listed(column) for name, column in each}
+            if len({*map(len, columns.values())}) > 1:
+                shown = ", ".join(f"'{name}' has {len(column)}" for name, column in columns.items())
                 raise DataError(f"{split}: the columns differ in length: {shown}")
+            self.width, self.column = len(columns), [*columns.values()].__getitem__
+        elif names is not None:
             keys = names
             features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
             ways = [_way(features.get(key), False) for key in keys]
             self.width, self.column = len(keys), lambda i: [*map(ways[i], _listed(data[keys[i]]))]
-        elif _is_columns(data, len(shape)):
-            columns = [_listed(column) for column in data]
-            if len(set(map(len, columns))) > 1:
-                counts = " and ".join(
-                    f"{len(c)} {name}{'' if len(c) == 1 else 's'}" for name, c in zip(shape, columns, strict=True)
-                )
-                raise DataError(f"{split} has {counts}; their numbers must be equal")
-            self.width, self.column = len(columns), columns.__getitem__
         else:
             rows = self._rows_of(data, shape)
             if rows and isinstance(rows[0], Mapping):
@@ -376,24 +362,23 @@ class HeldTable(Table):
         self,
         given: Mapping[str, Column],
         *,
-        default: Mapping[str, int | str] | None = None,
         usual: Mapping[str, Sequence[str]] | None = None,
         guess: Guess | None = None,
         again: bool = False,
-        setting: str = "data.columns",
         called: Mapping[str, str] | None = None,
     ) -> Mapping[str, Column]:
         """As in `Table`; columns are given by name, or by position if they have no names. Recognised ones are remarked.
 
-        `setting` is the section of the settings that select columns, for messages, "" if there is none; `called` are
-        names of fields in the remark, if different.
+        `called` are names of fields in the remark, if different.
         """
         given = super().choose(given, again=again)
         places: dict[str, int | None] = {}
         for number, (field, column) in enumerate(given.items()):
             if isinstance(column, int) and not isinstance(column, bool):
                 if not 0 <= column < self.width:
-                    raise DataError(f"{self.split} has {self.width} columns, so {setting}.{field} cannot be {column}")
+                    raise DataError(
+                        f"{self.split} has {self.width} columns, so data.columns.{field} cannot be {column}"
+                    )
                 places[field] = column
             elif not self.names:
                 places[field] = number
@@ -409,12 +394,12 @@ class HeldTable(Table):
         if open_ and guess is not None:
             found = guess({field: self.names[place] for field, place in places.items() if place is not None})
             if isinstance(found, str):
-                raise DataError(f"{self._unclear(open_[0], setting)} ({found})")
+                raise DataError(f"{self._unclear(open_[0])} ({found})")
             places = {field: self.names.index(found[field]) for field in given}
         elif open_ and len(rest) == len(open_):
             places |= dict(zip(open_, rest, strict=True))
         elif open_:
-            raise DataError(self._unclear(open_[0], setting))
+            raise DataError(self._unclear(open_[0]))
         self._places = {field: place for field, place in places.items() if place is not None}
         self.columns = {field: self.names[place] if self.names else place for field, place in self._places.items()}
         if open_:
@@ -422,11 +407,9 @@ class HeldTable(Table):
             self.findings.remark(", ".join(f"column '{column}' is the {word}" for column, word in words))
         return given
 
-    def _unclear(self, field: str, setting: str) -> str:
+    def _unclear(self, field: str) -> str:
         has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"
-        if not setting:
-            return f"{has}; rename the column of the {field} to '{field}'"
-        return f'{has}; select the column of the {field}: settings={{"{setting}.{field}": "{self.names[0]}"}}'
+        return f'{has}; select the column of the {field}: settings={{"data.columns.{field}": "{self.names[0]}"}}'
 
     def chosen(self) -> dict[str, list[Any]]:
         """The values of each field."""

@@ -25,7 +25,7 @@ from heed.data.columns import (
     rows_of,
 )
 from heed.data.findings import BadLine, Findings
-from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened
+from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
 from heed.errors import DataError, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
@@ -205,16 +205,14 @@ class Table(ABC):
         self,
         given: Mapping[str, Column],
         *,
-        default: Mapping[str, int | str] | None = None,
         usual: Mapping[str, Sequence[str]] | None = None,
         guess: Guess | None = None,
         again: bool = False,
     ) -> Mapping[str, Column]:
-        """Set the column of each field: the given one, else its default, else the one with the field's name.
+        """Set the column of each field: the given one, else the one with the field's name.
 
         Args:
             given: Field -> its column by name or by number; None if it is not given.
-            default: Field -> its column if it is not given.
             usual: Field -> further names of its column, for data passed in Python.
             guess: Finds the columns of all fields of data passed in Python, given those known by name.
             again: True if the given columns are those of a training set; they are as if not given if this table lacks
@@ -228,8 +226,7 @@ class Table(ABC):
         """
         if again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str))):
             given = dict.fromkeys(given)
-        usually = default or {}
-        self.columns = {field: usually.get(field, field) if one is None else one for field, one in given.items()}
+        self.columns = {field: field if one is None else one for field, one in given.items()}
         return given
 
     def of_training(
@@ -303,8 +300,8 @@ class _File(Table):
 
     path: Path
     head: Head
-    name = ""
-    """Name of the file in origins, by default its own."""
+    name: str
+    """Name of the file in origins."""
     hint = ""
     """End of messages about missing columns."""
 
@@ -312,11 +309,7 @@ class _File(Table):
         return f"'{self.path}' line {number}"
 
     def origin(self, number: int) -> str:
-        return f"{self.name or self._own_name}:{number}"
-
-    @cached_property
-    def _own_name(self) -> str:
-        return self.path.name
+        return f"{self.name}:{number}"
 
 
 class CsvTable(_File):
@@ -336,7 +329,8 @@ class CsvTable(_File):
         self, path: Path, findings: Findings, usual: str, expected: Sequence[Column] = (), fixed: bool = False
     ) -> None:
         super().__init__(findings)
-        self.path, self.head, self._usual = path, Head.of(path, findings, excel=usual == ","), usual
+        self.path, self.name, self._usual = path, path.name, usual
+        self.head = Head.of(path, findings, excel=usual == ",")
         rows = self.head.rows(usual)
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
         found = usual if fixed or named else self.head.separator(usual)
@@ -429,7 +423,7 @@ class JsonTable(_File):
 
     def __init__(self, path: Path, findings: Findings) -> None:
         super().__init__(findings)
-        self.path, self.head = path, Head.of(path, findings)
+        self.path, self.name, self.head = path, path.name, Head.of(path, findings)
         self.items = _items(self.head, findings)
         self.things = "lines" if self.items is None else "items"
         objects = self.head.objects if self.items is None else self.items[:_LINES]
@@ -440,6 +434,11 @@ class JsonTable(_File):
     @property
     def judged(self) -> int:
         return len(self.objects)
+
+    @property
+    def texts(self) -> list[str]:
+        """Names of the fields that have a text in every object."""
+        return [name for name in self.names if all(isinstance(one.get(name), str) for one in self.objects)]
 
     @property
     def first(self) -> Mapping[str, Any]:
@@ -455,12 +454,11 @@ class JsonTable(_File):
         names = tuple(sorted(names, key=lambda name: name in self.columns))
         every = lines_of(self.path, self.findings) if self.items is None else self.items
         for number, line in enumerate(every, start=1):
-            row = Row(self, number, line if isinstance(line, BadLine) else None)
+            row = Row(self, number, None)
             try:
-                if self.items is not None:
-                    row.cells = self._object(row, line, names)
-                elif isinstance(line, str) and line.strip():
-                    row.cells = self._object(row, self._parsed(row, line, names), names)
+                if self.items is not None or unless_bad(line).strip():
+                    value = self._parsed(row, line, names) if self.items is None else line
+                    row.cells = self._object(row, value, names)
             except BadLine as bad:
                 row.cells = bad
             yield row

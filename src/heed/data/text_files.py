@@ -18,7 +18,6 @@ from __future__ import annotations
 import codecs
 import errno
 import gzip
-import io
 import lzma
 import os
 import re
@@ -29,6 +28,7 @@ import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
@@ -114,9 +114,7 @@ def good_lines(path: Path, findings: Findings | None = None) -> Iterator[str]:
     Raises:
         DataError: The file cannot be read, or has a bad line.
     """
-    for line in lines_of(path, findings):
-        assert isinstance(line, str), "without findings a bad line is an error"
-        yield line
+    return cast("Iterator[str]", lines_of(path, findings))
 
 
 def lines_of(
@@ -132,13 +130,11 @@ def lines_of(
         DataError: The file is missing, empty, cut off, not text, or changes while it is read; or a line is bad and the
             findings do not skip bad lines.
     """
-    findings = Findings() if findings is None else findings
-    name = f"'{path}'"
-    reader = _Lines(path, name, findings, root, exact)
+    reader = _Lines(path, f"'{path}'", Findings() if findings is None else findings, root, exact)
     # Files do not time out, so no line is None.
-    yield from cast("Iterator[str | BadLine]", _through(reader, path, name, lambda: opened(path)))
+    yield from cast("Iterator[str | BadLine]", reader.through(lambda: opened(path)))
     if reader.number == 0:
-        raise DataError(f"{name} is empty; expected one text a line")
+        raise DataError(f"'{path}' is empty; expected one text a line")
 
 
 def unless_bad(item: T | BadLine) -> T:
@@ -150,41 +146,6 @@ def unless_bad(item: T | BadLine) -> T:
     if isinstance(item, BadLine):
         raise item
     return item
-
-
-def incoming_lines(
-    path: Path, name: str, findings: Findings, source: Callable[[], AbstractContextManager[Chunks]]
-) -> Generator[str | BadLine | None]:
-    """As `lines_of`, for any source of bytes (`name` in messages): no lines if it is empty, None when a line is late.
-
-    Raises:
-        DataError: As for `lines_of`, except for an empty source.
-    """
-    yield from _through(_Lines(path, name, findings, None, False), path, name, source)
-
-
-def _through(
-    reader: _Lines, path: Path, name: str, source: Callable[[], AbstractContextManager[Any]]
-) -> Iterator[str | BadLine | None]:
-    """The lines of a source; I/O errors become messages about the file."""
-    try:
-        with source() as file:
-            before = os.fstat(file.fileno()) if hasattr(file, "fileno") else None
-            try:
-                yield from reader.read(file)
-            except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-                where = f"after line {reader.number}" if reader.number else "at its start"
-                _refuse_change(path, before, reader.number)
-                reader.findings.cut_off(path, reader.number, f"{name} is cut off or damaged {where}: {error}")
-            _refuse_change(path, before, reader.number)
-    except FileNotFoundError:
-        raise DataError(f"no file {name}") from None
-    except IsADirectoryError:
-        raise DataError(f"{name} is a folder; expected a file") from None
-    except OSError as error:
-        where = f" after line {reader.number}" if reader.number else ""
-        raise DataError(f"cannot read {name}{where}: {error.strerror or error}") from None
-    reader.note_ends()
 
 
 def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> None:
@@ -208,7 +169,7 @@ class _Lines:
     """Reader of one file, which has read `number` lines."""
 
     def __init__(self, path: Path, name: str, findings: Findings, root: Path | None, exact: bool) -> None:
-        self.number, self.findings, self._name, self._exact = 0, findings, name, exact
+        self.number, self.findings, self._path, self._name, self._exact = 0, findings, path, name, exact
         self._where = path if root is None else root
         self._inside = "" if root is None else f"{path.relative_to(root)}:"
         self._most = findings.max_line
@@ -219,7 +180,34 @@ class _Lines:
         self._first_end = ""
         self._first_odd = 0  # the first line that ends in another way
 
-    def read(self, file: Chunks) -> Iterator[str | BadLine | None]:
+    def through(self, source: Callable[[], AbstractContextManager[Any]]) -> Iterator[str | BadLine | None]:
+        """The lines of a source, None when one is late; I/O errors become messages about the file.
+
+        Raises:
+            DataError: As for `lines_of`, except for an empty source.
+        """
+        name = self._name
+        try:
+            with source() as file:
+                named = hasattr(file, "fileno") and file is not getattr(sys.stdin, "buffer", None)
+                before = os.fstat(file.fileno()) if named else None
+                try:
+                    yield from self._read(file)
+                except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+                    where = f"after line {self.number}" if self.number else "at its start"
+                    _refuse_change(self._path, before, self.number)
+                    self.findings.cut_off(self._path, self.number, f"{name} is cut off or damaged {where}: {error}")
+                _refuse_change(self._path, before, self.number)
+        except FileNotFoundError:
+            raise DataError(f"no file {name}") from None
+        except IsADirectoryError:
+            raise DataError(f"{name} is a folder; expected a file") from None
+        except OSError as error:
+            where = f" after line {self.number}" if self.number else ""
+            raise DataError(f"cannot read {name}{where}: {error.strerror or error}") from None
+        self._note_ends()
+
+    def _read(self, file: Chunks) -> Iterator[str | BadLine | None]:
         for block in self._blocks(file):
             if block is None or isinstance(block, BadLine):
                 yield block
@@ -236,7 +224,7 @@ class _Lines:
                 if last:
                     yield self._line(last)
 
-    def note_ends(self) -> None:
+    def _note_ends(self) -> None:
         """Note line ends of CR alone or of several kinds; and CRLF, if the text should be exactly that of the file."""
         if self._returns:
             self._note("lines end in CR, read as line breaks", 1, self.number)
@@ -346,10 +334,13 @@ class _Lines:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            decoded = self._decode_other(line)
-            if decoded is None:
+            if self._other is None:
                 return self._not_text(line, error.start)
-            text = decoded
+            try:
+                text = line.decode(self._other)
+            except UnicodeError:
+                return self._not_text(line, error.start)
+            self._note(f"not UTF-8, read as {self._other}", self.number)
         if "\0" in text:
             at = text.index("\0")
             where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
@@ -363,16 +354,6 @@ class _Lines:
         if "\r" in text and not self._exact:
             self._note(INNER_RETURN, self.number)
             text = text.replace("\r", " ")
-        return text
-
-    def _decode_other(self, line: bytes) -> str | None:
-        if self._other is None:
-            return None
-        try:
-            text = line.decode(self._other)
-        except UnicodeError:
-            return None
-        self._note(f"not UTF-8, read as {self._other}", self.number)
         return text
 
     def _not_text(self, line: bytes, start: int) -> BadLine:
@@ -443,16 +424,6 @@ class _Arriving:
             return False
 
 
-class _Buffered:
-    """Bytes of standard input that are available without waiting."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        self._file = file
-
-    def read1(self, size: int, /) -> bytes:
-        return self._file.read1(size)
-
-
 class Incoming:
     """The numbered lines of a file or of standard input, in `batches`."""
 
@@ -477,13 +448,11 @@ class Incoming:
         return in_batches(self._lines(), most, self)
 
     def _lines(self) -> Generator[Numbered | None]:
+        reader = _Lines(self._path or Path("stdin"), self.name, self._findings, None, False)
         number = 0
-        for line in incoming_lines(self._path or Path("stdin"), self.name, self._findings, self._opened):
-            if line is None:
-                yield None
-            else:
-                number += 1
-                yield number, line
+        for line in reader.through(self._opened):
+            number += line is not None
+            yield None if line is None else (number, line)
 
     def _opened(self) -> AbstractContextManager[Chunks]:
         if self._path is None:
@@ -497,9 +466,9 @@ class Incoming:
         try:
             descriptor = buffer.fileno()
         except OSError:  # sys.stdin was replaced by an object without a descriptor
-            return _Buffered(buffer)  # type: ignore[arg-type]
+            return buffer  # type: ignore[return-value]
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return _Buffered(buffer)  # type: ignore[arg-type]
+            return buffer  # type: ignore[return-value]
         self.arriving = _Arriving(descriptor)
         return self.arriving
 
@@ -544,16 +513,12 @@ def in_batches(lines: Iterable[Numbered | None], most: int, pipe: Incoming | Non
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:
     """The items of a reader, with a `BadLine` for each item that it left out according to the findings."""
-    left_out = findings.left_out.total()
-    for item in items:
-        yield from _gaps(findings.left_out.total() - left_out)
-        left_out = findings.left_out.total()
-        yield item
-    yield from _gaps(findings.left_out.total() - left_out)
-
-
-def _gaps(count: int) -> Iterator[BadLine]:
-    return (BadLine("left out") for _ in range(count))
+    before = findings.left_out.total()
+    for item in chain(items, [None]):
+        yield from (BadLine("left out") for _ in range(findings.left_out.total() - before))
+        before = findings.left_out.total()
+        if item is not None:
+            yield item
 
 
 class InputFindings(Findings):

@@ -59,7 +59,7 @@ class DigitSource(PairSource):
         """
         check_split(split)
         first, last = self.length
-        lengths = [length for length in range(first, last + 1) if _occurs(length, split)]
+        lengths = [length for length in range(first, last + 1) if split in _SPLITS_OF_SHORT.get(length, SPLITS)]
         if not lengths:
             problem = f"split '{split}' has no strings of these lengths; allow longer ones"
             raise DataError(f"length ({first}, {last}): {problem}")
@@ -81,12 +81,7 @@ class DigitSource(PairSource):
 
 
 _SPLITS_OF_SHORT = {length: {split_of(f"{number:0{length}d}") for number in range(10**length)} for length in (1, 2)}
-"""The splits that contain strings of one digit (ten strings) and of two (a hundred)."""
-
-
-def _occurs(length: int, split: Split) -> bool:
-    """True if a split contains a string of this length; from three digits on all splits do."""
-    return split in _SPLITS_OF_SHORT.get(length, SPLITS)
+"""The splits that contain strings of one digit (ten strings) and of two (a hundred); longer ones are in all."""
 
 
 _WORD = re.compile(r"[.,?¿]|[^\s.,?¿]+")

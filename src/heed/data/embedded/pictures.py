@@ -11,7 +11,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.embedded.generated import Split
+from heed.data.embedded.generated import SPLITS, Split
 from heed.data.examples import Picture
 from heed.data.pictures.source import picture_digest
 
@@ -45,8 +45,6 @@ def draw_digits(sizes: dict[Split, int], seed: int) -> tuple[dict[Split, list[Pi
         rank[labels[i]] += 1
     spread = [i for _, i in sorted(place, key=lambda one: one[0])]
     drawn: dict[Split, list[Picture]] = {}
-    order_of_splits: tuple[Split, ...] = ("test", "valid", "train")
-    for split in order_of_splits:
-        taken, spread = spread[: sizes[split]], spread[sizes[split] :]
-        drawn[split] = [examples[i] for i in taken]
-    return {"train": drawn["train"], "valid": drawn["valid"], "test": drawn["test"]}, images
+    for split in reversed(SPLITS):
+        drawn[split], spread = [examples[i] for i in spread[: sizes[split]]], spread[sizes[split] :]
+    return {split: drawn[split] for split in SPLITS}, images

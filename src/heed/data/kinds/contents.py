@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -172,8 +172,6 @@ _LOOKED_AT = 50
 """Files of a folder whose names are examined."""
 _ROWS = 200
 """Rows of a table whose cells are examined."""
-_FILES = 1_000
-"""Entries of folders after which no further folder is examined."""
 
 
 def picture_content(path: Path, findings: Findings | None = None) -> Content | None:
@@ -183,7 +181,7 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
     """
     try:
         if os.path.isdir(path):
-            return _of_names(_files(path), "it is a folder of pictures")
+            return _of_folder(path)
         if not os.path.isfile(path):
             return None
         if is_picture(path.name):
@@ -195,26 +193,20 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
         return None  # reading the file reports why
 
 
-def _of_names(files: Iterable[tuple[str, bool]], why: str) -> Content | None:
-    """The content of files if most are pictures; each is given with True if it is one."""
-    some = list(islice(files, _LOOKED_AT))
-    found = [name for name, is_one in some if is_one]
-    return Content("pictures", f"{why} (as {found[0]})") if len(found) * 2 > len(some) else None
+def _of_folder(folder: Path) -> Content | None:
+    """The content of a folder if most of the first files below it are pictures or idx files."""
+    some = list(islice(_files(folder), _LOOKED_AT))
+    found = [file for file in some if is_picture(file.name) or is_idx(file)]
+    if len(found) * 2 <= len(some):
+        return None
+    return Content("pictures", f"it is a folder of pictures (as {found[0].relative_to(folder).as_posix()})")
 
 
-def _files(folder: Path) -> Iterator[tuple[str, bool]]:
-    """Names of files below a folder, each with True if it is a picture or an idx file."""
-    looked = 0
+def _files(folder: Path) -> Iterator[Path]:
+    """The files below a folder that are not hidden."""
     for where, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not is_hidden((name,)))
-        for name in sorted(files):
-            if is_hidden((name,)):
-                continue
-            file = Path(where, name)
-            yield file.relative_to(folder).as_posix(), is_picture(name) or is_idx(file)
-        looked += len(files) + len(folders)
-        if looked > _FILES:
-            return
+        yield from (Path(where, name) for name in sorted(files) if not is_hidden((name,)))
 
 
 def _of_table(path: Path, findings: Findings) -> Content | None:

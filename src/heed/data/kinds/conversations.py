@@ -105,19 +105,22 @@ def conversation_of(
         BadLine: As before, and bad lines are skipped.
     """
     place = origin.rpartition(":")[2]
-    bad = partial(findings.bad, where=path, place=place)
     note = partial(findings.note, where=path, place=place, unit="turn")
+
+    def bad(rule: str, message: str) -> BadLine:
+        return findings.bad(rule, path, place, message)
+
     if isinstance(value, Mapping):
         name = _turns_field(value, columns)
         if name is None:
-            raise bad("no list of turns", message=f"{where} has {_no_turns(value, columns)}; expected {_SHAPES}")
+            raise bad("no list of turns", f"{where} has {_no_turns(value, columns)}; expected {_SHAPES}")
         value, where = value[name], f"{where}: field '{name}'"
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise bad("no list of turns", message=f"{where} is {described(value)}, expected a list of turns")
+        raise bad("no list of turns", f"{where} is {described(value)}, expected a list of turns")
     turns, speakers = [], []
     for n, turn in enumerate(value):
         said, speaker = _turn_of(turn, columns, f"{where}[{n}]", bad)
-        text = characters_of(" ".join(said.split()), f"{where}[{n}]", lambda rule, what: bad(rule, message=what), note)
+        text = characters_of(" ".join(said.split()), f"{where}[{n}]", bad, note)
         if not is_empty(text):
             turns.append(text)
             speakers.append(speaker)
@@ -152,25 +155,27 @@ def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:
     return f"no field with a usual name for turns (fields: {names}); set data.columns.turns to the name of its field"
 
 
-def _turn_of(turn: Any, columns: ConversationColumns, where: str, bad: Callable[..., BadLine]) -> tuple[str, str]:
+def _turn_of(
+    turn: Any, columns: ConversationColumns, where: str, bad: Callable[[str, str], BadLine]
+) -> tuple[str, str]:
     """The text and the speaker of a turn."""
     if isinstance(turn, str):
         return turn, ""
     if not isinstance(turn, Mapping):
-        raise bad("a turn is not text", message=f"{where} is {described(turn)}, expected a text or an object")
+        raise bad("a turn is not text", f"{where} is {described(turn)}, expected a text or an object")
     text = _named(turn, columns.text, TEXT_NAMES)
     if text is None:
         wanted = "no field with a usual name for the text" if columns.text is None else f"no field '{columns.text}'"
         fields = ", ".join(map(repr, turn)) or "none"
         message = f"{where} has {wanted} (fields: {fields}); set data.columns.text to the name of its field"
-        raise bad("a turn without text", message=message)
+        raise bad("a turn without text", message)
     speaker = _named(turn, columns.speaker, SPEAKER_NAMES)
     if speaker is None and columns.speaker is not None:
         message = f"{where} has no field '{columns.speaker}'{suggest(columns.speaker, turn)}"
-        raise bad("a turn without speaker", message=message)
+        raise bad("a turn without speaker", message)
     if not isinstance(turn[text], str):
         message = f"{where}: field '{text}' is {described(turn[text])}, expected text"
-        raise bad("a turn is not text", message=message)
+        raise bad("a turn is not text", message)
     who = None if speaker is None else turn[speaker]
     return turn[text], "" if who is None else " ".join(str(who).split())
 

@@ -59,34 +59,27 @@ def input_texts(
     if isinstance(table, JsonTable) and table.items is None and len(table.objects) <= len(table.head.filled) / 2:
         return None
     column = table.of_training({"text": given}, {"text": names})["text"] if isinstance(given, str) else None
-    given = default if isinstance(given, str) else given
+    if isinstance(table, CsvTable) and not table.recognised:
+        if column is None or len(table.names) > 1:
+            return None
+        table.columns = {"text": column}  # the only one: a comma outside quotes is part of the text
+        lines = numbered(table, lambda row: table.separator.join(row.object() or ()))
+        return lines, f"columns: the text is '{column}'"
+    # A line without the field is a bad line; the objects are still not read as texts.
+    column = column or next((name for name in names if name in table.names), None)
     if isinstance(table, JsonTable):
-        # A line without the field is a bad line; the objects are still not read as texts.
-        having = {name: sum(isinstance(one.get(name), str) for one in table.objects) for name in names}
-        column = column or next((name for name in names if having[name] > len(table.objects) / 2), None)
-        if column is None and (found := _found(table.facts(known))) is not None:
-            column = found.name
+        column = column or _found(table.facts(known))
         said = f"fields: the text is '{column}'"
     else:
-        if not table.recognised:
-            if column is None or len(table.names) > 1:
-                return None
-            table.columns = {"text": column}  # the only one: a comma outside quotes is part of the text
-            return numbered(
-                table, lambda row: table.separator.join(row.object() or ())
-            ), f"columns: the text is '{column}'"
-        rows = table.sample
-        column = column or next((name for name in names if name in table.names), None)
         table.header = column is not None or table.has_header
         # Commas alone do not show that there are columns: sentences have them too.
         sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
-        if column is None and isinstance(given, int) and given < len(rows[0]) and sure:
-            column = given
-        if column is None:
+        number = default if isinstance(given, str) else given
+        if column is None and isinstance(number, int) and number < len(table.sample[0]) and sure:
+            column = number
+        if column is None and (table.header or known or len(table.sample) >= _FEW):
             columns = table.facts(known)
-            sure = sure or any(facts.known >= 0.5 for facts in columns)
-            found = _found(columns) if sure and (table.header or known or len(rows) >= _FEW) else None
-            column = None if found is None else found.name
+            column = _found(columns) if sure or any(facts.known >= 0.5 for facts in columns) else None
         shown = f"'{column}'" if isinstance(column, str) else f"{column} (counted from 0)"
         said = f"columns: the text is {shown}" + ("" if table.header else "; the file has no header")
     if column is None:
@@ -104,13 +97,10 @@ def numbered(table: Table, text: Callable[[Row], str]) -> Iterator[Numbered]:
             yield row.number, bad
 
 
-def _found(columns: Sequence[Facts]) -> Facts | None:
+def _found(columns: Sequence[Facts]) -> Column:
     """The column of texts, recognised by content, with or without a column of labels."""
-    picked = pick(columns)
-    if picked.text is not None:
-        return picked.text
-    found = pick_text(columns)
-    return None if isinstance(found, str) else found
+    found = pick(columns).text or pick_text(columns)
+    return None if isinstance(found, str) else found.name
 
 
 BETWEEN = "\t"
@@ -191,24 +181,22 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     both = "text" if columns[0] is None else columns[0], 1 if columns[1] is None else columns[1]
     table.columns = dict(zip(("text", "second"), both, strict=True))
     table.of_training(dict(zip(table.columns, columns, strict=True)), {"text": (), "second": ()})
+    unnamed = ""
     if isinstance(table, CsvTable):
         if not table.recognised:
             return None
         wanted, width = table.columns.values(), len(table.names)
-        table.header = table.has(*wanted)
-        if not table.header:
-            by_number = all(isinstance(column, int) for column in wanted)
-            if not by_number and width != 2:
-                shown = " and ".join(map(repr, wanted))
-                raise DataError(
-                    f"'{path}' line 1 does not name the columns {shown}, and has {width} columns instead of two"
-                )
-            table.header = table.has_header
-            table.columns = table.columns if by_number else {"text": 0, "second": 1}
-        called = " and ".join(shown_column(column) for column in table.columns.values())
-        said = f"columns: the texts are {called}" + ("" if table.header else "; the file has no header")
-    else:
-        said = "fields: the texts are " + " and ".join(f"'{column}'" for column in table.columns.values())
+        table.header = table.has(*wanted) or table.has_header
+        unnamed = "" if table.header else "; the file has no header"
+        by_number = all(isinstance(column, int) for column in wanted)
+        if not table.has(*wanted) and not by_number:
+            if width != 2:
+                names = " and ".join(map(repr, wanted))
+                has = f"has {width} columns instead of two"
+                raise DataError(f"'{path}' line 1 does not name the columns {names}, and {has}")
+            table.columns = {"text": 0, "second": 1}
+    called = " and ".join(shown_column(column) for column in table.columns.values())
+    said = f"{table.column_word}s: the texts are {called}{unnamed}"
     return numbered(table, _both), said
 
 

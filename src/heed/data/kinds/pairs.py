@@ -132,20 +132,17 @@ def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, nam
         if found[side] is None:
             found[side] = next((name for name in known if name in table.names and name != found[1 - side]), None)
     # One name alone is a chance match: "text" may be the first word of a file without a header.
-    if sure := None not in found:
+    if None not in found:
         source, target = found
     if isinstance(table, CsvTable):
         _choose_csv(table, source, target, advice)
-    elif isinstance(table, JsonTable):
-        if not sure and any(one is not None for one in found) and len(names[0]) > 1 and not table.findings.skips:
+    elif isinstance(table, JsonTable | HubTable):
+        lacks = len(names[0]) > 1 and found.count(None) == 1 and isinstance(table, JsonTable)
+        if lacks and not table.findings.skips:
             raise DataError(_no_field(table, found, names))
-        _choose_objects(table, source, target, advice)
-    elif isinstance(table, HubTable):
-        facts = table.facts() if source is target is None else []
-        if len(texts := [one.name for one in facts if one.is_text and one.name in table.texts]) == 2:
-            source, target = texts
-            table.findings.remark(f"columns: source is '{source}', target is '{target}'")
         table.choose({"source": source, "target": target})
+        if source is target is None and table.judged >= _FEW:
+            _choose_texts(table, advice)
     if table.columns["source"] == table.columns["target"]:
         name = Path(table.path).name
         where = f"{table.column_word}, '{table.columns['source']}'"
@@ -162,7 +159,7 @@ def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
     return {side: known[side] if side in known else others.pop(0) for side in ("source", "target")}
 
 
-def _no_field(table: JsonTable, found: Sequence[Column], names: Names) -> str:
+def _no_field(table: Table, found: Sequence[Column], names: Names) -> str:
     side, usual = ("source", names[0]) if found[0] is None else ("target", names[1])
     others = [name for name in table.names if name not in found]
     return (
@@ -172,7 +169,7 @@ def _no_field(table: JsonTable, found: Sequence[Column], names: Names) -> str:
 
 
 def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice) -> None:
-    table.choose({"source": source, "target": target}, default={"source": 0, "target": 1})
+    table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
     head, rows, findings = table.head, table.sample, table.findings
     for said in table.said:
         findings.remark(said)
@@ -256,27 +253,17 @@ def _refuse(head: Head, advice: Advice) -> None:
     raise DataError(f"'{head.path}': {what}{advice(content.kind, head.path)}")
 
 
-def _choose_objects(table: JsonTable, source: Column, target: Column, advice: Advice) -> None:
-    """The fields given, "source" and "target", or the only two texts."""
-    table.choose({"source": source, "target": target})
-    objects = table.objects
-    if source is not None or target is not None or len(objects) < _FEW:
-        return
-    if any(name in one for one in objects for name in ("source", "target")):
-        return
-    names = [name for name in objects[0] if all(isinstance(one.get(name), str) for one in objects)]
-    texts = [name for name in names if Facts.of(name, [one[name] for one in objects]).numbers < 0.5]
+def _choose_texts(table: JsonTable | HubTable, advice: Advice) -> None:
+    """Set the only two columns of texts; lists of turns are refused."""
+    facts, first = table.facts(), table.first
+    texts = [str(one.name) for one in facts if one.is_text and one.name in table.texts]
     if len(texts) == 2:
-        table.findings.remark(f"fields: source is '{texts[0]}', target is '{texts[1]}'")
-        table.columns = {"source": texts[0], "target": texts[1]}
-    elif turns := [name for name in objects[0] if all(_are_turns(one.get(name)) for one in objects)]:
-        why = f"each line is a conversation (field '{turns[0]}' is a list of turns); expected two texts in each line"
-        raise DataError(f"'{table.path}': {why}{advice('conversations', table.path)}")
+        table.columns = dict(zip(table.columns, texts, strict=True))
+        table.findings.remark(f"{table.column_word}s: source is '{texts[0]}', target is '{texts[1]}'")
+    elif turns := next((name for name, value in first.items() if _are_turns(value)), None):
+        why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
+        raise DataError(f"'{table.path}': {why}{advice('conversations', Path(table.path))}")
 
 
 def _are_turns(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and bool(value)
-        and (all(isinstance(turn, dict) for turn in value) or all(isinstance(turn, str) for turn in value))
-    )
+    return isinstance(value, list) and bool(value) and {*map(type, value)} in ({dict}, {str})

@@ -30,7 +30,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count, groupby, islice, pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +145,6 @@ _SENTENCES = ("sentence #", "sentence_id", "sent_id", "sentence id", "sentence")
 _FIELDS = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
 _CALLED = {"word": "words", "label": "tags", "sentence": "sentences"}
 _AGAIN = "the name of an earlier sentence, read as another sentence"
-_NAMES = {"bio": "BIO", "iob1": "IOB1", "io": "IO", "bioes": "BIOES"}
 
 
 @dataclass(frozen=True)
@@ -169,19 +168,23 @@ def _said(columns: Mapping[str, int | str], word: str = "column") -> str:
     )
 
 
+Cells = list[str] | BadLine | None
+"""The columns of a line."""
+
+
 @dataclass(frozen=True)
 class ColumnFile:
-    """A word in each line of a file, or row of a `table`; `rows` has the columns of each line, None between sentences.
+    """A word in each line of a file, or row of a `table`.
 
-    A line of CoNLL-U that is no word of its sentence has no columns. Without a `separator`, spaces separate columns.
+    `rows` has the number and the columns of each line, None between sentences, and none for a line of CoNLL-U that is
+    no word of its sentence. Without a `separator`, spaces separate columns.
     """
 
     table: Table
-    rows: list[list[str] | BadLine | None]
+    rows: list[tuple[int, Cells]]
     lines: Sequence[str] = ()
     separator: str | None = None
     conll_u: bool = False
-    start: int = 1  # number of the first row
 
     @classmethod
     def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
@@ -199,49 +202,48 @@ class ColumnFile:
         if not filled:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
         separator = _separator(filled)
-        width = len(_split(filled[0], separator))
-        conll_u = are_conll_u([_split(filled[0], separator)])
-        rows: list[list[str] | BadLine | None] = []
+        first = _split(filled[0], separator)
+        width, conll_u = len(first), are_conll_u([first])
+        rows: list[tuple[int, Cells]] = []
         for number, line in enumerate(read, start=1):
-            if isinstance(line, BadLine):
-                rows.append(line)
-                continue
-            row = _split(line, separator) if line.strip() else []
-            row = row if any(row) or separator == "\t" else []
-            inside = bool(rows) and rows[-1] is not None
-            if not row or row[0] == "-DOCSTART-" or (line.startswith("#") and len(row) != width and not inside):
-                rows.append(None)
-            elif len(row) == width:
-                if skips := conll_u and not row[0].isdigit():
+            row: Cells = line if isinstance(line, BadLine) else _split(line, separator)
+            if isinstance(row, list):
+                comment = lines[number - 1].startswith("#") and len(row) != width and not (rows and rows[-1][1])
+                if not any(row) or row[0] == "-DOCSTART-" or comment:
+                    row = None
+                elif len(row) != width:
+                    has = f"{len(row)} column{'s' if len(row) != 1 else ''} ({lines[number - 1][:60]!r})"
+                    expected = f"{width}, separated by {SEPARATORS.get(separator or '', 'spaces')}"
+                    message = f"'{path}' line {number} has {has}, but the lines before it have {expected}"
+                    row = findings.bad("different number of columns", path, number, message)
+                elif conll_u and not row[0].isdigit():
                     findings.note("multiword token or empty node, left out", path, number)
-                rows.append([] if skips else row)
-            else:
-                message = (
-                    f"'{path}' line {number} has {len(row)} column{'s' if len(row) != 1 else ''} ({line[:60]!r}), but "
-                    f"the lines before it have {width}, separated by {SEPARATORS.get(separator or '', 'spaces')}"
-                )
-                rows.append(findings.bad("different number of columns", path, number, message))
+                    row = []
+            rows.append((number, row))
         return cls(CsvTable(path, findings, separator or "\t", fixed=True), rows, lines, separator, conll_u)
 
     @classmethod
     def of_table(cls, table: Table) -> ColumnFile:
         """Rows that are words, with the columns sentence, word and label of the table."""
-        rows: list[list[str] | BadLine | None] = []
-        number = 0
-        for number, row in enumerate(table.rows(), start=1):
+        rows: list[tuple[int, Cells]] = []
+        for row in table.rows():
             try:
                 values = [python_value(row.value(field)) for field in ("sentence", "word", "label")]
                 cells = ["" if one is None else characters_of(str(one), row.where, row.bad, row.note) for one in values]
-                rows.append(None if row.blank else cells)
+                rows.append((row.number, None if row.blank else cells))
             except BadLine as bad:
-                rows.append(bad)
-            start = row.number - number + 1
-        return cls(table, rows, start=start)
+                rows.append((row.number, bad))
+        return cls(table, rows)
+
+    @property
+    def words(self) -> list[tuple[int, list[str]]]:
+        """The number and the columns of each line with a word."""
+        return [(number, row) for number, row in self.rows if row and isinstance(row, list)]
 
     @property
     def width(self) -> int:
         """Number of columns."""
-        return len(next(row for row in self.rows if row and isinstance(row, list)))
+        return len(self.words[0][1])
 
     def columns(self, given: TagColumns, findings: Findings, tagged: bool = True) -> dict[str, int]:
         """The columns of word, label (unless the file is not `tagged`) and sentence (if there is one), from 0.
@@ -251,8 +253,8 @@ class ColumnFile:
         Raises:
             DataError: The file lacks a column, or which one is meant is unclear; the message lists the columns.
         """
-        line, row = next((n, row) for n, row in enumerate(self.rows, start=1) if row and isinstance(row, list))
-        cells = [one for one in self.rows[line:] if one and isinstance(one, list)]
+        (line, row), *others = self.words
+        cells = [one for _, one in others]
         names, width = CONLL_U if self.conll_u else [cell.casefold() for cell in row], len(row)
         wanted: dict[str, Column] = {field: getattr(given, field) for field in _FIELDS}
         if self.conll_u:
@@ -274,12 +276,12 @@ class ColumnFile:
             names[word] in _WORDS and label != word and all(one[label] != row[label] for one in cells)
         )
         if header := header or (self.is_table and has_header([row, *cells[:_JUDGED]])):
-            self.rows[line - 1] = None
+            self.rows[line - 1] = line, None
             findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.table.path, line)
         else:
             places = {field: place for field, place in places.items() if wanted[field] is not None}
         rest = [n for n in range(width) if n not in places.values()]
-        if "sentence" not in places and None not in self.rows[line:]:
+        if "sentence" not in places and all(one is not None for _, one in self.rows[line:]):
             able = rest if header or "label" in places else rest[:-1]
             ids = [n for n in able if width > 2 and _are_ids([one[n] for one in cells])]
             if len(ids) == 1:
@@ -307,7 +309,7 @@ class ColumnFile:
         Raises:
             DataError: The message lists the columns and names the setting that chooses another.
         """
-        rows = [row for row in self.rows if row and isinstance(row, list)]
+        rows = [row for _, row in self.words]
         numbers = [int(row[word]) if row[word].isdecimal() else -1 for row in rows]
         tags = sorted({row[label] for row in rows})
         wide, field, place, what = bool(rows) and len(rows[0]) > 2, "label", label, ""
@@ -318,10 +320,7 @@ class ColumnFile:
         elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
             what = "" if tags == [OUTSIDE] else f"contains only {' and '.join(tags)}"
         if what:
-            raise DataError(
-                f"'{self.table.path}': column {place} {what}; set data.columns.{field} to the column of the "
-                f"{'word' if field == 'word' else 'tag'}, one of {_listed(rows[0])}"
-            )
+            raise _unclear(f"'{self.table.path}'", field, [_listed(rows[0])], f"column {place} {what}")
 
     @property
     def is_table(self) -> bool:
@@ -336,23 +335,22 @@ class ColumnFile:
         csv.writer(line, delimiter=str(self.separator), lineterminator="").writerow(cells)
         return line.getvalue()
 
-    def sentences(self, column: int | None = None) -> Iterator[tuple[int, list[list[str] | BadLine]]]:
-        """Each sentence: the number of its first line, from 1, and its rows; `column` is that of the sentences."""
-        rows: list[list[str] | BadLine] = []
-        first, current, known = self.start, "", set[str]()
-        for number, row in enumerate([*self.rows, None], start=self.start):
+    def sentences(self, column: int | None = None) -> Iterator[list[tuple[int, list[str] | BadLine]]]:
+        """The rows of each sentence with their numbers; `column` is that of the sentences."""
+        rows: list[tuple[int, list[str] | BadLine]] = []
+        current, known = "", set[str]()
+        for number, row in [*self.rows, (0, None)]:
             name = row[column] if column is not None and row and isinstance(row, list) else ""
             begins = bool(name) and name != current
             if rows and (row is None or begins):
-                yield first, rows
+                yield rows
                 rows = []
-            first = number + 1 if row is None else number if begins else first
             if begins and name in known:
                 self.table.findings.note(_AGAIN, self.table.path, self.table.place(number))
             current = name or current
             known.add(current)
             if row:
-                rows.append(row)
+                rows.append((number, row))
 
 
 def _are_ids(cells: Sequence[str]) -> bool:
@@ -431,42 +429,37 @@ def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
 
 
 def _sentence(
-    found: tuple[int, list[list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: TagOptions
+    rows: list[tuple[int, list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: TagOptions
 ) -> _Read:
-    rows, table = [unless_bad(row) for row in found[1]], file.table
-    numbered = file.is_table or not file.lines
-    numbers = [*islice((n for n in count(found[0]) if file.rows[n - file.start]), len(rows))]
-    word, label, tags = columns["word"], columns["label"], []
-    for number, row in zip(numbers, rows, strict=True):
-        bad = Row(table, number, row).bad
-        if not row[label]:
-            raise bad("empty tag", f"{table.where(number)}: the tag is empty ({' | '.join(row)!r})")
-        if not row[word]:
+    table, numbered = file.table, file.is_table or not file.lines
+    words, tags = [], []
+    for number, cells in [(number, unless_bad(cells)) for number, cells in rows]:
+        word, tag, bad = cells[columns["word"]], cells[columns["label"]], Row(table, number, cells).bad
+        if not tag:
+            raise bad("empty tag", f"{table.where(number)}: the tag is empty ({' | '.join(cells)!r})")
+        if not word:
             table.findings.note("empty word, read as an unknown word", table.path, table.place(number))
-        tag = whole_number(row[label]) if numbered and row[label].isdecimal() else row[label]
-        tags.append(_tag(tag, data, table.where(number), bad))
+        value = whole_number(tag) if numbered and tag.isdecimal() else tag
+        words.append(word)
+        tags.append(_tag(value, data, table.where(number), bad))
 
     def at(n: int) -> tuple[int | str, str]:
-        return table.place(numbers[n]), table.where(numbers[n])
+        return table.place(rows[n][0]), table.where(rows[n][0])
 
-    sentence = Sentence(tuple(row[word] for row in rows), tuple(tags), origin=table.origin(found[0]))
-    return _Read(sentence, table.path, at)
+    return _Read(Sentence(tuple(words), tuple(tags), origin=table.origin(rows[0][0])), table.path, at)
 
 
 def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], BadLine]) -> Any:
     """A tag: numbers have the names in `data.tag_names`, or are tags themselves where the scheme is plain."""
-    number = value if isinstance(value, int) else None
-    if data.tag_names and isinstance(value, str) and value.isdecimal():
-        number = whole_number(value)
-    if number is None:
+    names = data.tag_names
+    number = whole_number(value) if names and isinstance(value, str) and value.isdecimal() else value
+    if not isinstance(number, int):
         return value
-    if data.tag_names and 0 <= number < len(data.tag_names):
-        return data.tag_names[number]
-    if data.tag_names:
-        what = f"the tag is {number}, but data.tag_names has {len(data.tag_names)} names, for the numbers from 0"
+    if names and not 0 <= number < len(names):
+        what = f"the tag is {number}, but data.tag_names has {len(names)} names, for the numbers from 0"
         raise bad("a tag without a name", f"{where}: {what}")
-    if data.scheme == "plain":
-        return str(number)
+    if names or data.scheme == "plain":
+        return names[number] if names else str(number)
     raise DataError(
         f"{where}: the tag is the number {number}; set data.tag_names to the names of the tags in the order of their "
         "numbers, as in data.tag_names=[O,B-PER,I-PER]; or data.scheme=plain, for numbers as tags"
@@ -497,18 +490,14 @@ def _choose(table: Table, given: TagColumns) -> None:
     def usual(known: Sequence[str]) -> str | None:
         return next((names[one] for one in known if one in names), None)
 
-    both, texts = (usual(_WORDS), usual(_TAGS)), (usual(_TEXTS), usual((*_SPANS, *_TAGS)))
-    both = texts if None in both and None not in texts else both
-    wanted = {field: one if wanted[field] is None else wanted[field] for field, one in zip(wanted, both, strict=True)}
+    both = [(usual(_WORDS), usual(_TAGS)), (usual(_TEXTS), usual((*_SPANS, *_TAGS)))]
+    for field, column in zip(wanted, next((one for one in both if None not in one), both[0]), strict=True):
+        wanted[field] = column if wanted[field] is None else wanted[field]
+    open_ = [field for field, column in wanted.items() if column is None]
     lists = [one for one, value in first.items() if _is_list(value) and one not in wanted.values()]
-    for field, others in (
-        ("label", [one for one in lists if _are_tags(first[one])]),
-        ("word", lists),
-        ("label", lists),
-    ):
-        others = [one for one in others if one not in wanted.values()]
-        if wanted[field] is None and len(others) == 1:
-            wanted[field] = others[0]
+    lists.sort(key=lambda one: _are_tags(first[one]))  # words before tags
+    if len(lists) == len(open_):
+        wanted |= zip(open_, lists, strict=True)
     if unclear := next((field for field, one in wanted.items() if one is None), ""):
         raise _unclear(name, unclear, table.names)
     if not any(_is_list(first.get(one)) for one in map(str, wanted.values())) and first:
@@ -610,11 +599,11 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
         found = entities(tags)
         renamed = {tag[0] for tag in tags} & set("LUM")  # BILOU and BMEWO are not compared
         if not renamed and write_tags(found, len(tags), used) != list(tags):
-            what = f"tags that {_NAMES[used]} does not allow, read as in seqeval (a new type begins an entity)"
+            what = f"tags that {used.upper()} does not allow, read as in seqeval (a new type begins an entity)"
             findings.note(what, one.path, one.at(0)[0], unit="sentence")
         result.append(replace(one.sentence, tags=tuple(write_tags(found, len(tags)))))
     if used != "bio":
-        findings.remark(f"tags read as {_NAMES[used]} and written as BIO")
+        findings.remark(f"tags read as {used.upper()} and written as BIO")
     return result
 
 
@@ -640,7 +629,6 @@ def _refuse_texts(head: Head, given: TagColumns, advice: Advice) -> None:
     if kind == "tagged" or (even and not blanks and not texts and not alone):
         return
     why = "its lines have different numbers of words" if content is None else content.why
-    if alone and kind != "rows":
-        why = "its lines have one column"
+    why = "its lines have one column" if alone and kind != "rows" else why
     what = f"{why}; expected one word a line, with its tag in another column"
     raise DataError(f"'{head.path}': {what}{advice(kind or ('' if even else 'sentences'), head.path)}")

@@ -34,7 +34,6 @@ from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
-_KNOWN = 10_000  # cells whose labels are kept while reading
 _FEW = 4
 """Rows below which nothing is recognised without known labels."""
 
@@ -86,12 +85,9 @@ def text_reader(form: TextFormat) -> Reader[Text]:
         value = row.label("label")
         if not isinstance(value, str):
             return _labels_of(value, form, row, row.table.at(row, "label"))
-        labels = known.get(value)
-        if labels is None:
-            labels = _labels_of(value, form, row, row.table.at(row, "label"))
-            if len(known) < _KNOWN:
-                known[value] = labels
-        return labels
+        if value not in known:
+            known[value] = _labels_of(value, form, row, row.table.at(row, "label"))
+        return known[value]
 
     def source(path: Path, findings: Findings) -> Table | Iterator[Text]:
         found = _table(path, form, findings)
@@ -192,18 +188,7 @@ def _choose(table: Table, form: TextFormat) -> None:
     second = {} if form.second is None else {"second": form.second}
     given = {"text": text, **second, "label": label}
     table.choose(given, guess=None if second else lambda known: _guessed(table, known))
-    if isinstance(table, HubTable):
-        known = {field: name for field, name in table.columns.items() if name in table.names}
-        if len(known) < len(given) and table.has(*(one for one in given.values() if one is not None)):
-            columns = [one for one in table.facts() if one.name != form.second]
-            picked = pick(columns, known.get("text"), known.get("label"))
-            if picked.unclear:
-                listed = ", ".join(table.names)
-                raise DataError(f"data.hub '{table.path}': {picked.unclear}; its columns: {listed}")
-            table.columns |= picked.columns
-            said = ", ".join(f"{field} is {shown(name)}" for field, name in picked.columns.items())
-            table.findings.remark(f"columns: {said}")
-    elif isinstance(table, JsonTable):
+    if isinstance(table, HubTable | JsonTable) and table.has(*(one for one in given.values() if one is not None)):
         _choose_fields(table, text, label, form)
     elif isinstance(table, CsvTable) and table.names:
         _choose_columns(table, text, label, form)
@@ -251,16 +236,14 @@ def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
 
 
 def _choose_columns(table: CsvTable, text: Column, label: Column, form: TextFormat) -> None:
-    if all(isinstance(one, str) and one in table.names for one in (table.columns["text"], table.columns["label"])):
-        said = ""
-    elif not table.recognised:
-        return
-    elif text is not None and label is not None:
-        if isinstance(text, int) and isinstance(label, int) and table.has_header:
+    said = ""
+    if not all(isinstance(one, str) and one in table.names for one in (table.columns["text"], table.columns["label"])):
+        if not table.recognised:
+            return
+        if text is None or label is None:
+            said = _recognised(table, text, label, form)
+        elif isinstance(text, int) and isinstance(label, int) and table.has_header:
             note_header(table.names, table.path, "text", table.findings)
-        said = ""
-    else:
-        said = _recognised(table, text, label, form)
     if table.recognised:
         layout = type(table), table.separator, table.header, tuple(table.columns.values())
         _remark(table.findings, form, layout, "; ".join([*table.said, *([said] if said else [])]))
@@ -288,9 +271,9 @@ def _recognised(table: CsvTable, text: Column, label: Column, form: TextFormat) 
     return said if header else f"{said}; the file has no header, so columns are counted from 0"
 
 
-def _counted(label: Facts | None, head: Head) -> str:
+def _counted(label: Facts | None, head: Head | None) -> str:
     assert label is not None
-    return f"label is {label.shown} ({label.counted(head.whole)})"
+    return f"label is {label.shown}" + ("" if head is None else f" ({label.counted(head.whole)})")
 
 
 def _unclear(head: Head, picked: Picked, header: bool, form: TextFormat) -> str:
@@ -301,24 +284,19 @@ def _unclear(head: Head, picked: Picked, header: bool, form: TextFormat) -> str:
     return f"'{head.path}': {picked.unclear}{which}"
 
 
-def _choose_fields(table: JsonTable, text: Column, label: Column, form: TextFormat) -> None:
-    if len(table.objects) < (1 if form.known else _FEW):
+def _choose_fields(table: HubTable | JsonTable, text: Column, label: Column, form: TextFormat) -> None:
+    known = {field: table.columns[field] for field in ("text", "label") if table.columns[field] in table.names}
+    if len(known) == 2 or table.judged < (1 if form.known else _FEW):
         return
+    head = table.head if isinstance(table, JsonTable) else None
     columns = [facts for facts in table.facts(form.known) if facts.name != form.second]
-    there = {column.name for column in columns if column.cells >= 0.5 * len(table.objects)}
-    usual = {field: table.columns[field] for field in ("text", "label")}
-    known = {"text": text, "label": label}
-    known |= {field: name for field, name in usual.items() if known[field] is None and name in there}
-    if None in known.values():
-        picked = pick(columns, known["text"], known["label"], table.head.whole)
-        if picked.unclear:
-            if all(name in one for one in table.objects for name in usual.values()):  # named as expected, and blank
-                return
-            fields = ", ".join(f"'{column.name}'" for column in columns)
-            raise DataError(f"'{table.path}': {picked.unclear} (fields: {fields})")
-        table.columns |= picked.columns
-        said = f"fields: text is {shown(table.columns['text'])}, {_counted(picked.label, table.head)}"
-        _remark(table.findings, form, tuple(table.columns.values()), said)
+    picked = pick(columns, known.get("text"), known.get("label"), head is None or head.whole)
+    if picked.unclear:
+        fields = ", ".join(f"'{column.name}'" for column in columns)
+        raise DataError(f"'{table.path}': {picked.unclear} ({table.column_word}s: {fields})")
+    table.columns |= picked.columns
+    said = f"{table.column_word}s: text is {shown(table.columns['text'])}, {_counted(picked.label, head)}"
+    _remark(table.findings, form, tuple(table.columns.values()), said)
 
 
 def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | None:
@@ -336,7 +314,8 @@ def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | No
         layout = table.separator, table.header, tuple(table.columns.values())
         _remark(findings, form, layout, said + other)
         return table
-    if first.of_sentences and not (form.known and _known(head.filled, form.known) >= 0.5):
+    known = sum(line.split(maxsplit=1)[0] in form.known for line in head.filled)
+    if first.of_sentences and 2 * known < len(head.filled):
         why = "its lines are plain sentences" if content is None else content.why
         what = (
             f"{why}, and their first words do not look like labels ({first.values:,} different ones in "
@@ -359,11 +338,6 @@ def _of_tabs(table: CsvTable, form: TextFormat) -> str:
     return _recognised(table, text, label, form)
 
 
-def _known(lines: Sequence[str], known: frozenset[str]) -> float:
-    """The share of lines that begin with a known label."""
-    return sum(line.split(maxsplit=1)[0] in known for line in lines) / len(lines)
-
-
 _SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 
@@ -371,25 +345,21 @@ _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text"
 def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
     if not os.path.isdir(path):
         raise DataError(f"'{path}' is not a folder, but data.format is folders")
-    classes = sorted(p for p in path.iterdir() if p.is_dir() and not p.name.startswith("."))
+
+    def within(folder: Path) -> list[Path]:
+        return sorted(inside for inside in folder.iterdir() if not inside.name.startswith("."))
+
+    classes = [folder for folder in within(path) if folder.is_dir()]
     if not classes:
         raise DataError(f"folder '{path}' has no folders in it; expected one for each class, with a file for each text")
-    files = (
-        file
-        for folder in classes
-        for file in sorted(p for p in folder.iterdir() if p.is_file() and not p.name.startswith("."))
-    )
+    files = (file for folder in classes for file in [one for one in within(folder) if one.is_file()])
 
     def text(file: Path) -> Text:
-        labels = labels_in(file.parent.name, form)
-        return Text(_whole(file, path, findings), labels, origin=f"{file.parent.name}/{file.name}")
+        lines = lines_of(file, findings, path) if size_of(file) else ()
+        whole = "\n".join([*map(unless_bad, list(lines))])
+        return Text(whole, labels_in(file.parent.name, form), origin=f"{file.parent.name}/{file.name}")
 
     return findings.usable(files, text)
-
-
-def _whole(file: Path, root: Path, findings: Findings) -> str:
-    """The text of a file."""
-    return "\n".join(map(unless_bad, list(lines_of(file, findings, root)) if size_of(file) else []))
 
 
 def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:

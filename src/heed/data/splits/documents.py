@@ -12,7 +12,6 @@ from heed.config.data import DocumentFiles, InMemory
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.documents import Document, document_reader
-from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, bytes_of, sample_of
 from heed.errors import ConfigError
@@ -55,46 +54,44 @@ def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[D
         name: field.get_default(call_default_factory=True) for name, field in fields.items() if name not in reading
     }
     data = data.model_copy(update=plain)
-    if given is not None:
-        return _open_given(data, reader, held_out, given)
-    if isinstance(data, HubSection):
+    if given is None and isinstance(data, HubSection):
         return open_splits(data, reader)
-    if bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
+    if given is None and bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
         data = data.model_copy(update={"in_memory": 0})
-    # Read by another reader: this one would remember the columns.
-    whole = None if isinstance(data.valid, list) else _only(document_reader(data).read(data.train, Findings.of(data)))
+    whole = None
+    if given is not None:
+        whole = None if "valid" in given else _only(given["train"])
+    elif not isinstance(data.valid, list):  # read by another reader: this one would remember the columns
+        whole = _only(document_reader(data).read(data.train, Findings.of(data)))
     if whole is None:
-        return open_splits(data, reader)
-    _refuse_number(data, whole)
-    cut = int(len(whole.text) * (1 - held_out))
+        return open_splits(data, reader, given)
+    if data.valid is not None:
+        raise ConfigError(
+            f"data.valid is {data.valid} (documents to hold out), but {', '.join(data.train)} is one document "
+            f"({len(whole.text):,} characters); remove data.valid (then the last data.held_out of the text is "
+            "the validation set), name validation files, or cut the text into documents with data.separator"
+        )
+    total = len(whole.text)
+    cut = int(total * (1 - held_out))
+    first, rest = replace(whole, text=whole.text[:cut]), replace(whole, text=whole.text[cut:])
     last = [f"{whole.origin} from character {cut + 1:,} on"]
 
     def read(files: Sequence[str], findings: Findings) -> Iterable[Document]:
         if files == last:
-            return [replace(whole, text=whole.text[cut:])]
+            return [rest]
         documents = reader.read(files, findings)
-        return (
-            (replace(d, text=d.text[:cut]) if d == whole else d for d in documents)
-            if files == data.train
-            else documents
-        )
+        return (first if one == whole else one for one in documents) if files == data.train else documents
 
-    shares = replace(reader, read=read, settings={**reader.settings, "first": cut})
-    splits = open_splits(data.model_copy(update={"valid": last}), shares)
-    return _stated(splits, whole, held_out, cut)
-
-
-def _open_given(
-    data: Any, reader: Reader[Document], held_out: float, given: Mapping[str, Sequence[Document]]
-) -> Splits[Document]:
-    """Splits of documents in memory."""
-    whole = None if "valid" in given else _only(given["train"])
-    if whole is None:
-        return open_splits(data, reader, given)
-    _refuse_number(data, whole)
-    cut = int(len(whole.text) * (1 - held_out))
-    parts = {"train": [replace(whole, text=whole.text[:cut])], "valid": [replace(whole, text=whole.text[cut:])]}
-    return _stated(open_splits(data, reader, {**given, **parts}), whole, held_out, cut)
+    if given is not None:
+        splits = open_splits(data, reader, {**given, "train": [first], "valid": [rest]})
+    else:
+        shares = replace(reader, read=read, settings={**reader.settings, "first": cut})
+        splits = open_splits(data.model_copy(update={"valid": last}), shares)
+    splits.remarks.append(
+        f"{whole.origin or 'the text'} is one document: its last {held_out:.0%} ({total - cut:,} of {total:,} "
+        f"characters, from character {cut + 1:,} on) is the validation set"
+    )
+    return splits
 
 
 def _large_share(splits: Splits[Document]) -> list[str]:
@@ -117,22 +114,3 @@ def _only(documents: Iterable[Document]) -> Document | None:
     """The only document that is not blank; None if there are several or none."""
     found = list(islice((document for document in documents if not document.blank), 2))
     return found[0] if len(found) == 1 else None
-
-
-def _refuse_number(data: Any, whole: Document) -> None:
-    if data.valid is not None:
-        raise ConfigError(
-            f"data.valid is {data.valid} (documents to hold out), but {', '.join(data.train)} is one document "
-            f"({len(whole.text):,} characters); remove data.valid (then the last data.held_out of the text is "
-            "the validation set), name validation files, or cut the text into documents with data.separator"
-        )
-
-
-def _stated(splits: Splits[Document], whole: Document, held_out: float, cut: int) -> Splits[Document]:
-    """The splits of one document, with a remark about the cut."""
-    total = len(whole.text)
-    splits.remarks.append(
-        f"{whole.origin or 'the text'} is one document: its last {held_out:.0%} ({total - cut:,} of {total:,} "
-        f"characters, from character {cut + 1:,} on) is the validation set"
-    )
-    return splits

@@ -69,17 +69,15 @@ def drop_overlap(
     for split in ("valid", "test"):
         if split not in hashes:
             continue
-        if drop:
-            shared = np.flatnonzero(among(own[:, 0], hashes[split][:, 0]))
+        there = hashes[split][:, 0]
+        shared = np.flatnonzero(among(own[:, 0], there) if drop else among(there, own[:, 0]))
+        if len(shared) and drop:
             rule = f"{side} in the {split} set"
-            if len(shared):
-                counts["train"].found.append(_found(f"{rule}, left out", train, shared, unit))
-                train, own = _without(train, shared, own, counts["train"], rule)
-        else:
-            shared = np.flatnonzero(among(hashes[split][:, 0], own[:, 0]))
-            if len(shared):
-                what = f"{side} is in the training set as well (data.overlap=drop leaves it out there)"
-                counts[split].found.append(_found(what, splits[split], shared, unit, True))
+            counts["train"].found.append(_found(f"{rule}, left out", train, shared, unit))
+            train, own = _without(train, shared, own, counts["train"], rule)
+        elif len(shared):
+            what = f"{side} is in the training set as well (data.overlap=drop leaves it out there)"
+            counts[split].found.append(_found(what, splits[split], shared, unit, True))
     return train
 
 

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from heed.config import ExtraData, HubSection, OwnData
 from heed.config.data import InMemory, LabelledData
-from heed.data.examples import Example, Hashes, hashes_of, select
+from heed.data.examples import STEP, Example, Hashes, hashes_of, mixed, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
 from heed.data.splits.repeats import drop_overlap, drop_repeats
@@ -314,9 +314,9 @@ def _in_shares(
     own = np.empty(len(distinct), dtype=np.int64)  # the stratum of each group: the labels of all its examples
     own[groups] = numbers
     labels, known = [one.split("\0") for one in strata], {one: n for n, one in enumerate(strata)}
-    mixed = np.flatnonzero(np.isin(groups, groups[numbers != own[groups]]))
+    several = np.flatnonzero(np.isin(groups, groups[numbers != own[groups]]))
     joined: dict[int, set[str]] = {}
-    for group, number in zip(groups[mixed].tolist(), numbers[mixed].tolist(), strict=True):
+    for group, number in zip(groups[several].tolist(), numbers[several].tolist(), strict=True):
         joined.setdefault(group, set()).update(labels[number])
     for group, each in joined.items():
         own[group] = known.setdefault("\0".join(sorted(each)), len(known))
@@ -392,7 +392,7 @@ def _in_turns(
     names = [strata[i] for i in used]
     # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
     # take turns, is its place.
-    shifts = _shares(_mixed(hashes_of(name.encode() for name in names), seed))
+    shifts = (_mixed(hashes_of(name.encode() for name in names), seed) >> np.uint64(11)).astype(np.float64) / 2**53
     place = np.empty(len(keys))
     for number, shift in enumerate(shifts):
         inside = np.flatnonzero(stratum == number)
@@ -409,15 +409,5 @@ def is_stratified(examples: Sequence[Any]) -> bool:
 
 
 def _mixed(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Numbers that look random and follow from hashes and a seed (SplitMix64: Steele et al. 2014, OOPSLA)."""
-    mixed = hashes + np.full(1, (seed + 1) * 0x9E3779B97F4A7C15 % 2**64, np.uint64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.full(1, factor, np.uint64)
-    result: NDArray[np.uint64] = mixed ^ (mixed >> np.uint64(31))
-    return result
-
-
-def _shares(numbers: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Random numbers of 64 bits as numbers in [0, 1)."""
-    shares: NDArray[np.float64] = (numbers >> np.uint64(11)).astype(np.float64) / 2**53
-    return shares
+    """Numbers that look random and follow from hashes and a seed."""
+    return mixed(hashes + np.full(1, (seed + 1) * int(STEP) % 2**64, np.uint64))

@@ -22,9 +22,7 @@ again.
 
 Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
 tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
-be too high for runs of spaces. Where very many words are new at once, lengths are estimates, and a batch may have
-somewhat more or fewer tokens than `training.batch_tokens`. A text that may have half of `data.max_length` tokens or
-more is always encoded.
+be too high for runs of spaces; a text that may have half of `data.max_length` tokens or more is always encoded.
 """
 
 from __future__ import annotations
@@ -35,7 +33,6 @@ import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from functools import lru_cache
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -45,7 +42,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, mixed, take
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, take
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -68,10 +65,10 @@ def combined(hashes: Hashes) -> Hashes:
 
 def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
     """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
-    if wanted <= 0 or not len(hashes):
+    last = min(wanted, len(hashes)) - 1
+    if last < 0:
         return np.zeros(len(hashes), dtype=bool)
-    last = np.partition(hashes, min(wanted, len(hashes)) - 1)[min(wanted, len(hashes)) - 1]
-    out: NDArray[np.bool_] = hashes <= last
+    out: NDArray[np.bool_] = hashes <= np.partition(hashes, last)[last]
     return out
 
 
@@ -79,9 +76,6 @@ def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
     """Mask of the `hashes` that are among the `known` ones."""
     if not len(known):
         return np.zeros(len(hashes), dtype=bool)
-    if len(known) > len(hashes):  # only the smaller side is sorted
-        known = known[among(known, hashes)]
-        return np.isin(hashes, known)
     ordered = np.sort(known)
     places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
     found: NDArray[np.bool_] = ordered[places] == hashes
@@ -208,13 +202,6 @@ class _Files:
                 at += size
             yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
 
-    def texts(self, rows: NDArray[np.int64], side: int) -> list[bytes]:
-        """The texts of a side of the examples at these rows, in UTF-8."""
-        piece, starts = self._bytes(rows)
-        begins = starts + self.sizes[rows, :side].sum(1)
-        ends = begins + self.sizes[rows, side]
-        return [piece[begin:end] for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-
     def _bytes(self, rows: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
         """Bytes with those of the examples at these rows, and where each begins in them."""
         starts, ends = self.starts[rows], self.starts[rows + 1]
@@ -265,10 +252,6 @@ class StoredExamples(Kept[E]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    def texts_at(self, indices: range, side: int) -> list[bytes]:
-        """The texts of a side of some examples, in UTF-8."""
-        return self._files.texts(self._rows[indices.start : indices.stop], side)
 
     def take(self, indices: Sequence[int]) -> list[E]:
         rows = self._rows[np.asarray(indices, dtype=np.int64)]
@@ -375,15 +358,12 @@ def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what
 Lengths = NDArray[np.int32]
 """`(examples, sides)`."""
 _TOGETHER = 10_000  # examples counted at once
-_SUMMED = 1 << 18  # bytes of words counted at once
-_KNOWN = 300_000  # words of a side whose counts are kept
-_ASKED = 50_000  # new words encoded at once; counts of more are estimated from these
 
 
 def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
     """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
 
-    Texts estimated to have more than `exact_from` tokens are encoded, so that their lengths are exact.
+    Texts that seem to have more than `exact_from` tokens are encoded, so that their lengths are exact.
     """
     key = examples.key if isinstance(examples, StoredExamples) else ""
     if not key:
@@ -406,101 +386,39 @@ def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], e
     counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
     for start in range(0, len(examples), _TOGETHER):
         chunk = range(start, min(start + _TOGETHER, len(examples)))
-        sides: Iterable[Sequence[bytes]]
-        if isinstance(examples, StoredExamples):
-            sides = [examples.texts_at(chunk, side) for side in range(len(counters))]
-        else:
-            texts = zip(*(example.texts for example in take(examples, chunk)), strict=True)
-            sides = [[*map(str.encode, side)] for side in texts]
+        sides = zip(*(example.texts for example in take(examples, chunk)), strict=True)
         yield np.stack([counter.count(side) for counter, side in zip(counters, sides, strict=True)], axis=1)
 
 
-_NONE = np.zeros(1, np.uint64)
-_LETTERS = mixed(np.arange(1, 257, dtype=np.uint64))  # a number for each byte
-_SLOTS, _BITS = 1 << 20, np.uint64(44)
+_KNOWN = 300_000
+"""Words of a side whose counts are kept."""
 
 
 class _Counter:
-    """Counts the tokens of the texts of one side, given in UTF-8: the sums over their words.
-
-    The counts of words are kept by 64-bit hashes, which are computed for all words of some texts at once: with prefix
-    sums s(i) = sum of r^j b(j) over bytes j < i, that of a word from i to k is (s(k) - s(i)) r^-i modulo 2^64. A word
-    has one slot of a table; of two with the same slot, one is kept.
-    """
+    """Counts the tokens of the texts of one side: the sums over their words, whose counts are kept."""
 
     def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
         self._tokenizer, self._exact_from = tokenizer, exact_from
-        self._blank = 0 if tokenizer.is_of_pieces else 1  # tokens of a space next to a space
-        self._forget()
+        self._known: dict[str, int] = {}
 
-    def _forget(self) -> None:
-        self._hashes, self._counts = np.zeros(_SLOTS, np.uint64), np.zeros(_SLOTS, np.int32)
-        self._counts[0] = self._blank  # the hash of no letters is 0
-        self._known = 0
-
-    def count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
+    def count(self, texts: Sequence[str]) -> NDArray[np.int32]:
         """The number of tokens of each text."""
         tokenizer = self._tokenizer
         if tokenizer.unit == "character":
-            whole = (len(t) if t.isascii() else len(tokenizer.normalize(t.decode())) for t in texts)
+            whole = (len(text) if text.isascii() else len(tokenizer.normalize(text)) for text in texts)
             return np.fromiter(whole, np.int32, len(texts))
         if tokenizer.unit == "byte":
-            return np.array([len(tokenizer.normalize(t.decode()).encode()) for t in texts], dtype=np.int32)
-        ends = np.cumsum([len(text) + 1 for text in texts])
-        cuts = (np.flatnonzero(np.diff(ends // _SUMMED)) + 1).tolist()
-        parts = [self._count(texts[a:b]) for a, b in pairwise([0, *cuts, len(texts)])]
-        result = np.concatenate(parts)
+            return np.array([len(tokenizer.normalize(text).encode()) for text in texts], dtype=np.int32)
+        words = [text.split(" ") for text in texts]
+        if tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
+            words = [[first, *(f" {word}" for word in others)] for first, *others in words]
+        if len(self._known) > _KNOWN:
+            self._known = {}
+        if new := sorted({*chain.from_iterable(words)} - self._known.keys()):
+            self._known |= zip(new, map(len, tokenizer.encode_all(new)), strict=True)
+        self._known[""] = 0 if tokenizer.is_of_pieces else 1  # the token of a space next to a space
+        result = np.array([sum(map(self._known.__getitem__, of_text)) for of_text in words], np.int32)
         doubtful = np.flatnonzero(result > self._exact_from).tolist()
-        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i].decode() for i in doubtful]), strict=True):
+        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i] for i in doubtful]), strict=True):
             result[i] = len(ids)
         return result
-
-    def _count(self, texts: Sequence[bytes]) -> NDArray[np.int32]:
-        joined = b" ".join([*texts, b""])
-        data = np.frombuffer(joined, np.uint8)
-        stops = np.flatnonzero(data == ord(" "))
-        begins = np.concatenate([[0], stops[:-1] + 1])
-        powers, inverses = _powers(1 << len(data).bit_length())
-        sums = np.concatenate([_NONE, np.cumsum(_LETTERS[data] * powers[: len(data)])])
-        hashes = mixed((sums[stops] - sums[begins]) * inverses[begins])
-        ends = np.cumsum([len(text) + 1 for text in texts]) - 1
-        first = np.concatenate([[0], np.searchsorted(stops, ends[:-1]) + 1])  # words
-        spaced = np.zeros(len(stops), bool)
-        if self._tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
-            spaced[:] = True
-            spaced[first] = False
-            hashes[spaced] ^= STEP
-        lengths = self._looked_up(hashes)
-        if len(unknown := np.flatnonzero(lengths < 0)):
-            new, at, which = np.unique(hashes[unknown], return_index=True, return_inverse=True)
-            words = [" " * int(spaced[i]) + joined[begins[i] : stops[i]].decode() for i in unknown[at]]
-            lengths[unknown] = self._learned(words, new)[which]
-        return np.add.reduceat(lengths, first, dtype=np.int32)
-
-    def _looked_up(self, hashes: Hashes) -> NDArray[np.int32]:
-        """The count of each word; -1 for one that is not known."""
-        slots = (hashes >> _BITS).astype(np.int64)
-        return np.where(self._hashes[slots] == hashes, self._counts[slots], np.int32(-1))
-
-    def _learned(self, words: list[str], hashes: Hashes) -> NDArray[np.int32]:
-        """The counts of new words, which are kept but for estimates."""
-        order = np.array(sorted(range(len(words)), key=words.__getitem__))
-        asked = order[:: -(-len(words) // _ASKED)]
-        ids = self._tokenizer.encode_all([words[i] for i in asked])
-        counts = np.array([len(own) if words[i] else self._blank for i, own in zip(asked, ids, strict=True)], np.int32)
-        share = counts.sum() / max(1, sum(len(words[i]) for i in asked))
-        result = np.array([max(1, round(share * len(word))) for word in words], np.int32)
-        result[asked] = counts
-        if self._known > _KNOWN:
-            self._forget()
-        slots = (hashes[asked] >> _BITS).astype(np.int64)
-        free = self._hashes[slots] == 0
-        self._hashes[slots[free]], self._counts[slots[free]] = hashes[asked][free], counts[free]
-        self._known += int(free.sum())
-        return result
-
-
-@lru_cache(maxsize=4)
-def _powers(count: int) -> tuple[NDArray[np.uint64], ...]:
-    """The first powers of r, and those of its inverse."""
-    return tuple(np.full(count, r, np.uint64).cumprod() for r in (int(STEP), pow(int(STEP), -1, 1 << 64)))

@@ -108,14 +108,9 @@ def whole_characters(tokens: Iterable[bytes]) -> list[range]:
 
 def _unfinished(raw: bytes) -> bytes:
     """The last bytes if they are the beginning of an incomplete character, else none."""
-    for size in range(1, min(3, len(raw)) + 1):
-        byte = raw[-size]
-        if byte >= 0xC0:
-            needed = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-            return raw[-size:] if size < needed else b""
-        if byte < 0x80:
-            return b""
-    return b""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(raw)
+    return decoder.getstate()[0]
 
 
 _BEFORE, _AFTER = re.compile(r" (?=[.,:;!?%)\]}\u2026\u3002\uff0c])"), re.compile(r"(?<=[(\[{$\u00bf\u00a1]) ")

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,12 +235,6 @@ Cut = tuple[int, int, int]
 """A token of a piece of text: its id, start and end in the piece."""
 
 
-class _Cutter(Protocol):
-    def cut(self, piece: str, draw: random.Random) -> list[Cut]:
-        """The tokens of a piece of text, which no token extends beyond."""
-        ...
-
-
 class SubwordSampler:
     """Tokenization at random for bpe, byte_bpe and unigram, and without sampling for other kinds.
 
@@ -322,7 +316,7 @@ class SubwordSampler:
         return [start] * (len(piece) - len(units)) + units
 
 
-def _cutter(library: Tokenizer, amount: float) -> _Cutter | None:
+def _cutter(library: Tokenizer, amount: float) -> _Merges | _Lattice | None:
     model = json.loads(library.to_str())["model"]
     if isinstance(library.model, models.BPE):
         return _Merges(model, amount) if model["merges"] else None

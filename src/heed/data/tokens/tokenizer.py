@@ -282,18 +282,14 @@ class TextTokenizer:
         if self.unit not in ("character", "byte"):
             divisible = self._bytes or self._pieces or self._never_prepends
             return encode_in_parts(self.encode_all, texts, divisible)
-        if self._table is None:
-            self._table = self._make_table()
+        if self._table is None and self._bytes:
+            self._table = np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
+        elif self._table is None:
+            self._table = character_table(self.tokens, self.special.unknown)
         table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
         codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
         with refused_texts(*texts):
             return [table[np.minimum(code, len(table) - 1)] for code in codes]
-
-    def _make_table(self) -> NDArray[np.int32]:
-        """The id of each byte, or of each character up to the last known one, with the unknown id for others."""
-        if self._bytes:
-            return np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        return character_table(self.tokens, self.special.unknown)
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The ids of each word of each text, at least one, for texts given as words; equal words share a list."""
@@ -342,11 +338,6 @@ class TextTokenizer:
     def is_of_bytes(self) -> bool:
         """True if tokens are bytes or joined from bytes, so that nothing is unknown and spaces have no mark."""
         return self._bytes
-
-    @property
-    def is_exact(self) -> bool:
-        """True if decoding restores every text without unknown tokens exactly (except U+2581)."""
-        return self._tokenizer.normalizer is None and (self._bytes or self.unit == "character" or self._never_prepends)
 
     @property
     def is_of_pieces(self) -> bool:
@@ -404,7 +395,8 @@ class TextTokenizer:
         if self.unit == "character" or self._tokenizer.decoder is None:  # words without the spaces between them
             return [range(n, n + 1) for n in range(len(ids))]
         if self._pieces:
-            firsts = [n for n, i in enumerate(ids) if not n or self._begins(i) or self._is_silent(ids[n - 1])]
+            begins = [i in self.special or not is_continued(self.token(i)) for i in ids]
+            firsts = [n for n, _ in enumerate(ids) if not n or begins[n] or self._is_silent(ids[n - 1])]
             return [range(a, b) for a, b in zip(firsts, [*firsts[1:], len(ids)], strict=bool(ids))]
         starts: list[int] = []
         only_blank = closed = False
@@ -427,10 +419,6 @@ class TextTokenizer:
         if only_blank and len(starts) > 1:
             starts.pop()
         return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
-
-    def _begins(self, token: int) -> bool:
-        """True if a word piece begins a word."""
-        return token in self.special or not is_continued(self.token(token))
 
     def _is_silent(self, token: int) -> bool:
         return token in self.special and token != self.special.unknown
@@ -568,7 +556,11 @@ class MappedTokenizer(TextTokenizer):
             encoding = self._tokenizer.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
         ids = self._numbered(encoding, rest)
-        return Encoded([self._code(code), *ids], [(0, len(code)), *spans]) if code else Encoded(ids, spans)
+        return (
+            Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
+            if code
+            else Encoded(ids, spans)
+        )
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         rests = [self._split(text)[1] for text in texts]
@@ -584,9 +576,6 @@ class MappedTokenizer(TextTokenizer):
     def _split(self, text: str) -> tuple[str, str]:
         found = _CODE.match(text)
         return ("", text) if found is None else (found[0], text[found.end() :])
-
-    def _code(self, code: str) -> int:
-        return self._places.get(code, self.special.unknown)
 
     def _numbered(self, encoding: Any, text: str) -> list[int]:
         """Ids by the table; for pieces unknown to the cutting model, by their text."""
@@ -610,10 +599,6 @@ class MappedTokenizer(TextTokenizer):
         kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
         text = decoders.ByteFallback().decode(kept) if self._of_bytes else "".join(kept)
         return text.replace(BLANK, " ").strip()
-
-    @property
-    def is_exact(self) -> bool:
-        return False
 
     def sampler(self, amount: float) -> SubwordSampler:
         raise ConfigError(f"tokenizer.sampling is {amount}, but an imported pair of tokenizers cannot sample")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -106,10 +105,10 @@ class TaggingOutputs(TextOutputs):
         return self.run.task.unknown_in(text[start:end] for start, end in split_words(text))
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
-        filled = [line for line in lines if line.strip()]
-        if filled and all(isinstance(_parsed(line), dict) for line in filled):
+        head = Head(Path("input"), tuple(lines[:1_000]), False)
+        if head.filled and len(head.objects) == len(head.filled):
             raise ConfigError(f"{where or 'the input'}: each line is a JSON object; expected one text a line")
-        content = content_of(Head(Path("input"), tuple(lines[:1_000]), False))
+        content = content_of(head)
         if content is not None and content.kind == "tagged" and content.sure:
             raise ConfigError(
                 f"{where or 'the input'}: {content.why}; expected one text per line (column files need --columns)"
@@ -117,16 +116,6 @@ class TaggingOutputs(TextOutputs):
 
     def answer(self, text: str) -> str:
         return super().answer(text) or "(no entity)"
-
-
-def _parsed(line: str) -> Any:
-    """The JSON value of a line; None for other text."""
-    if not line.lstrip().startswith("{"):
-        return None
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 class ColumnOutputs(FileOutputs):
@@ -205,11 +194,11 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
         columns = file.columns(self.task.config.data.columns, findings, tagged=False)
         word, label = columns["word"], columns.get("label", file.width)
         sentences = file.sentences(columns.get("sentence"))
-        words = [[row[word] for row in rows if isinstance(row, list)] for _, rows in sentences]
+        words = [[row[word] for _, row in rows if isinstance(row, list)] for rows in sentences]
         tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
         return [
             file.written([*row[:label], next(tags), *row[label + 1 :]]) if row and isinstance(row, list) else line
-            for line, row in zip(file.lines, file.rows, strict=True)
+            for line, (_, row) in zip(file.lines, file.rows, strict=True)
         ]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
