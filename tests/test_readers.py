@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from heed.config import Columns, FilesData
 from heed.data import text_files as lines_module
-from heed.data.examples import Pair
+from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
 from heed.tasks.tagging.config import ColumnsData
@@ -428,7 +429,7 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
     else:
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
-    expected = [(text, (label,) if text.strip() else ()) for text, label in rows]
+    expected = [(text, () if is_empty(text) else (label_of(label),)) for text, label in rows]
     assert [(text.text, text.labels) for text in text_reader(TextFormat()).read([path], Findings())] == expected
 
 
