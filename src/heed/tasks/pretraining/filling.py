@@ -327,7 +327,7 @@ class NextSentence(Prediction):
         return ANSWERS[not self.follows]
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{**self.as_json(), "probability": self.probability}]
+        return [{name: getattr(self, name) for name in ("first", "second", "follows", "probability")}]
 
     def as_json(self) -> dict[str, Any]:
         probability = round(self.probability, 6)
