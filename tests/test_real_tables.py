@@ -192,6 +192,12 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
         run.predict([{"Sex": "male", "Age": "old", "Cabin": "A1"}, {"Sex": "male", "Age": "young", "Cabin": "A1"}])
 
 
+def test_two_columns_with_usual_names_of_a_label_are_asked_about_in_python_too():
+    with pytest.raises(DataError, match=r"train: several columns could be the label: class, target; set data\.columns"):
+        hold_rows({"class": list("ab"), "target": list("xy"), "x": [1, 2]}, "train", None, "label")
+    assert hold_rows({"Class": list("ab"), "x": [1, 2]}, "train", None, "label").label_name == "Class"
+
+
 def test_numbers_can_be_read_as_categories(tmp_path):
     text = "zone,x,label\n" + "".join(f"{n % 3},{n},{'ab'[n % 2]}\n" for n in range(30))
     rows = read(tmp_path / "a.csv", text, categories=["zone"])

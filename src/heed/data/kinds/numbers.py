@@ -640,7 +640,10 @@ def hold_rows(
     elif label == _DEFAULT and tuple(names) == _unnamed(len(names)):
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
     elif label == _DEFAULT and _DEFAULT not in names:
-        label = next((name for name in names if name.casefold() in _LABELS), label)
+        able = [name for name in names if name.casefold() in _LABELS]
+        if len(able) > 1:
+            raise DataError(f"{split}: several columns could be the label: {', '.join(able)}; set data.columns.label")
+        label = able[0] if able else label
     choice = Choice.of(f"{split} has", names, wanted, label, kinds, categories)
     for place in choice.places:
         characters_of(names[place], f"{split}: the name of a column", _not_text)
