@@ -534,6 +534,7 @@ CASES = {
     "SummaryTokenizer.min_count": (NOTES, "tokenizer.min_count", (1, 3), tokens, prepared),
     "SummarisationHead.pointer": (NOTES, "model.pointer", (False, True), loss, prepared),
     "SummaryEvaluation.select_by": (NOTES | TWO, SELECT, ("auto", "loss"), kept, scripted("rougeL", "loss")),
+    "SeriesHead.season": (SERIES, "model.season", (None, 2), loss, prepared),
     "SeriesHead.difference": (SERIES, "model.difference", (True, False), loss, prepared),
     "SeriesHead.bidirectional": (SERIES, "model.bidirectional", (False, True), refused, prepared),
 }

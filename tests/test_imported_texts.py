@@ -6,6 +6,7 @@ import torch
 import heed
 import marian
 from heed.data.tokens.special import MASK
+from heed.tasks.translation.task import _BLANK
 
 transformers = pytest.importorskip("transformers")
 from test_checkpoints_bert import bert, roberta  # noqa: E402
@@ -94,7 +95,7 @@ def test_sources_of_translations_are_read_as_by_transformers(tmp_path, monkeypat
     run = heed.import_model(tmp_path, tmp_path / "run", quiet=True)
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
     texts, read = [" the", "\x85the\u2028", "the\n.\x85", " \n "], []
-    monkeypatch.setattr(run.task, "write", lambda model, sources, *_: read.extend(sources) or [[None]] * len(sources))
+    monkeypatch.setattr(run.task, "write", lambda model, sources, *_: read.extend(sources) or [[_BLANK]] * len(sources))
     run.task.translate(run.model, texts)
     assert read == [tokenizer(text)["input_ids"] for text in texts[:3]]  # a blank text is not read
 

@@ -16,7 +16,9 @@ def run(case):
 
 def same(score, value):
     """Whether an entry of a report has these numbers, whole or, where a report has no interval, the value alone."""
-    return (score == value["value"]) if not isinstance(score, dict) else all(score.get(key) == value[key] for key in value)
+    return (
+        (score == value["value"]) if not isinstance(score, dict) else all(score.get(key) == value[key] for key in value)
+    )
 
 
 def test_evaluate_and_compare_give_the_same_numbers(run, tmp_path):

@@ -115,6 +115,8 @@ def picture_file(cell: str, folder: str | None, usual: str | Path = "", called: 
     Raises:
         PictureError: There is no such file, or several have the name with an ending.
     """
+    if "\0" in cell or any("\ud800" <= letter <= "\udfff" for letter in cell):
+        raise PictureError("no file", f"names {cell!a:.60}, and no file can have this name")
     files = files_named(cell, usual if folder is None else folder)
     if len(files) > 1:
         raise PictureError("several files", f"names '{cell}', but there are {', '.join(files)}; add the right ending")
