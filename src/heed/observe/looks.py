@@ -182,6 +182,8 @@ class Look:
         return [*(one for maps in self.together for one in maps), *self.differences]
 
 
+_UNKNOWN = "?"
+"""First character of a word that was never seen in training."""
 _MOST_PROBABLE = "Most probable token at each step, with the edits and without, after the same tokens"
 
 
@@ -225,7 +227,7 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> 
     beside = []
     for i, j in sorted(pairs.items()):
         one, there = own[i], others[j]
-        found = _on_common_units(one, there)
+        found = _on_common_units(one, replace(there, query=one.query) if _alike(one.query, there.query) else there)
         difference = None if isinstance(found, str) else _difference(*found, name)
         if isinstance(found, str):
             notes.append(f"{one.title}: nothing is subtracted, because {found}")
@@ -233,6 +235,13 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> 
             own[i] = replace(one, untrained=difference.distance)
         beside.append(Beside(i, replace(there, of=name), difference))
     return replace(look, maps=tuple(own), beside=tuple(beside), notes=(*look.notes, *notes))
+
+
+def _alike(axis: Axis, other: Axis) -> bool:
+    """True if two axes differ at most in the source words that each network shows for unknown words of the output."""
+    pairs = zip(axis.labels, other.labels, strict=False)
+    same = all(a == b or (a[:1] == b[:1] == _UNKNOWN) for a, b in pairs)
+    return same and len(axis.labels) == len(other.labels) and axis.kind == other.kind
 
 
 def _rows(look: Look) -> list[Map]:
