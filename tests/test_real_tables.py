@@ -20,7 +20,7 @@ QUICK = {"training.steps": 3, "training.threads": 1, "training.device": "cpu", "
 
 def read(path, text, **options):
     path.write_text(text, encoding="utf-8")
-    return read_rows(path, None, "label", said=options.pop("said", []), **options)
+    return read_rows(path, None, "label", **options)
 
 
 @pytest.mark.parametrize(
@@ -96,13 +96,11 @@ def test_a_column_written_in_two_ways_is_refused(tmp_path, text, message):
 )
 def test_a_column_that_only_tells_rows_apart_is_left_out_and_said(tmp_path, name, values, left_out):
     lines = "".join(f"{value},{n},{'ab'[n % 2]}\n" for n, value in enumerate(values))
-    said = []
-    rows = read(tmp_path / "a.csv", f"{name},x,label\n{lines}", said=said)
+    rows = read(tmp_path / "a.csv", f"{name},x,label\n{lines}")
     assert rows.columns == (("x",) if left_out else (name, "x"))
-    assert any("is different in every row: left out" in line for line in said) == left_out
-    said = []
-    held = hold_rows({name: values, "x": [0, 1, 2, 3], "label": list("abab")}, "train", None, "label", said=said)
-    assert held.columns == rows.columns and bool(said) == left_out
+    assert any("is different in every row: left out" in line for line in rows.said) == left_out
+    held = hold_rows({name: values, "x": [0, 1, 2, 3], "label": list("abab")}, "train", None, "label")
+    assert held.columns == rows.columns and held.said == rows.said
     asked = read_rows(tmp_path / "a.csv", [name, "x"], "label")
     assert asked.columns == (name, "x")
 
@@ -196,6 +194,36 @@ def test_two_columns_with_usual_names_of_a_label_are_asked_about_in_python_too()
     with pytest.raises(DataError, match=r"train: several columns could be the label: class, target; set data\.columns"):
         hold_rows({"class": list("ab"), "target": list("xy"), "x": [1, 2]}, "train", None, "label")
     assert hold_rows({"Class": list("ab"), "x": [1, 2]}, "train", None, "label").label_name == "Class"
+
+
+def test_what_is_left_out_of_python_data_is_said_and_other_splits_follow_training():
+    train = pd.DataFrame({"id": range(60), "Id2": [7] * 60, "x": [n % 7 for n in range(60)], "class": list("ab") * 30})
+    valid = train.assign(Id2=range(60))[:9]  # there it counts the rows
+    run = heed.train("table", train=train, valid=valid, out=None, settings=QUICK, quiet=True)
+    assert run.task.features.names == ("Id2", "x")
+    for line in ("column 'id' is different in every row: left out", "columns: label is 'class'"):
+        assert line in run.task.notes
+
+
+def test_dates_and_mixed_cells_are_the_same_categories_in_training_and_prediction(tmp_path):
+    days = pd.to_datetime(["2024-01-01", "2024-01-02"] * 6)
+    frame = pd.DataFrame({"day": days, "size": ["1.0", "L"] * 6, "label": list("ab") * 6})
+    for rows in (hold_rows(frame, "train", None, "label"), read(tmp_path / "a.csv", frame.to_csv(index=False))):
+        features, _ = Features.of(rows)
+        assert [name for name in features.encoded_names if name.startswith("size")] == ["size=1", "size=L"]
+        again = hold_rows(frame, "rows", features.names, kinds=features.kinds)
+        shares = features.encoded(again).values.mean(0)
+        assert shares.tolist() == [0.5] * len(features.encoded_names)
+
+
+def test_a_file_without_names_is_not_warned_of_for_its_numbers(tmp_path):
+    (tmp_path / "a.csv").write_text("".join(f"{n}.5,{n % 2}\n" for n in range(20)))
+    rows = read_rows(tmp_path / "a.csv", None, 1)
+    assert rows.labels[:2] == ("0", "1") and not any("warning" in line for line in rows.said)
+    (tmp_path / "b.csv").write_text("red,yes\n" + "".join(f"blue,{('no', 'yes')[n % 2]}\n" for n in range(20)))
+    assert "warning: 'yes', which line 1 names as a column, is also a label" in "".join(
+        read_rows(tmp_path / "b.csv", None, "yes").said
+    )
 
 
 def test_numbers_can_be_read_as_categories(tmp_path):

@@ -473,9 +473,8 @@ def german(rows):
 )
 def test_tables_are_recognised_too(tmp_path, content, columns, said):
     (tmp_path / "a.csv").write_text(content)
-    lines = []
-    numbers = read_rows(tmp_path / "a.csv", None, "label", said=lines)
-    assert numbers.columns == columns and lines == said
+    numbers = read_rows(tmp_path / "a.csv", None, "label")
+    assert numbers.columns == columns and list(numbers.said) == said
     assert numbers.cells.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
     assert list(numbers.labels) == [label for _, _, label in FLOWERS]
     again = read_rows(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
@@ -506,12 +505,12 @@ def test_a_label_of_a_table_without_a_usual_name_is_asked_for(tmp_path, names, m
 
 def test_numbers_that_were_read_as_names_of_a_series_are_said(tmp_path):
     (tmp_path / "a.csv").write_text("".join(f"{n},{n / 2}\n" for n in range(112, 150)))
-    lines = []
-    assert len(read_rows(tmp_path / "a.csv", None, said=lines)) == 37  # as ever
-    assert lines == [
+    rows = read_rows(tmp_path / "a.csv", None)
+    assert len(rows) == 37  # as ever
+    assert rows.said == (
         "warning: line 1 contains only numbers (112, 56.0) and was read as column names; if the file has no "
-        "header, add one"
-    ]
+        "header, add one",
+    )
 
 
 # --- texts to predict

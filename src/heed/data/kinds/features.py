@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
-from heed.data.kinds.numbers import Rows
-from heed.data.readers import label_of
+from heed.data.kinds.numbers import Rows, as_texts
 from heed.errors import DataError
 from heed.storage.files import damaged, read_object, read_text
 
@@ -44,7 +43,7 @@ class Feature:
         """Fitted to the cells of the training rows."""
         if cells.dtype == float:
             return cls(name, 0.0 if cells.isna().all() else float(cells.median()), bool(cells.isna().any()))
-        counts = cells.value_counts()
+        counts = as_texts(cells).value_counts()
         frequent = [str(value) for value in counts.index[counts >= _RARE][:_MOST]]
         other = [_OTHER] if len(frequent) < len(counts) else []
         return cls(name, categories=(*sorted(frequent), *other, *([_NONE] if cells.isna().any() else [])))
@@ -69,7 +68,7 @@ class Feature:
         if self.categories is None:
             values = cells.fillna(self.median).to_numpy(np.float64)
             return np.stack([values, missing.astype(float)], axis=1) if self.gaps else values[:, None]
-        texts = np.where(missing, _NONE, cells.map(label_of, na_action="ignore").astype(object))
+        texts = np.where(missing, _NONE, as_texts(cells))
         known = np.isin(texts.astype(str), self.categories)
         texts = np.where(known, texts, _OTHER).astype(str)
         return np.asarray(texts[:, None] == np.array(self.categories), np.float64)

@@ -187,7 +187,8 @@ class Rows(Kept[Row]):
 
     `cells` has columns of float64 (missing values are NaN), and columns of other values. `values` are numbers made of
     the cells, `(rows, columns of the model)`, once a task has fitted how. `split` names the data in messages,
-    `label_name` is the column of the labels.
+    `label_name` is the column of the labels, and
+    `said` are remarks on what was recognised and left out.
     """
 
     cells: pd.DataFrame
@@ -195,6 +196,7 @@ class Rows(Kept[Row]):
     origins: Sequence[str]
     split: str = ""
     label_name: str = ""
+    said: tuple[str, ...] = ()
     values: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
 
     def __len__(self) -> int:
@@ -286,7 +288,6 @@ def iter_rows(
     known: Collection[str] = (),
     kinds: Mapping[str, bool] | None = None,
     categories: Collection[int | str] = (),
-    said: list[str] | None = None,
     findings: Findings | None = None,
 ) -> Iterator[Rows]:
     """Read one file, `most` rows at a time, so that memory does not grow with it.
@@ -301,7 +302,6 @@ def iter_rows(
         known: Labels of the training set.
         kinds: Whether each wanted column holds numbers, if that is known from training.
         categories: Columns of categories, though they may look like numbers.
-        said: Remarks on what was recognised are added to it.
         findings: Policy for bad lines, encoding and longest line.
 
     Raises:
@@ -309,9 +309,8 @@ def iter_rows(
             missing, or a value is not a number where the others are; with file, line and column; after the rows before
             the error.
     """
-    findings, said = Findings() if findings is None else findings, [] if said is None else said
+    findings = Findings() if findings is None else findings
     layout = layout_of(path, wanted, label if labelled else None, findings, known)
-    said += [line for line in layout.said if line not in said]
     separator, records = layout.separator, _records(path, layout.separator, findings)
     if (first := next(records, None)) is None:
         raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
@@ -344,7 +343,7 @@ def iter_rows(
         part = part.reset_index(drop=True).rename(columns=int)
         origins = Lines((path.name,), np.stack([np.zeros(len(part), np.int64), lines], axis=1))
         if len(part):
-            yield choice.rows(part, f"'{path}'", origins, said, path, findings, layout.decimal_comma)
+            yield choice.rows(part, f"'{path}'", origins, layout.said, path, findings, layout.decimal_comma)
     if not count:
         raise DataError(f"'{path}' has a header ({', '.join(names)[:60]}) but no rows")
 
@@ -358,7 +357,7 @@ class Choice:
     label: int | None
     texts: Collection[int]
     kinds: Mapping[str, bool] | None  # whether columns hold numbers, if that is known from training
-    wanted: bool  # whether the features were asked for
+    counters: bool  # whether columns that only tell rows apart are read
 
     @classmethod
     def of(
@@ -369,8 +368,11 @@ class Choice:
         label: Column,
         kinds: Mapping[str, bool] | None,
         categories: Collection[int | str],
+        counters: bool = False,
     ) -> Choice:
         """Arguments as for `iter_rows`; `has` begins messages, as in "'a.csv' line 1 names".
+
+        `counters`: columns that only tell rows apart are read, too.
 
         Raises:
             DataError: A column is missing or not unique.
@@ -396,7 +398,7 @@ class Choice:
                 )
         ask = "data.columns.categories"
         texts = [] if kinds else [_place(has, names, column, ask, "set data.columns") for column in categories]
-        return cls(names, places, of_label, texts, kinds, wanted is not None)
+        return cls(names, places, of_label, texts, kinds, counters or wanted is not None)
 
     @property
     def read(self) -> list[int]:
@@ -412,7 +414,7 @@ class Choice:
         cells: pd.DataFrame,
         split: str,
         origins: Sequence[str],
-        said: list[str],
+        said: Sequence[str],
         path: Path | str,
         findings: Findings,
         comma: bool = False,
@@ -444,13 +446,15 @@ class Choice:
             missing = cells[self.label].map(lambda cell: not names[cell]).to_numpy(bool)
             refuse(self.names[self.label], missing, lambda _: "the label is missing", "no label")
             labels = [str(names[cell]) for cell in cells[self.label][~bad]]
-            if isinstance(path, Path) and self.names[self.label] in labels:
-                what = f"'{self.names[self.label]}', which line 1 names as a column, is also a label"
-                said.append(f"warning: {what}; if the file has no header, add one")
+            name = self.names[self.label]
+            if isinstance(path, Path) and name in labels and not name.isdigit():  # columns without names are numbered
+                what = f"'{name}', which line 1 names as a column, is also a label"
+                said = (*said, f"warning: {what}; if the file has no header, add one")
         table = pd.DataFrame(made, index=cells.index)[~bad].reset_index(drop=True)
-        table = table if self.wanted else without_counters(table, said)
+        table, left = (table, []) if self.counters else without_counters(table)
         name = "" if self.label is None else self.names[self.label]
-        return Rows(table, tuple(labels), select(origins, np.flatnonzero(~bad)), split, name or _DEFAULT)
+        kept = select(origins, np.flatnonzero(~bad))
+        return Rows(table, tuple(labels), kept, split, name or _DEFAULT, (*said, *left))
 
 
 def _records(path: Path, separator: str, findings: Findings) -> Iterator[tuple[int, str]]:
@@ -532,7 +536,7 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     if pd.api.types.is_numeric_dtype(cells) and numbers is not False:
         made = cells.to_numpy(np.float64, na_value=np.nan)
     elif numbers is False:
-        return cells.map(label_of, na_action="ignore").astype(object)
+        return as_texts(cells)
     else:
         texts = cells.dropna().astype(str).str.strip()
         if numbers is None and texts.str.lower().isin(("true", "false")).all():
@@ -540,7 +544,7 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
         plain = texts.str.replace(_SIGNS, "", regex=True)
         like = plain.str.fullmatch(_LIKE)
         if numbers is None and (not len(like) or like.mean() < _MOSTLY):
-            return cells.where(cells.isna(), texts) if len(texts) else cells.astype(float)
+            return as_texts(cells) if len(texts) else cells.astype(float)
         sign = texts.str.extract(r"([%€$£¥])", expand=False).fillna("")
         if sign.any():
             usual = sign.mode()[0]
@@ -561,6 +565,12 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     return pd.Series(made, cells.index)
 
 
+def as_texts(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """Cells as texts, whole numbers as labels are written; missing ones stay missing."""
+    written = cells.astype(str) if cells.dtype.kind == "M" else cells.astype(object)  # dates at midnight without a time
+    return written.where(cells.notna(), None).map(lambda cell: label_of(cell) or str(cell), na_action="ignore")
+
+
 def _not_a_number(cell: Any, comma: bool, trained: bool) -> str:
     shown = f"{str(cell).strip()!r:.40} is not a number"
     if comma and "." in str(cell):
@@ -572,12 +582,16 @@ def _not_a_number(cell: Any, comma: bool, trained: bool) -> str:
     return f"{shown}, but most values of the column are; data.columns.categories can list it"
 
 
-def without_counters(cells: pd.DataFrame, said: list[str]) -> pd.DataFrame:
-    """Leave out columns that only tell rows apart: an index or id whose values all differ, or a count of the rows."""
-    left = []
+def without_counters(cells: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """Leave out columns that only tell rows apart: an index or id whose values all differ, or a count of the rows.
+
+    Returns:
+        The other columns, and a remark on each that is left out.
+    """
+    left, said = [], []
     for name in cells.columns:
         column, written = cells[name], str(name).casefold()
-        if len(column) < 2 or not column.is_unique or (written and not written.endswith(_COUNTERS)):
+        if (written and not written.endswith(_COUNTERS)) or len(column) < 2 or not column.is_unique:
             continue
         whole = column.dtype == float and bool((column % 1 == 0).all())
         counts = whole and column.max() - column.min() == len(column) - 1
@@ -585,7 +599,7 @@ def without_counters(cells: pd.DataFrame, said: list[str]) -> pd.DataFrame:
             left.append(name)
             what = f"column '{name}'" if name else "the column without a name"
             said.append(f"{what} is different in every row: left out (data.columns can ask for it)")
-    return cells.drop(columns=left)
+    return cells.drop(columns=left), said
 
 
 def number_columns(rows: Rows, columns: Sequence[str], missing: str = "refuse") -> NDArray[np.float64]:
@@ -616,9 +630,9 @@ def hold_rows(
     *,
     kinds: Mapping[str, bool] | None = None,
     categories: Collection[int | str] = (),
-    said: list[str] | None = None,
+    counters: bool = False,
 ) -> Rows:
-    """The `wanted` columns of data passed in Python, and the label if there is one; arguments as for `iter_rows`.
+    """The `wanted` columns of data passed in Python, and the label if there is one; arguments as for `Choice.of`.
 
     `data` is a data frame (dates in its index are a column), a dict of columns, a list of dicts, an array
     `(rows, columns)`, a list of rows or of numbers; with a label also a tuple (rows, labels).
@@ -626,7 +640,7 @@ def hold_rows(
     Raises:
         DataError: A column is missing, or a value is not a number where the others are; with position and column.
     """
-    labels: Any = None
+    labels, said = None, list[str]()
     if label is not None and isinstance(data, tuple) and len(data) == 2 and not isinstance(data[0], Mapping | tuple):
         data, labels = data
         if not has_items(labels):
@@ -643,8 +657,9 @@ def hold_rows(
         able = [name for name in names if name.casefold() in _LABELS]
         if len(able) > 1:
             raise DataError(f"{split}: several columns could be the label: {', '.join(able)}; set data.columns.label")
+        said = [f"columns: label is '{name}'" for name in able]
         label = able[0] if able else label
-    choice = Choice.of(f"{split} has", names, wanted, label, kinds, categories)
+    choice = Choice.of(f"{split} has", names, wanted, label, kinds, categories, counters)
     for place in choice.places:
         characters_of(names[place], f"{split}: the name of a column", _not_text)
         for row, value in enumerate(columns[place]):
@@ -659,7 +674,7 @@ def hold_rows(
         columns[place] = [None if str(cell).strip() in _MISSING else cell for cell in columns[place]]
     cells = pd.DataFrame({n: pd.Series(columns[n], dtype=object if n == choice.label else None) for n in choice.read})
     origins = tuple(f"{split}[{n}]" for n in range(len(columns[0])))
-    return choice.rows(cells, split, origins, [] if said is None else said, split, Findings(hint=False))
+    return choice.rows(cells, split, origins, said, split, Findings(hint=False))
 
 
 def with_dates(data: Any) -> Any:

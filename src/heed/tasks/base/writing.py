@@ -21,6 +21,7 @@ from torch.nn import Module
 
 from heed.config import RunConfig
 from heed.data.batch import plan_batches
+from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, share, values_of
 from heed.evaluation.text_scores import ROUGE, bleu_tokenizer, rouge_measures, text_measure
@@ -203,7 +204,7 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
     def few_trained(self) -> list[E]:
         """At most 2,000 training examples, evenly chosen; none of an imported run."""
         examples = () if self.is_imported else self.splits.examples["train"]
-        return [examples[n] for n in range(0, len(examples), max(1, math.ceil(len(examples) / 2_000)))]
+        return [*evenly(examples, 2_000)]
 
     @property
     def bleu_tokenize(self) -> str:

@@ -350,8 +350,9 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
     def _usual_changes(self, config: ImagesConfig) -> dict[str, Any]:
         """Fields of the `augment` section for few pictures, without those that were given; a remark names them.
 
-        Shifting any picture by some pixels keeps its class, but a model of patches gains nothing from shifts, and needs
-        many more passes with them; mirroring does not keep it if the picture shows characters or directions.
+        Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions. A
+        model of patches is not trained on shifts: with the updates of the gallery's `vit`, it scored 81 % on the digits
+        with them and 96.5 % without.
         """
         if len(self.splits.examples["train"]) > _FEW_PHOTOS:
             return {}

@@ -29,7 +29,6 @@ _FORMATS = (*_DAYS, *_TIMES, *_PARTS, *_WEEKS)
 _DIGITS = {4: "%Y", 6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 """Formats of whole numbers of so many digits, in columns that are called so."""
 _CALLED = re.compile(r"(^|[\W_])(date|datetime|day|ds|month|period|quarter|time|timestamp|week|year|yr)([\W_]|$)", re.I)
-_YEARS = "1[6-9]|20|21"
 _JOINED = {
     **{"year": ("%Y",), "month": ("%m", "%b", "%B"), "day": ("%d",), "hour": ("%H",)},
     **{"date": _DAYS, "time": _CLOCKS},

@@ -29,7 +29,6 @@ class NamedSeries(Rows):
     timeline: Timeline | None = None
     by: str | None = None  # column that names the series
     filled: int = 0  # interpolated values
-    said: tuple[str, ...] = ()  # remarks on the layout
 
     @property
     def gaps(self) -> list[int]:
@@ -58,9 +57,8 @@ def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = No
         DataError: The file cannot be read; a column, a date or a value is missing; dates repeat.
     """
     values = data.columns.values if columns is None else columns
-    said: list[str] = []
-    rows = read_rows(path, said=said, **_choice(names_of(path, values), values, columns))
-    return _series(rows, path.name, data, columns, said)
+    rows = read_rows(path, **_choice(names_of(path, values), values, columns))
+    return _series(rows, path.name, data, columns)
 
 
 def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
@@ -75,9 +73,8 @@ def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str]
         name = f"{split} series {n}" if several else split
         names = column_names(part := with_dates(part)) or ()
         values = (data.columns.values if columns is None else columns) if names else None
-        said: list[str] = []
-        rows = hold_rows(part, name, said=said, **_choice(names, values, columns))
-        made += _series(rows, name, data, columns, said)
+        rows = hold_rows(part, name, **_choice(names, values, columns))
+        made += _series(rows, name, data, columns)
     return made
 
 
@@ -95,11 +92,9 @@ def _choice(names: Sequence[str], values: Sequence[int | str] | None, columns: S
     return {"wanted": [*values, *others], "categories": others, "kinds": kinds}
 
 
-def _series(
-    rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None, said: Sequence[str]
-) -> list[NamedSeries]:
+def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
-    names, origins = rows.columns, rows.origins
+    names, origins, said = rows.columns, rows.origins, [*rows.said]
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
     for kind, name in (("date", date), ("series", by)):
         if columns is None and name not in (None, "auto", "none", *names):
@@ -125,10 +120,9 @@ def _series(
             raise DataError(_repeated(rows, groups[name][line.order], line, by))
     if values is None:
         chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
-        remarks: list[str] = []
-        kept = [without_counters(rows.cells[chosen].iloc[group], remarks) for group in groups.values()]
-        chosen, left = [name for name in chosen if any(name in part for part in kept)], set(chosen)
-        said = [*said, *(remarks if left - {*chosen} else ())]
+        kept = [without_counters(rows.cells[chosen].iloc[group]) for group in groups.values()]
+        chosen, every = [name for name in chosen if any(name in part for part, _ in kept)], chosen
+        said += [line for _, lines in kept for line in lines] if len(chosen) < len(every) else []
     numbers = number_columns(rows, chosen, data.missing)
     made = []
     for name, group in groups.items():
@@ -182,8 +176,9 @@ def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
         steps = dict.fromkeys(str(line.step or "not evenly spaced") for _, line in timed)
         then = "predictions continue the dates" if all(line.step for _, line in timed) else "predictions have no dates"
         names = ", ".join(f"'{name}'" for name in start.column.names)
-        columns = f"column {names} holds" if len(start.column.names) == 1 else f"columns {names} hold"
-        lines.append(f"{columns} dates ({dates}, {' or '.join(steps)}): it is not forecast; {then}")
+        single = len(start.column.names) == 1
+        holds, are = (f"column {names} holds", "it is") if single else (f"columns {names} hold", "they are")
+        lines.append(f"{holds} dates ({dates}, {' or '.join(steps)}): {are} not forecast; {then}")
     if count := sum(bool((np.diff(one.order) < 0).any()) for one, _ in timed):
         lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
     gaps = [

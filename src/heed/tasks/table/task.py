@@ -156,6 +156,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
             """The rows of a split; after the first file, columns are those of the first one."""
             if given is not None:
                 rows = cast(Rows, given[files[0]])
+                remarks.extend(rows.said if train is None else ())
                 return rows if train is None else rows.ordered(train.columns)
             parts, findings = list[Rows](), Findings.of(data)
             for path in map(Path, files):
@@ -163,7 +164,8 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
                 wanted = data.columns.features if like is None else like.columns
                 known, kinds = (frozenset(train.labels) if train else ()), (None if like is None else like.kinds)
                 further: dict[str, Any] = {"known": known, "kinds": kinds, "categories": data.columns.categories}
-                parts.append(read_rows(path, wanted, data.columns.label, said=remarks, findings=findings, **further))
+                parts.append(read_rows(path, wanted, data.columns.label, findings=findings, **further))
+                remarks.extend(line for line in parts[-1].said if line not in remarks)
             remarks.extend(found_lines(split, findings.found))
             return Rows.joined(parts)
 
@@ -187,7 +189,8 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Rows:
         columns = config.data.columns
-        return hold_rows(data, split, columns.features, columns.label, categories=columns.categories)
+        further = {"categories": columns.categories, "counters": split != "train"}  # training's are taken of the others
+        return hold_rows(data, split, columns.features, columns.label, **further)
 
     @property
     def rows(self) -> dict[str, Rows]:
@@ -262,7 +265,8 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
 
     @property
     def most_updates(self) -> int | None:
-        each = math.ceil(len(self.train_batches(0)) / self.config.training.accumulate)
+        training = self.config.training
+        each = math.ceil(len(self.rows["train"]) / (training.batch_tokens * training.accumulate))
         return max(_UPDATES, _PASSES * each)
 
     def collate(self, indices: list[int], epoch: int = 0) -> ValuesBatch:
