@@ -363,3 +363,22 @@ def test_a_data_frame_in_long_form_has_a_series_for_each_name():
         heed.train("series", train=TWO, steps=1, out=None, settings=SMALL, quiet=True)
     with pytest.raises(ConfigError, match="the series has shape"):
         run.predict(np.ones((3, 2)))
+
+
+@pytest.mark.parametrize("season", ["none", 4])
+def test_the_last_rows_of_a_training_example_are_forecast_from_forecasts(tmp_path, season):
+    frame = pd.DataFrame({"sales": np.random.default_rng(1).normal(size=80)})
+    task = prepared(tmp_path, frame, window=12, horizon=3, season=season)
+    torch.manual_seed(1)
+    model = task.build_model().eval()
+    torch.nn.init.normal_(model.output.weight)
+    batch = task.collate([0, 7])
+    known = 3 if season == 4 else 0  # the first rows have no row a season before the next
+    with torch.no_grad():
+        rows = batch.values[:, :9]
+        expected = (model(rows) - batch.values[:, 1:10])[:, known:].square().sum()
+        for true in batch.targets.unbind(1)[-3:]:
+            rows = torch.cat([rows, model(rows)[:, -1:]], dim=1)  # all rows are read again for each forecast
+            last = model(rows)[:, -1]
+            expected += (last - true).square().sum()
+    assert task.loss(model, batch, 0.0).item() == pytest.approx(expected.item(), rel=1e-4)

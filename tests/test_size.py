@@ -57,7 +57,7 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (3_850, 78),
     "tools": (450, 4),
-    "tests": (39_003, 245),  # files as people have them: tables, series, tags, texts, pictures, imports, outputs
+    "tests": (39_031, 245),  # files as people have them: tables, series, tags, texts, pictures, imports, outputs
 }
 WORDS_OF_DOCS = 40_701  # tables, series and tags as people have them
 
