@@ -56,7 +56,7 @@ AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
 _TARGET = "target.json"
 _UPDATES, _PASSES = 1_000, 300
-"""Updates, or passes if these are more, after which training ends though time is left: a table is learned by heart."""
+"""Updates, or passes if these are more, after which training ends though time is left: a network memorises a table."""
 _LISTED = 1_000_000
 """Rows up to which the batches of a pass are lists."""
 
