@@ -81,6 +81,8 @@ class _MapPart:
     title: str = ""
     axes: str = ""
     caption: str = ""
+    effect: Sequence[str] = ()  # what the output does under other weights
+    still: bool = False  # True if it stays the same, so that the map is grey
     remarks: tuple[str, ...] = ()
     has_masked: bool = True
     ends: tuple[str, str] = ("0", "1")
@@ -102,6 +104,8 @@ def map_to_html(map: Map, number: int) -> Markup:
         map.title,
         axes_line(map),
         map.caption,
+        map.effects,
+        map.still,
         tuple(one.text for one in noted),
         map.has_masked,
         (f"{map.least:.3g}", f"{map.most:.3g}"),

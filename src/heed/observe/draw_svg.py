@@ -62,7 +62,10 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
     width = max(left + wide * len(map.key) + _MARGIN + (0 if upright else int(_extent(map.key) / 2)), 420)
     fitting = min(90, int((width - 2 * _MARGIN) / _HEADER_ADVANCE))  # a wide caption would make the map small in print
     header = [clean(map.title), axes_line(map), *_wrapped(map.caption + more, fitting)]
-    header += [line for one in remarks(map) for line in _wrapped(f"Remark: {one.text}.", fitting)]
+    said = [] if map.effect is None else map.effect.lines
+    header += [
+        line for one in (*said, *(f"Remark: {one.text}." for one in remarks(map))) for line in _wrapped(one, fitting)
+    ]
     top = _MARGIN + 18 * len(header) + 24 + (_FONT if upright else turned + 6)
     longest_line = max(len(header[0]) * _TITLE_ADVANCE, *(len(line) * _HEADER_ADVANCE for line in header[1:]))
     width = max(width, int(longest_line) + 2 * _MARGIN)
@@ -192,7 +195,8 @@ def shading_scene(shading: Shading) -> Scene:
     scene = Scene(_WIDTH, 0, clean(shading.title))
     top = scene.write(head, _MARGIN, _MARGIN + 12, "title", 18) - 4
     scale = "under each word: its tag and the tag's probability" if shading.tags else shading.said_scale
-    scene.add([Label(_MARGIN, top + 4, scale, "small")])
+    effect = [line for one in shading.effects for line in _wrapped(one)]
+    top = scene.write([scale, *effect], _MARGIN, top + 4, "small") - 19
     grounds = {i: span.color for span in shading.spans for i in range(span.start, span.stop)}
     line = _TAGGED_LINE if shading.tags else _LINE
     sums = {part.start: shading.part_sum(part) for part in shading.axis.parts if part.stop > part.start}
@@ -233,4 +237,4 @@ def _ground(shading: Shading, i: int, color: int | None) -> tuple[str, str]:
     if shading.tags:
         tags = palette.TAGS_LIGHT, palette.TAGS_DARK
         return GROUNDS if color is None else (tags[0][color % len(tags[0])], tags[1][color % len(tags[1])])
-    return palette.shades(shading.level(i), shading.signed)
+    return palette.shades(shading.level(i), shading.signed, shading.still)

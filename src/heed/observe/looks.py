@@ -9,15 +9,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.maps import MERGED, Axis, Map, Opens, Part, SignedMap, common_units, cut, merge_subwords, text_of
+from heed.observe.maps import (
+    MERGED,
+    Axis,
+    Map,
+    Opens,
+    Part,
+    SignedMap,
+    Tried,
+    common_units,
+    cut,
+    merge_subwords,
+    text_of,
+)
 from heed.observe.remarks import counted_rows
 from heed.visible import visible
+
+if TYPE_CHECKING:
+    from heed.observe.interventions import Answer, Effect
 
 
 @dataclass(frozen=True)
@@ -31,7 +46,7 @@ class TagSpan:
 
 
 @dataclass(frozen=True)
-class Shading:
+class Shading(Tried):
     """One number per position of a text: weights and probabilities in 0..1, contributions, or surprisal in bits.
 
     If the axis has parts, each is drawn on separate lines that start with the sum of its numbers and its name. If it is
@@ -54,6 +69,7 @@ class Shading:
     nested: bool = False  # True if numbers are products of two weights, as above
     # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
     opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
+    effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
 
     def part_sum(self, part: Part) -> float:
         """The sum of the numbers of a part; for shares of one whole, the share of the part."""
@@ -161,6 +177,8 @@ class Look:
     beside: tuple[Beside, ...] = ()  # maps of another network
     # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
     output: Any = field(default=None, compare=False, repr=False)
+    # a pass that computes the output again, for other weights; None where no output is read again
+    answer: Answer | None = field(default=None, compare=False, repr=False)
 
     @property
     def attention(self) -> list[Map]:

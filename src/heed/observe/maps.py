@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -27,6 +27,9 @@ from torch import Tensor
 from heed.errors import ShapeError
 from heed.observe import palette
 from heed.visible import clean, visible
+
+if TYPE_CHECKING:
+    from heed.observe.interventions import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,30 @@ class Opens(Protocol):
     def place(self, row: int, column: int) -> tuple[list[int], list[int]] | None:
         """Positions of the queries and keys of a cell, as edits count them; None where they cannot be named."""
 
+    @property
+    def attention(self) -> tuple[str, int, int | None]:
+        """Mechanism, layer and head; None for the mean of all heads."""
+
+
+class Tried:
+    """Weights beside which stands what the output does under others."""
+
+    __slots__ = ()
+    effect: Effect | None
+
+    @property
+    def still(self) -> bool:
+        """True if the output stayed the same under all weights that were tried in place of these; drawn grey then."""
+        return self.effect is not None and self.effect.still
+
+    @property
+    def effects(self) -> list[str]:
+        """What the output does under other weights, as lines."""
+        return [] if self.effect is None else self.effect.lines
+
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class Map(Tried):
     """The weights with which each query attended to each key."""
 
     mechanism: str  # "cross", "encoder", "decoder" or another name given by the model
@@ -107,6 +131,7 @@ class Map:
     of: str = ""  # the network, in a look at several; "" for the run's own
     # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
     untrained: float | None = None
+    effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -168,8 +193,8 @@ class Map:
         return True
 
     def color(self, value: float, dark: bool = False) -> str:
-        """The colour of a number, for a white or a dark ground."""
-        return palette.shade(value, palette.DARK if dark else palette.LIGHT)
+        """The colour of a number, for a white or a dark ground; grey if the output is the same under other weights."""
+        return palette.shade(value, palette.DARK if dark else palette.LIGHT, self.still)
 
     def colors(self, value: float) -> tuple[str, str]:
         """The colours of a number, for both grounds."""

@@ -140,6 +140,12 @@ class Opener:
         """The same for words, given as ranges of tokens."""
         return replace(self, query=query, key=key)
 
+    @property
+    def attention(self) -> tuple[str, int, int | None]:
+        """Mechanism, layer and head; None for the mean of all heads."""
+        first = self.series.records[0]
+        return first.mechanism, first.layer, self.head
+
     def place(self, row: int, column: int) -> tuple[list[int], list[int]] | None:
         """Positions of the queries and keys of a cell, as edits count them; None for a cell of pooling in parts."""
         if self.within is not None:

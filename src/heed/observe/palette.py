@@ -44,13 +44,16 @@ def _channels(color: str) -> tuple[int, int, int]:
     return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
-def shade(weight: float, ramp: tuple[str, ...] = LIGHT) -> str:
-    """The colour `"#rrggbb"` of a weight in 0..1 (clamped) on a ramp of equidistant anchors."""
+def shade(weight: float, ramp: tuple[str, ...] = LIGHT, grey: bool = False) -> str:
+    """The colour `"#rrggbb"` of a weight in 0..1 (clamped) on a ramp of equidistant anchors, or a grey as light."""
     place = min(max(weight, 0.0), 1.0) * (len(ramp) - 1)
     below = min(int(place), len(ramp) - 2)
     part = place - below
     pairs = zip(_channels(ramp[below]), _channels(ramp[below + 1]), strict=True)
-    return "#" + "".join(f"{round(low + (high - low) * part):02x}" for low, high in pairs)
+    channels = [low + (high - low) * part for low, high in pairs]
+    if grey:  # as CSS `grayscale(1)`
+        channels = [0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]] * 3
+    return "#" + "".join(f"{round(channel):02x}" for channel in channels)
 
 
 def inks(grounds: tuple[str, str]) -> tuple[str, str]:
@@ -92,11 +95,11 @@ def signed_shade(weight: float, dark: bool = False) -> str:
     return shade(abs(weight), down if weight < 0 else up)
 
 
-def shades(weight: float, signed: bool = False) -> tuple[str, str]:
+def shades(weight: float, signed: bool = False, grey: bool = False) -> tuple[str, str]:
     """The colours of a weight, or of a number in -1..1, for a light and a dark ground."""
     if signed:
         return signed_shade(weight), signed_shade(weight, dark=True)
-    return shade(weight), shade(weight, DARK)
+    return shade(weight, LIGHT, grey), shade(weight, DARK, grey)
 
 
 def css_variables(dark: bool) -> str:
@@ -121,9 +124,9 @@ def css_classes() -> str:
     return "".join(f".{n}{i}{{background:var(--{n}{i});color:var(--{t}{i})}}" for n, t, levels in names for i in levels)
 
 
-def paint(text: str, weight: float, signed: bool = False) -> str:
+def paint(text: str, weight: float, signed: bool = False, grey: bool = False) -> str:
     """The text on the background colour of a weight (dark for small weights), with terminal codes."""
-    return on_ground(text, signed_shade(weight, dark=True) if signed else shade(weight, DARK))
+    return on_ground(text, shades(weight, signed, grey)[1])
 
 
 def halves(upper: float | None, lower: float | None) -> str:

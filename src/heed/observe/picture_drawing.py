@@ -56,10 +56,10 @@ _QUALITY = 88
 _GREY = np.array([0.299, 0.587, 0.114])
 
 
-def ramp(steps: int = 256, signed: bool = False) -> Array:
+def ramp(steps: int = 256, signed: bool = False, grey: bool = False) -> Array:
     """The colours from 0 to the largest number, or from -1 to 1 times that with 0 in the middle, `(1, steps, 3)`."""
     levels = [i / (steps - 1) for i in range(steps)]
-    shades = [palette.signed_shade(2 * x - 1, dark=True) if signed else palette.shade(x, palette.DARK) for x in levels]
+    shades = [palette.shades(2 * x - 1 if signed else x, signed, grey)[1] for x in levels]
     return np.array([[[int(shade[i : i + 2], 16) for i in (1, 3, 5)] for shade in shades]], dtype=np.uint8)
 
 
@@ -129,7 +129,7 @@ def laid_over(picture: Array, one: PictureMap, shape: tuple[int, int]) -> Array:
     levels = shares_at(one, (picture.shape[0], picture.shape[1]), shape)
     outside = np.isnan(levels)
     places = (levels + 1) / 2 if one.signed else levels
-    colors = ramp(signed=one.signed)[0][np.round(np.where(outside, 0.0, places) * 255).astype(int)]
+    colors = ramp(signed=one.signed, grey=one.still)[0][np.round(np.where(outside, 0.0, places) * 255).astype(int)]
     mixed = STRENGTH * colors + (1 - STRENGTH) * ground
     mixed[outside] = faded(ground).repeat(3, axis=2)[outside]
     drawn: Array = np.round(mixed).clip(0, 255).astype(np.uint8)
@@ -229,11 +229,11 @@ def _map_panel(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Sc
     if one.query is not None:
         scene.add([_outline(one.cell(*one.query), look.pixels, shape, _QUERY)])
     top = shape[0] + 8
-    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, one.signed)))])
+    scene.add([Image(0, top, _BAR, 9, data_uri(ramp(64, one.signed, one.still)))])
     beside = len(one.scale) * _ADVANCE <= _LARGE - _BAR - 8
     if beside:
         scene.write([one.scale], _BAR + 8, top + 9, "small")
-    texts = (*([] if beside else [one.scale]), one.title, one.caption)
+    texts = (*([] if beside else [one.scale]), one.title, one.caption, *one.effects)
     lines = [line for text in texts if text for line in _wrapped(text, _LARGE)]
     scene.height = scene.write(lines, 0, top + 28, "small")
     return scene
@@ -369,7 +369,7 @@ def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Bl
         y = min(int((cell.top + cell.bottom) / 2 * len(rows) / height), len(rows) - 1)
         rows[y][min(int((cell.left + cell.right) / 2 * shape[1] / width), shape[1] - 1)] = "o"
     legend = f"\u00b7 \u2591 \u2592 \u2593 \u2588 0 to {one.largest:.3g} ({one.unit})" + "; - below 0" * one.signed
-    return _block(rows, [legend, one.title, one.caption])
+    return _block(rows, [legend, one.title, one.caption, *one.effects])
 
 
 def distances_to_lines(distances: Distances, width: int) -> list[str]:

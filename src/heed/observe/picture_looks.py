@@ -11,6 +11,7 @@ the weight on the class token is left out, and the rest of the row is rescaled t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -18,7 +19,10 @@ from torch import Tensor
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
-from heed.observe.maps import Opens
+from heed.observe.maps import Opens, Tried
+
+if TYPE_CHECKING:
+    from heed.observe.interventions import Effect
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
@@ -76,7 +80,7 @@ GridPlace = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class PictureMap:
+class PictureMap(Tried):
     """Numbers on a grid over a picture: attention weights, or made of the gradient of a class's score."""
 
     title: str
@@ -92,6 +96,7 @@ class PictureMap:
     reach: Box | None = None
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
     opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
+    effect: Effect | None = None  # what the label does under other weights; None if nothing was tried
     most: float | None = None  # the number drawn brightest, for maps on one scale; by default the largest
 
     def __post_init__(self) -> None:

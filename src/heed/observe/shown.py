@@ -479,7 +479,8 @@ _CHANGES = 12
 
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
-    head = [clean(map.title), axes_line(map), *textwrap.wrap(clean(map.caption), width), ""]
+    said = [map.caption, *map.effects]
+    head = [clean(map.title), axes_line(map), *(line for one in said for line in textwrap.wrap(clean(one), width)), ""]
     found = [f"remark: {one.text}" for one in remarks(map)]
     shorter, left_out = _without_repetition(map)
     return "\n".join([*head, *_body(shorter, width, color), *left_out, *found])
@@ -494,7 +495,7 @@ def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     rows = [*range(first), *range(found.stop, len(map.query))]
     query = replace(map.query, labels=tuple(map.query.labels[i] for i in rows), parts=())
     weights, mask = map.weights[rows], None if map.mask is None else map.mask[rows]
-    shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask)
+    shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask, effect=map.effect)
     return shorter, [f"left out: rows {first + 1} to {found.stop}, where the {found}"]
 
 
@@ -709,7 +710,7 @@ _BAR = 10  # characters of a bar for 1
 
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
-    lines = [clean(shading.title), ""]
+    lines = [clean(shading.title), *(line for one in shading.effects for line in textwrap.wrap(clean(one), width)), ""]
     if shading.tags or shading.listed:
         return [*lines, *_listed(shading, color)]
     if shading.axis.parts:
@@ -739,7 +740,7 @@ def _running(shading: Shading, positions: range, width: int, color: bool) -> lis
     for i in positions:
         label, level = visible(shading.axis.labels[i]), shading.level(i)
         mark = "" if color else "-" * (shading.signed and level <= -0.05) + shaded(abs(level), " ")
-        word = palette.paint(label, level, shading.signed) if color else mark + label
+        word = palette.paint(label, level, shading.signed, shading.still) if color else mark + label
         size = len(mark) + len(label)
         if lines and length + 1 + size <= width:
             lines[-1], length = f"{lines[-1]} {word}", length + 1 + size

@@ -91,6 +91,7 @@ ATTRIBUTION = (
     ),
     Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),
 )
+WORDS = Flag("look", "words", bool, "Beside each map: what the output loses without each word.", default=False)
 PATCH = Flag(
     "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
 )

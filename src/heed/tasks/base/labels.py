@@ -21,6 +21,7 @@ from heed.data.examples import label_order, spelt_alike
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures, label_outcomes
 from heed.evaluation.measures import Measure, Outcomes, rate, values_of
+from heed.observe.interventions import Answer
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks import spec_of
@@ -28,7 +29,7 @@ from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unre
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
-from heed.visible import escaped
+from heed.visible import escaped, visible
 
 T = TypeVar("T", bound=Task[Any, Any])
 M = TypeVar("M", bound=nn.Module)
@@ -39,6 +40,24 @@ _SCIKIT = 95 * 2**20
 def library_memory(splits: Iterable[str]) -> int:
     """Bytes that libraries not yet imported will take, if the splits include a test set."""
     return _SCIKIT if set(splits) - {"train", "valid"} and "sklearn" not in sys.modules else 0
+
+
+def answer_of_labels(
+    task: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
+) -> Answer:
+    """The labels of one example; `scores` are its outputs `(N, num_outputs)`, `words` further fields of the answer."""
+
+    def logits(rows: Tensor, mechanism: str) -> Tensor:
+        outputs = scores(rows)
+        if task.sigmoid:  # each output says yes or no to one label
+            return torch.stack([torch.zeros_like(outputs), outputs], dim=2)
+        return outputs.unsqueeze(1)
+
+    def named(output: int, number: int) -> str:
+        said = ("" if number else "not ") + task.labels[output] if task.several_labels else task.labels[number]
+        return f'label "{visible(said)}"'
+
+    return Answer(model, tokens, logits, named, **words)
 
 
 ClassWeights = Literal["none", "balanced"] | dict[str, float]

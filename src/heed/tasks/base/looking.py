@@ -24,6 +24,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
 from heed.observe.edits import Edit, Given, edits_of
+from heed.observe.interventions import with_effects
 from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
 from heed.observe.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
 from heed.observe.overview import check_sort
@@ -89,6 +90,7 @@ class LooksAtText(ABC):
         patch_from: Any = None,
         lens: bool = False,
         beams: bool | Literal["all"] = False,
+        words: bool = False,
         **options: Any,
     ) -> ShownLook | Any:
         """Show attention and recurrent states of the model on one text; a notebook displays the result.
@@ -116,11 +118,13 @@ class LooksAtText(ABC):
             lens: Instead, a grid: the most probable token after each block; see `lens`.
             beams: Instead, the candidates of the beam search that writes the output (a `ShownBeams`), with "all" also
                 those that it dropped; see `beams`.
+            words: Beside each map also the change without each word of the input; for a language model, maps then show
+                whole words, not tokens.
             options: For a translation or a response, `target`, a given output instead of the model's own, and
                 `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
                 the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
                 the N of largest variance or those with these numbers; `pieces`: maps show the tokens that the model
-                reads, not whole words; for a language model, `words`: maps show whole words, not tokens.
+                reads, not whole words.
 
         Raises:
             ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
@@ -161,6 +165,8 @@ class LooksAtText(ABC):
         if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
             raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
         choice = Choice(None if rolled else mechanism, layer, head, rolled)
+        if "whole_words" in inspect.signature(type(self).look_at).parameters:
+            options["whole_words"] = words
         given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
         look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
         if given["edits"]:
@@ -170,6 +176,9 @@ class LooksAtText(ABC):
             if plain.target != look.target and "target" in inspect.signature(see).parameters:
                 same = see(**given | {"edits": (), "target": look.output or look.target})
             look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
+        if not overview:
+            with edit(self.model, *given["edits"]):
+                look = with_effects(look, words)
         if beside is not None:
             look = look_beside(self, look, beside, text, {"choice": choice, **options})
         if attribution is not None:

@@ -25,19 +25,20 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
-from heed.observe.attribution import LEFT_OUT, Scored
+from heed.observe.attribution import Scored
 from heed.observe.draw_html import map_to_html
+from heed.observe.interventions import Answer
 from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import E, Examiner, O, R
-from heed.tasks.base.deletions import Deletions, Judged, Looked, odds_of
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.run import M, T, TextRun
 from heed.tasks.base.writing import BaselineText, Writing, WrittenText
+from heed.visible import visible
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,8 +47,6 @@ MOST = 200_000
 """Most training pairs that are searched: the first ones."""
 _AT_ONCE = 64
 """Sentences looked up together, each with a row of similarities."""
-JUDGED = ("cross", "encoder", "decoder", "words", "turns")
-"""Attention whose maps can be judged: weights that average, not those that choose a word to copy."""
 Side = tuple[Words, Words]
 """The tokens of a text, and its words."""
 
@@ -383,80 +382,45 @@ def explain_output(
     return Explained(scored, source, name, (f"output: {written if isinstance(written, str) else written.text}",))
 
 
-def judged_output(
+def answer_of_output(
     task: Writing[Any, Any, Any, Any],
     model: DecoderBody,
-    source: Any,
-    written: WrittenText,
+    seen: Reread,
+    ended: bool,
     tokens: Sequence[int],
     without: Callable[[list[int]], Any],
-    sides: Mapping[str, tuple[Sequence[range], Sequence[range]]],
-    axes: Mapping[str, tuple[str, str]],
-    choice: Choice,
-) -> list[Judged]:
-    """The maps behind an output, with what each of its tokens loses without each part that the map looks at.
-
-    The output stays as it is, and each of its tokens is a row. Of the tokens written before, the last is not a key,
-    since it reaches the next one without attention. A map of the source over itself has one row, the mean of all,
-    with the mean of what all tokens lose.
+    words: Sequence[range],
+    axis: str,
+) -> Answer:
+    """An output, each of its tokens after those before it.
 
     Args:
         task: The task.
         model: Its model.
-        source: What was read.
-        written: The output for it.
+        seen: The output, read again.
+        ended: Whether the end token belongs to it.
         tokens: The tokens of the source.
         without: From tokens with `LEFT_OUT` in some places to a source.
-        sides: For each side of the source, the positions of a map and the tokens that each of its parts has.
-        axes: For each mechanism, the sides that it looks from and at.
-        choice: The maps.
-
-    Raises:
-        ConfigError: The model lacks the mechanism, layer or head.
+        words: The tokens of each word of the source that may be left out.
+        axis: Name of the source's axis.
     """
-    seen, device = Reread.of(task, model, source, written), next(model.parameters()).device
-    choice.check(seen.mechanisms)
-    count = len(seen.ids)
-    labels = torch.tensor(seen.ids, dtype=torch.long, device=device)
-    before = torch.tensor([seen.first, *seen.ids][: max(1, count)], device=device)
+    device, names = next(model.parameters()).device, boundaries(task.target_tokenizer)
+    labels = [*seen.ids, *([task.target_tokenizer.special.end] if ended else [])]
+    before = torch.tensor([seen.first, *seen.ids][: max(1, len(labels))], device=device)
+    written = {name for name, _ in seen.writing.mechanisms()}
 
-    def of_source(rows: Tensor) -> Tensor:
-        memory = task.memory(model, [without(row) for row in rows.tolist()], device)
-        state = model.start(memory, Rows.repeat(len(rows), device=device))
-        return odds_of(model.logits(model.step(before.expand(len(rows), -1), state)[0][:, :count]), labels)
+    def logits(rows: Tensor, mechanism: str) -> Tensor:
+        count, once = len(rows), mechanism in written  # a source that is read alike is read once
+        memory = task.memory(model, [without(row) for row in rows[: 1 if once else None].tolist()], device)
+        copies = Rows.repeat(1, count, device=device) if once else Rows.repeat(count, device=device)
+        hidden = model.step(before.expand(count, -1), model.start(memory, copies))[0]
+        return model.logits(hidden)[:, : len(labels)]
 
-    def of_written(rows: Tensor) -> Tensor:
-        read, _ = padded(rows)
-        hidden = model.step(read, model.start(seen.memory, Rows.repeat(1, len(rows), device=device)))[0]
-        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)
-        hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
-        return odds_of(model.logits(hidden[:, :count]), labels)
+    def named(output: int, number: int) -> str:
+        label = names.get(number) or task.target_tokenizer.label(number)
+        return f'token {output + 1} "{visible(label)}"'
 
-    read_before = Deletions(model, before, [range(n, n + 1) for n in range(1, count)], of_written)
-    read = torch.tensor(tokens, device=device)
-    left_out = {side: Deletions(model, read, parts, of_source) for side, (_, parts) in sides.items()}
-    found = []
-    for trace in (seen.reading, seen.writing):
-        for mechanism, layer in choice.layers(trace.mechanisms()):
-            query, key = axes[mechanism]
-            if mechanism not in JUDGED or (key in sides and not sides[key][1]):
-                continue
-            every = trace.maps(mechanism, layer, entries=[0]).weights[0].double()  # (heads, query, key)
-            for head in choice.heads(len(every)):
-                weights = every.mean(0) if head is None else every[head]
-                own = head if len(every) > 1 else None
-                if key not in sides:
-                    rows = [Looked(weights[t, 1:t], range(t - 1), t) for t in range(2, count)]
-                    found.append(read_before.judged(mechanism, layer, rows, own))
-                    continue
-                columns, numbers = sides[key][0], range(len(sides[key][1]))
-                shares = torch.stack([weights[:, one.start : one.stop].sum(1) for one in columns], dim=1)
-                if query == key:
-                    rows = [Looked(shares.mean(0), numbers, None)]
-                else:
-                    rows = [Looked(row, numbers, t) for t, row in enumerate(shares[:count])]
-                found.append(left_out[key].judged(mechanism, layer, rows, own))
-    return found
+    return Answer(model, torch.tensor(tokens, device=device), logits, named, labels, words, axis)
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,10 +1,10 @@
-"""Attribution of classification: the logit of a label by words, and the maps behind it."""
+"""Attribution of classification: the logit of a label by words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import Any
 
 import torch
@@ -12,12 +12,8 @@ from torch import Tensor, nn
 
 from heed.data.batch import TokenText
 from heed.observe.attribution import LEFT_OUT, Scored
-from heed.observe.looks import Choice
-from heed.observe.maps import Axis
-from heed.observe.trace import Trace
 from heed.tasks.base.attributing import Explained, chosen, table_of
-from heed.tasks.base.deletions import Deletions, Judged, Looked, label_odds
-from heed.tasks.base.looking import Words, views_of_text, watched
+from heed.tasks.base.looking import Words
 from heed.tasks.classification.look import names_of_special, spans_of
 from heed.tasks.classification.task import Classification, Classifier
 
@@ -105,67 +101,3 @@ def _own_words(task: Classification, model: Classifier, text: str, encoded: Toke
     typed = spans_of(task, text, model, encoded)
     own = replace(typed, spans=typed.spans[int(model.has_cls) :])
     return Words.of(task.tokenizer, task.tokens_of(encoded), "text", names_of_special(task, model), own)
-
-
-def judged(task: Classification, model: Classifier, text: str, choice: Choice) -> list[Judged]:
-    """The maps of a text with what the log-odds of its label lose without each word, or sentence.
-
-    The network alone is read, without the n-grams beside it.
-    """
-    text = task.stripped(text)
-    (encoded,) = task.encode_texts([text])
-    words, lengths = _own_words(task, model, text, encoded), list(map(len, encoded.sentences))
-    without = None if model.ngrams is None else torch.zeros(1, model.output.out_features)
-    logits = _scored(task, model, encoded, lambda logits: logits, without).of_tokens
-    tokens = torch.tensor(task.tokens_of(encoded), device=next(model.parameters()).device)
-    number = int(task.probabilities(logits(tokens.unsqueeze(0)).cpu())[0].argmax())
-
-    def log_odds(logits: Tensor) -> Tensor:
-        return label_odds(logits, number, logit_of(task, logits, number), task.sigmoid)
-
-    scored = _scored(task, model, encoded, log_odds, without)
-    left_out = Deletions(model, tokens, words.tokens, lambda rows: scored.score(model, rows).unsqueeze(1))
-    with watched(model) as seen:
-        batch = task.collate_encoded([encoded], [0]).to(tokens.device)
-        task.forward(model, batch)
-    choice.check(seen.mechanisms())
-    if task.hierarchical:
-        return list(_judged_levels(left_out, seen, choice, lengths))
-    return [left_out.judged(*one) for one in _rows(model, seen, choice, words)]
-
-
-def _rows(
-    model: Classifier, seen: Trace, choice: Choice, words: Words
-) -> Iterator[tuple[str, int, list[Looked], int | None]]:
-    """One row of each map: of pooling, of [CLS] if that is classified, else the mean of the rows."""
-    first, counts = int(model.has_cls), [len(word) for word in words.tokens]
-    labels = ("",) * (first + len(counts) + model.framed)
-    drawn = Words.counted(Axis("text", "word", labels), [*[1] * first, *counts, *[1] * model.framed])
-    own = slice(first, first + len(counts))
-    classified = model.has_cls and model.pooling is not None and model.pooling.kind in ("last", "first", "cls")
-    for view in views_of_text(seen, choice, drawn, drawn.tokens[-1].stop):
-        weights, mechanism = view.map.weights, view.map.mechanism
-        if mechanism != "pooling" and classified:
-            weights = weights[:1]
-        elif mechanism == "self":  # what a self_rnn computes after its last token is not used
-            weights = weights[:-1]
-        head = view.map.head if view.num_heads > 1 else None
-        yield mechanism, view.map.layer, [Looked(weights.mean(0)[own], range(len(counts)))], head
-
-
-def _judged_levels(words: Deletions, seen: Trace, choice: Choice, lengths: Sequence[int]) -> Iterator[Judged]:
-    """A row for the words of each sentence, and one for the sentences."""
-    sentences = [range(*ends) for ends in pairwise(accumulate(lengths, initial=0))]
-    for mechanism, layer in choice.layers(seen.mechanisms()):
-        weights = seen.maps(mechanism, layer).weights[:, 0, 0]
-        if mechanism != "words":
-            row = Looked(weights[0, : len(sentences)], range(len(sentences)))
-            yield replace(words, parts=sentences).judged(mechanism, layer, [row])
-            continue
-        rows = []
-        for row, one in zip(weights, sentences, strict=False):
-            inside = [n for n, word in enumerate(words.parts) if one.start <= word.start and word.stop <= one.stop]
-            parts = [words.parts[n] for n in inside]
-            shares = [row[part.start - one.start : part.stop - one.start].sum() for part in parts]
-            rows += [Looked(torch.stack(shares), inside)] if inside else []
-        yield words.judged(mechanism, layer, rows)

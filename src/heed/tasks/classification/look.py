@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -13,10 +14,13 @@ from heed.data.batch import TokenText
 from heed.data.kinds.inputs import BETWEEN, parted
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
+from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
+from heed.observe.interventions import Answer
 from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit
+from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import (
     READ_AS,
     UNSEEN,
@@ -87,6 +91,29 @@ def _text_without(typed: InputSpans, word: range) -> str:
     """The text without some of its tokens."""
     spans = typed.spans[word.start : word.stop]
     return f"{typed.text[: spans[0][0]]} {typed.text[spans[-1][1] :]}"
+
+
+def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
+    """The labels of a text; a word that is left out is no part of its n-grams either."""
+    first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
+    device, end = next(model.parameters()).device, task.tokenizer.special.end
+
+    def scores(rows: Tensor) -> Tensor:
+        texts = []
+        for row in rows.tolist():
+            left, read, ngrams = iter(row), typed.text, encoded.ngrams
+            kept = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
+            for n in reversed([n for n, token in enumerate(row) if token == LEFT_OUT]):
+                start, stop = typed.spans[first + n]
+                read = f"{read[:start]} {read[stop:]}"
+            if read != typed.text:
+                (ngrams,) = task.ngrams_of([read])
+            texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
+        return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
+
+    own = [range(word.start - first, word.stop - first) for word in words.tokens]
+    own = [word for word in own if word.start >= 0 and word.stop <= len(ids) and end not in ids[word.start : word.stop]]
+    return answer_of_labels(task, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
 
 
 def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
@@ -256,6 +283,7 @@ def look_at_text(
         (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
+        answer=answer_of(task, model, encoded, words, typed),
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 

@@ -27,7 +27,7 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasPatching
-from heed.tasks.classification.attribution import contrast, explain, judged
+from heed.tasks.classification.attribution import contrast, explain
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
 from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
@@ -66,7 +66,6 @@ class ClassificationRun(
     look_at = staticmethod(look_at_text)
     explain = staticmethod(explain)
     contrast = staticmethod(contrast)
-    judged = staticmethod(judged)
 
     def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
         """The label of each text."""

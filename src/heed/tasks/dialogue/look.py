@@ -15,11 +15,11 @@ from heed.data.examples import Conversation
 from heed.models.base import DecoderBody
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
+from heed.observe.interventions import Answer
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained
-from heed.tasks.base.deletions import Judged
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
@@ -36,10 +36,10 @@ from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import (
     Reread,
     Side,
+    answer_of_output,
     boundaries,
     explain_output,
     hidden_of_pair,
-    judged_output,
     side_of,
     views_of_sides,
 )
@@ -160,15 +160,15 @@ def look_at(
         shadings=tuple(_shadings(views, conversation, read)),
         names=_NAMES,
         output=None if isinstance(written, str) else written,
+        answer=_answer(task, model, seen, not isinstance(written, str) and written.finished, asked, read.turns),
         hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
     )
 
 
-def judged(task: Dialogue, model: DecoderBody, conversation: Conversation, choice: Choice) -> list[Judged]:
-    """The maps behind the response to a conversation, as `judged_output` has them; turns are left out whole."""
-    history = task.encode([conversation]).conversations[0]
-    asked = History(history, task.speakers.number(task.who_responds(conversation, None)))
-    read = task.reading.read(history).turns
+def _answer(
+    task: Dialogue, model: DecoderBody, seen: Reread, ended: bool, asked: History, read: Sequence[TokenTurn]
+) -> Answer:
+    """The response; a turn without words is left out whole."""
     before = 0 if task.reads_turns else 1  # the token of the speaker
     ends = [*accumulate((before + len(turn.ids) for turn in read), initial=0)]
     turns = [range(*pair) for pair in pairwise(ends)]
@@ -188,10 +188,7 @@ def judged(task: Dialogue, model: DecoderBody, conversation: Conversation, choic
         unknown = TokenTurn([task.tokenizer.special.unknown], read[-1].speaker)
         return History([turn for turn in kept if turn.ids] or [unknown], asked.speaker)
 
-    written = task.respond(model, [asked])[0][0]
-    numbered = [range(n, n + 1) for n in range(len(turns))]
-    sides = {"conversation": (words, words), "turns": (numbered, turns)}
-    return judged_output(task, model, asked, written, tokens, without, sides, _AXES, choice)
+    return answer_of_output(task, model, seen, ended, tokens, without, words, "conversation")
 
 
 def explain(

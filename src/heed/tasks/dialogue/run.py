@@ -43,7 +43,7 @@ from heed.tasks.base.writing_run import (
     map_html,
     signature_lines,
 )
-from heed.tasks.dialogue.look import conversation_text, explain, judged, look_at
+from heed.tasks.dialogue.look import conversation_text, explain, look_at
 from heed.tasks.dialogue.reading import History, alternate
 from heed.tasks.dialogue.task import Dialogue
 from heed.visible import to_json
@@ -299,7 +299,6 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
     options: ClassVar = {"speaker": None, **SEARCH}
     body = staticmethod(body)
     look_at = staticmethod(look_at)
-    judged = staticmethod(judged)
     explain = staticmethod(explain)
     names = ("conversation", "responses")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,15 +13,17 @@ from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
-from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Picture, attribute, leave_one_out
+from heed.observe.attribution import METHODS, Attribution, Picture, attribute, leave_one_out
 from heed.observe.edits import Edit
+from heed.observe.interventions import MOST_MAPS, Trial
 from heed.observe.looks import Choice
+from heed.observe.maps import Axis
 from heed.observe.picture_drawing import ShownDistances
 from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
 from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
-from heed.tasks.base.deletions import Deletions, Judged, Looked, label_odds
+from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
 from heed.tasks.images.pictures import check_classes
 from heed.tasks.images.task import Images, PictureClassifier
@@ -82,6 +85,26 @@ class Looking:
         if self.task.sigmoid:
             return logits[:, 0] if number == 1 else -logits[:, 0]
         return logits[:, number]
+
+    def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
+        """Maps of attention with what the label does under other weights; as they are if there are many."""
+        if self.attention is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
+            return maps
+
+        def scores(rows: Tensor) -> Tensor:
+            return self.model(self.pixels.expand(len(rows), -1, -1, -1))
+
+        nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
+        tried, patches = Trial.of(answer_of_labels(self.task, self.model, nothing, scores)), self.attention.patches
+        places = [f"{row},{column}" for row in range(patches.grid[0]) for column in range(patches.grid[1])]
+        key, found = Axis("picture", "patch", ("class",) * patches.leading + tuple(places)), list[PictureMap]()
+        for one in maps:
+            effect = None
+            if one.opens is not None:
+                outside = one.weights.new_full((patches.leading,), one.outside / max(1, patches.leading))
+                effect = tried.effect(torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
+            found.append(one if effect is None else replace(one, effect=effect))
+        return found
 
     def maps(self, name: str, choice: Choice, patch: GridPlace | None, number: int) -> list[PictureMap]:
         """The maps of one kind."""
@@ -263,6 +286,9 @@ def look_at_picture(
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
+    if attention is not None and task.labels:
+        with edit(model, *edits):
+            drawn = look.with_effects(drawn)
     of_places: list[str] = []
     if attribution is not None:
         other = None if rather_than is None else look.number_of(rather_than)
@@ -320,45 +346,3 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
     name = title or task.title
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
-
-
-def judged(task: Images, model: PictureClassifier, picture: Decoded, choice: Choice) -> list[Judged]:
-    """The maps of a picture's patches, with what the log-odds of its label lose without each patch.
-
-    A patch is left out by filling it with the mean colour of the picture, since the model reads a whole grid. The row
-    of a map is that of the class token, or the mean of all without one.
-
-    Raises:
-        ConfigError: The model has no such attention.
-    """
-    look = Looking(task, model, picture, ())
-    if look.attention is None:
-        raise ConfigError(f"model {task.config.model.name} has no attention")
-    choice.check(look.seen.mechanisms())
-    patches, pixels, body = look.attention.patches, look.pixels, model.body
-    config: Any = body.config
-    side = config.patch_size if config.stem != "conv" else 0
-    inside = []  # for rows, then columns: the pixels of each patch, `(patches, pixels)`
-    for count, length, step in zip(patches.grid, patches.size, patches.step, strict=True):
-        start = torch.arange(count).unsqueeze(1) * step
-        places = torch.arange(length).unsqueeze(0) + 0.5
-        inside.append((places > start) & (places < start + (side or step)))
-    covers = (inside[0][:, None, :, None] & inside[1][None, :, None, :]).flatten(2).flatten(0, 1).to(pixels.device)
-    colour, number = pixels.mean((2, 3), keepdim=True), look.number_of(None)
-
-    def log_odds(rows: Tensor) -> Tensor:
-        hidden = ((rows == LEFT_OUT).float() @ covers.float() > 0).view(len(rows), 1, *pixels.shape[2:])
-        logits = model(torch.where(hidden, colour, pixels))
-        return label_odds(logits, number, look.score(logits, number), task.sigmoid).unsqueeze(1)
-
-    parts = [range(n, n + 1) for n in range(patches.count)]
-    left_out = Deletions(model, torch.arange(patches.count, device=pixels.device), parts, log_odds)
-    found = []
-    for mechanism, layer in choice.layers(look.seen.mechanisms()):
-        every = look.attention.weights[look.attention.layers.index(layer)].double()
-        for head in choice.heads(len(every)):
-            weights = every.mean(0) if head is None else every[head]
-            row = (weights[0] if patches.leading else weights.mean(0))[patches.leading :]
-            own = head if len(every) > 1 else None
-            found.append(left_out.judged(mechanism, layer, [Looked(row, range(patches.count))], own))
-    return found

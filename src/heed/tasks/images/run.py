@@ -42,7 +42,7 @@ from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, csv_row, in_line
 from heed.tasks.base.report import counted, interval, label_body, shown_errors
 from heed.tasks.base.run import Run
-from heed.tasks.images.look import MOST_PICTURES, Looking, judged, look_at_distances, look_at_picture
+from heed.tasks.images.look import MOST_PICTURES, Looking, look_at_distances, look_at_picture
 from heed.tasks.images.pictures import SIDE, check_classes, errors_page, picture_tag, places_of
 from heed.tasks.images.task import Images, PictureClassifier
 from heed.threads import sparing
@@ -202,7 +202,6 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
     names = ("picture", "label")
     ensemble = classmethod(label_ensemble)
     body = staticmethod(picture_body)
-    judged = staticmethod(judged)
     errors = staticmethod(picture_errors)
     looks_at_several = True
     """True if several pictures can be looked at together (showing their mean attention distance)."""

@@ -23,7 +23,13 @@ SPEC = TaskSpec(
         UNITS,
         BEAMS,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
-        Flag("look", "words", bool, "Show whole words instead of the model's tokens.", default=False),
+        Flag(
+            "look",
+            "words",
+            bool,
+            "Show whole words, and the changes without each of the prompt.",
+            default=False,
+        ),
         Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),
     ),
     uses=(

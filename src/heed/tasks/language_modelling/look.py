@@ -15,11 +15,11 @@ from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
+from heed.observe.interventions import Answer
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named
-from heed.tasks.base.deletions import Deletions, Judged, odds_of
 from heed.tasks.base.looking import (
     InputSpans,
     Network,
@@ -36,6 +36,7 @@ from heed.tasks.base.looking import (
 )
 from heed.tasks.language_modelling.task import LanguageModelling
 from heed.tasks.language_modelling.writing import Continuation, WritingOptions, context_of, continue_all
+from heed.visible import visible
 
 _TOP = 5
 _MARK = "\u2581"
@@ -193,7 +194,7 @@ def look_at(
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
-    words: bool = False,
+    whole_words: bool = False,
     target: str | Continuation | None = None,
     units: Units | None = None,
 ) -> Look:
@@ -202,8 +203,8 @@ def look_at(
     Prompt and output are read again in one traced pass, which equals the steps that wrote the output; every chosen
     layer and head has one causal map of all tokens. `edits` also apply while the output is written.
 
-    `length` and `beam_size` are those of the output, by default 20 and the configuration's; with `words`, maps and
-    surprisal are of whole words instead of tokens; `target` is a given output. Other arguments as `LooksAtText.look`.
+    `length` and `beam_size` are those of the output, by default 20 and the configuration's; with `whole_words`, maps
+    and surprisal are of words instead of tokens; `target` is a given output. Other arguments as `LooksAtText.look`.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head; a length is asked for with `given`, or words of a
@@ -211,7 +212,7 @@ def look_at(
     """
     if given and (length is not None or beam_size is not None):
         raise ConfigError("--given writes nothing, so --length and --beam do not apply")
-    if words and task.tokenizer.unit == "character":
+    if whole_words and task.tokenizer.unit == "character":
         raise ConfigError("--words does not apply: the tokens of this model are characters, not parts of words")
     choice = choice or Choice()
     written, ended, cut, best = [], False, [], None
@@ -247,9 +248,9 @@ def look_at(
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
-    shown_words = words_of(task, shown) if words else Words.counted(shown.axis, [1] * len(shown.ids))
+    shown_words = words_of(task, shown) if whole_words else Words.counted(shown.axis, [1] * len(shown.ids))
     drawn = views
-    if words:  # a view of which every token has a row and a column is merged into words
+    if whole_words:  # a view of which every token has a row and a column is merged into words
         whole = (len(shown.ids),) * 2
         both = shown_words, shown_words
         drawn = [view_of_words(one, *both) if one.map.weights.shape == whole else one for one in views]
@@ -273,8 +274,9 @@ def look_at(
             *marked,
             *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views)),
         ),
-        shadings=_shadings(shown, bits, shown_words, () if words else _chances(logits, shown, end)),
+        shadings=_shadings(shown, bits, shown_words, () if whole_words else _chances(logits, shown, end)),
         output=best,
+        answer=answer_of(task, model, shown, given, shown_words),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -386,34 +388,23 @@ def explain(
     return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
 
 
-_JUDGED = 200
-"""Most tokens of a text whose maps are judged: the last ones."""
-_AT_ONCE = 2**24
-"""Rough number of next-token probabilities that are computed together."""
+def answer_of(task: LanguageModelling, model: LanguageModel, text: LookedAt, given: bool, words: Words) -> Answer:
+    """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
+    ids, special = text.ids, task.tokenizer.special
+    first = 1 if given else max(1, text.first_written)
+    labels = [*ids[first:], *([special.end] if text.ended else [])]
+    tokens = torch.tensor(ids, device=next(model.parameters()).device)
 
-
-def judged(task: LanguageModelling, model: LanguageModel, text: str, choice: Choice) -> list[Judged]:
-    """The maps of a text as given, the row of each token with what the next token loses without each token before.
-
-    Of a long text, the last 200 tokens, or as many as the model reads in one pass.
-    """
-    shown = _text(task, text, [], False)
-    ids, device = shown.ids[-min(_JUDGED, context_of(task, model) or _JUDGED) :], next(model.parameters()).device
-    tokens, special = torch.tensor(ids, device=device), task.tokenizer.special
-    with watched(model) as seen:
-        vocabulary = model.logits(model(tokens.unsqueeze(0))[:, -1]).shape[-1]
-    choice.check(seen.mechanisms())
-
-    def log_odds(rows: Tensor) -> Tensor:
-        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)[:, :-1]
+    def logits(rows: Tensor, mechanism: str) -> Tensor:
+        last = ((rows != LEFT_OUT).cumsum(1) - 1).clamp_min(0)[:, first - 1 : first - 1 + len(labels)]
         hidden = model(padded(rows)[0])
-        hidden = hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2]))
-        return odds_of(model.logits(hidden), tokens[1:])
+        return model.logits(hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2])))
 
-    parts = [range(n, n + 1) for n in range(len(ids))]
-    at_once = max(1, min(64, _AT_ONCE // (len(ids) * vocabulary)))
-    left_out = Deletions(model, tokens, parts, log_odds, at_once)
-    return [*left_out.judged_positions(seen, choice, skipped=[0] if ids[0] in special else [])]
+    def named(output: int, number: int) -> str:
+        return f'token {output + 1 + given} "{visible(label_of(task, number))}"'
+
+    prompt = [] if given else [one for one in words.tokens if one.stop <= first and ids[one.start] not in special]
+    return Answer(model, tokens, logits, named, labels, prompt, "text")
 
 
 def contrast(task: LanguageModelling, model: LanguageModel, text: str, other: str) -> dict[str, Any]:

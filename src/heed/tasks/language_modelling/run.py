@@ -30,7 +30,7 @@ from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.base.writing_run import SAMPLING, sampling_of
-from heed.tasks.language_modelling.look import LENGTH, contrast, explain, judged, lens_reads, look_at
+from heed.tasks.language_modelling.look import LENGTH, contrast, explain, lens_reads, look_at
 from heed.tasks.language_modelling.scoring import (
     FEW_DOCUMENTS,
     PER_TOKEN,
@@ -265,7 +265,6 @@ class LanguageModelRun(
     body = staticmethod(body)
     look_at = staticmethod(look_at)
     explain = staticmethod(explain)
-    judged = staticmethod(judged)
     contrast = staticmethod(contrast)
     lens_reads = staticmethod(lens_reads)
     text_columns = ("prompt", "text")

@@ -21,6 +21,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
+from heed.observe.interventions import Answer
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Attributes, Explained, chosen, padded, placed, table_of
@@ -56,7 +57,7 @@ from heed.tasks.pretraining.task import (
     by_document,
     outcomes_of,
 )
-from heed.visible import to_json
+from heed.visible import to_json, visible
 
 _CANDIDATES = 5
 
@@ -98,6 +99,7 @@ def look_at_row(
         (),
         (*notes, *notes_on(unknown, edits)),
         names=("text", "filled" if pair is None else "answer"),
+        answer=_answer(task, model, text, ids, pair is not None, words),
     )
 
 
@@ -117,6 +119,31 @@ def _framed_ids(task: Pretraining, text: str, pair: str | None) -> list[int]:
             f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"
         )
     return frame(texts[0], texts[1] if pair is not None else None, task.double_separator, tokenizer.special)
+
+
+def _answer(task: Pretraining, model: Pretrainer, text: str, ids: list[int], pair: bool, words: Words) -> Answer | None:
+    """The words at the masks of a text, or whether the second of two texts follows; None where neither is asked."""
+    special, mask = task.tokenizer.special, task.tokenizer.mask
+    places = [n for n, token in enumerate(ids) if token == mask]
+    if model.order is None if pair else model.words is None or not places:
+        return None
+    tokens = torch.tensor(ids, device=next(model.parameters()).device)
+
+    def logits(rows: Tensor, mechanism: str) -> Tensor:
+        read, real = padded(rows)
+        hidden = model(read, real)
+        if pair:
+            return model.order_scores(hidden, real).unsqueeze(1)
+        assert model.words is not None
+        at = torch.stack([(rows[:, :place] != LEFT_OUT).sum(1) for place in places], dim=1)
+        return model.words(hidden.gather(1, at.unsqueeze(2).expand(-1, -1, hidden.shape[2])))  # type: ignore[no-any-return]
+
+    def named(output: int, number: int) -> str:
+        return f'"{ANSWERS[number]}"' if pair else f'{MASK} {output + 1} "{visible(task.tokenizer.label(number))}"'
+
+    held = {special.start, special.end, mask}
+    parts = [word for word in words.tokens if ids[word.start] not in held]
+    return Answer(model, tokens, logits, named, words=parts, axis="text")
 
 
 def explain(

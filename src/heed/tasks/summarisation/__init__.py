@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -16,6 +16,7 @@ SPEC = TaskSpec(
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         TARGET,
         *INSIDE,
+        WORDS,
         LOOK_BEAM,
         *GATES,
         BEAMS,

@@ -15,11 +15,11 @@ from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
+from heed.observe.interventions import Answer
 from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
-from heed.tasks.base.deletions import Deletions, Judged
 from heed.tasks.base.looking import (
     Units,
     Words,
@@ -30,7 +30,8 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.tagging.task import Tagger, Tagging, TagPrediction
+from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
+from heed.visible import visible
 
 
 def look_at_tags(
@@ -101,6 +102,7 @@ def look_at_tags(
         (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),
         shadings=(_shading(task, prediction, own),),
         names=("text", "tags"),
+        answer=answer_of(task, model, encoded[0], words, tagged[0], len(ends) // 2),
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
@@ -182,32 +184,26 @@ def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.
     return scores
 
 
-def judged(task: Tagging, model: Tagger, text: str, choice: Choice) -> list[Judged]:
-    """The maps of a text, the row of each word with what the score of its tag loses without each other word.
+def answer_of(
+    task: Tagging, model: Tagger, encoded: TokenWords, words: Sequence[str], tags: Sequence[str], framed: int
+) -> Answer:
+    """The tags of a text with their probabilities, with a CRF the marginal ones."""
+    reads, device, head = _reading(task, model, encoded), next(model.parameters()).device, model.head
 
-    The word itself is no key: it reaches its tag without attention too. As in `explain`, a word that is left out is
-    read as the unknown token, and scores are those before the CRF.
-    """
-    words = tuple(text[start:end] for start, end in split_words(text))
-    (encoded,) = task.encode_words([words])
-    with watched(model) as seen:
-        task.hidden(model, task.collate_encoded([encoded], [0]).to(next(model.parameters()).device))
-    choice.check(seen.mechanisms())
-    if model.delay and seen.mechanisms():
-        raise ConfigError(
-            f"with model.delay {model.delay} a tag is given after later words were read, so no row of a map is its own"
-        )
-    reads, device = _reading(task, model, encoded), next(model.parameters()).device
+    def logits(rows: Tensor, mechanism: str) -> Tensor:
+        scores = reads(model, rows)
+        if not isinstance(head, CrfHead):
+            return scores
+        everything = torch.ones(scores.shape[:2], dtype=torch.bool, device=device)
+        return head.crf.marginals(scores, everything).clamp_min(torch.finfo(scores.dtype).tiny).log()
+
+    def named(output: int, number: int) -> str:
+        return f'word {output + 1} "{visible(words[output])}" {visible(task.labels[number])}'
+
     tokens = torch.tensor(task.tokens_of(encoded), device=device)
-    with torch.no_grad():
-        tags = reads(model, tokens.unsqueeze(0))[0].argmax(1, keepdim=True)  # (words, 1)
-
-    def log_odds(rows: Tensor) -> Tensor:
-        scores, own = reads(model, rows).double(), tags.expand(len(rows), -1, -1)
-        return (scores.gather(2, own) - scores.scatter(2, own, -torch.inf).logsumexp(2, keepdim=True)).squeeze(2)
-
-    parts = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)]).tokens
-    return [*Deletions(model, tokens, parts, log_odds).judged_positions(seen, choice, int(task.framed))]
+    parts = Words.counted(Axis("text", "word", tuple(words)), [*map(len, encoded.words)]).tokens
+    numbers = [task.labels.index(tag) for tag in tags]
+    return Answer(model, tokens, logits, named, numbers, parts, "text", framed, each=True)
 
 
 def contrast(task: Tagging, model: Tagger, text: str, other: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from heed.tasks.base.predictions import FileOutputs, Predictions, TextOutputs, i
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasPatching
-from heed.tasks.tagging.look import contrast, explain, judged, look_at_tags
+from heed.tasks.tagging.look import contrast, explain, look_at_tags
 from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
 from heed.visible import escaped
 
@@ -143,7 +143,6 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
     options: ClassVar = {}
     look_at = staticmethod(look_at_tags)
     explain = staticmethod(explain)
-    judged = staticmethod(judged)
     contrast = staticmethod(contrast)
     body = staticmethod(body)
     errors = staticmethod(error_lines)

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
+from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -29,6 +29,7 @@ SPEC = TaskSpec(
         TARGET,
         *GATES,
         *INSIDE,
+        WORDS,
         LOOK_BEAM,
         BEAMS,
     ),

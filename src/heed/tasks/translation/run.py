@@ -33,7 +33,6 @@ from heed.observe.trace import edit
 from heed.tasks import capability, suggest_task
 from heed.tasks.base.attributing import Attributes, Explained
 from heed.tasks.base.beams import HasBeams
-from heed.tasks.base.deletions import Judged
 from heed.tasks.base.looking import InputSpans, LooksAtText, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.report import interval, points, span
 from heed.tasks.base.tracing import HasLens, HasPatching
@@ -46,10 +45,10 @@ from heed.tasks.base.writing_run import (
     WritingExaminer,
     WritingOutputs,
     WritingRun,
+    answer_of_output,
     boundaries,
     cut_off_lines,
     explain_output,
-    judged_output,
     map_html,
     side_of,
     signature_lines,
@@ -175,6 +174,12 @@ def look_at(
     notes = notes_on(unknown, edits, choice.hidden([*encoder, *decoder]), replaced=replaced)
     nets = networks(seen.reading, len(tokens.axis))
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), sides["source"][1]) for net in nets]
+    special, ended = boundaries(task.source_tokenizer), not isinstance(written, str) and written.finished
+
+    def without(row: list[int]) -> list[int]:
+        return [token for token in row if token != LEFT_OUT] or [task.source_tokenizer.special.unknown]
+
+    words = [word for word in sides["source"][1].tokens if read[word.start] not in special]
     return Look(
         title or task.title,
         source,
@@ -185,6 +190,7 @@ def look_at(
         (f"output: {seen.score}", *notes),
         seen.summary(model),
         output=None if isinstance(written, str) else written,
+        answer=answer_of_output(task, model, seen, ended, read, without, words, "source"),
     )
 
 
@@ -231,21 +237,6 @@ def lens_reads(
     return read, Axis("output read", "token", tuple(map(name, ids))), name
 
 
-def judged(task: Translation, model: PairDecoder, source: str, choice: Choice) -> list[Judged]:
-    """The maps behind the output for a source, as `judged_output` has them."""
-    source = task.stripped(source)
-    read, names = task.framed(task.source_tokenizer.encode(source).ids), boundaries(task.source_tokenizer)
-    _, words = side_of(task.source_tokenizer, read, "source", names, None)
-    parts = [word for word in words.tokens if read[word.start] not in names]
-    unknown = task.source_tokenizer.special.unknown
-
-    def without(row: list[int]) -> list[int]:
-        return [token for token in row if token != LEFT_OUT] or [unknown]
-
-    written = task.translate(model, [source])[0][0]
-    return judged_output(task, model, read, written, read, without, {"source": (parts, parts)}, _AXES, choice)
-
-
 class PairRun(
     AlignsWords, WritingRun[Translation, PairDecoder], LooksAtText, Attributes, HasPatching, HasLens, HasBeams
 ):
@@ -265,7 +256,6 @@ class PairRun(
     explain = staticmethod(explain)
     contrast = staticmethod(contrast)
     lens_reads = staticmethod(lens_reads)
-    judged = staticmethod(judged)
 
     @classmethod
     def ensemble(cls, runs: Sequence[PairRun]) -> PairRun:

@@ -1,0 +1,309 @@
+"""What an output does under other weights: the same answer computed again, beside each map of a look.
+
+For a map of keys k and an answer of outputs o (a label; a tag for each word; each token that was written, after those
+before it), with P(o) the probability that the model gave to what it answered:
+
+equal weights:          the weights of each row are equal over the keys that it may attend to
+all weight on one key:  each row that may attend to key k attends to it alone, for one key after the other
+words left out:         the input without a word, for one word after the other
+
+Of each intervention the largest change of P(o) over the outputs is kept, and the first output whose most probable class
+is another one. Nothing is averaged over outputs: an output of many tokens may hold a single one that the map decides.
+
+Source: Jain and Wallace 2019, arXiv:1902.10186, and Wiegreffe and Pinter 2019, arXiv:1908.04626 (other weights, equal
+weights); Serrano and Smith 2019, arXiv:1906.03731 (the most attended left out).
+Differs from them: the weights of a trained model are replaced in a map at a time, and nothing is trained again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.observe.attribution import LEFT_OUT
+from heed.observe.edits import Edit, Uniform
+from heed.observe.looks import Look
+from heed.observe.maps import Axis, Opens
+from heed.observe.trace import edit
+from heed.visible import visible
+
+MOST_KEYS = 64
+"""Most keys that get all weight, the most attended first."""
+MOST_RANKS = 16
+"""The same where each sentence is a row of its own: the most attended key of each, then the next of each."""
+MOST_MAPS = 8
+"""A look with more maps is drawn as an overview, and none is tried."""
+_SCORES = 2**24
+"""Rough number of logits that are computed together."""
+
+
+Place = tuple[str, int, int | None]
+"""Mechanism, layer and head; None for all heads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a model answered to an input, with a pass that computes the distributions of its outputs again."""
+
+    model: nn.Module
+    tokens: Tensor  # `(L,)`, the input
+    # from tokens `(N, L)`, `LEFT_OUT` for those left out, and the mechanism whose weights are replaced ("" for none) to
+    # logits `(N, outputs, classes)`
+    logits: Callable[[Tensor, str], Tensor]
+    named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
+    classes: Sequence[int] | None = None  # what was answered; None for the most probable
+    words: Sequence[range] = ()  # the tokens of each word of the input
+    axis: str = ""  # name of the axes of maps on which these words stand
+    before: int = 0  # positions on that axis before the first token
+    each: bool = False  # each word has an output, which is left aside where the word is left out
+
+    @torch.no_grad()
+    def probabilities(self, tokens: Tensor, chosen: Tensor | None, mechanism: str = "") -> tuple[Tensor, Tensor]:
+        """The probability of the answer, and the most probable class, of each output: both `(N, outputs)`."""
+        self.model.eval()
+        logits = self.logits(tokens, mechanism).float()
+        best = logits.argmax(-1)
+        own = (best[:1] if chosen is None else chosen.unsqueeze(0)).expand_as(best).unsqueeze(2)
+        return torch.softmax(logits, -1).gather(2, own).squeeze(2).double().cpu(), best.cpu()
+
+
+@dataclass(frozen=True)
+class Change:
+    """The largest change of the probability of an answer over its outputs, under one intervention."""
+
+    output: str  # where it is largest
+    before: float
+    after: float
+    instead: str = ""  # of the first output that has another most probable class, that class; "" for the same output
+
+    @property
+    def size(self) -> float:
+        """The change, without its sign."""
+        return abs(self.after - self.before)
+
+    def __str__(self) -> str:
+        return f"{self.output}: {self.before:.2f} -> {self.after:.2f}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The most attended word of a map beside the word whose deletion changes the answer most."""
+
+    attended: str
+    weight: float  # mean over the rows
+    change: float  # of the probability, without the word
+    rank: int  # of that change, from 1
+    words: int
+    largest: str
+    largest_change: float
+    together: float  # without the three most attended
+
+    def __str__(self) -> str:
+        return (
+            f'words left out: without the most attended, "{self.attended}" ({self.weight:.2f}), the change is '
+            f'{self.change:.2f}, rank {self.rank} of {self.words}; without "{self.largest}" {self.largest_change:.2f}; '
+            f"without the three most attended {self.together:.2f}"
+        )
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What the output does when the weights of one map are replaced."""
+
+    equal: Change
+    key: Change  # the largest over the keys that were tried
+    on: str  # that key
+    others: int  # keys with which the output is another one
+    tried: int
+    keys: int
+    words: LeftOut | None = None
+
+    @property
+    def still(self) -> bool:
+        """True if the output stayed the same under each intervention that was tried."""
+        return not self.equal.instead and not self.others
+
+    @property
+    def lines(self) -> list[str]:
+        """What was done and what came out, for people."""
+        equal = f"{self.equal.instead} instead" if self.equal.instead else "the same output"
+        tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
+        other = f"another output with {self.others}" if self.others else "the same output with each"
+        most = f'at most {self.key.size:.2f} (on "{self.on}"; {self.key})'
+        return [
+            f"equal weights: {equal} ({self.equal})",
+            f"all weight on one key: {other} of {tried}, {most}",
+            *(["grey, since the output stays the same under all of these weights"] if self.still else []),
+            *([] if self.words is None else [str(self.words)]),
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone(Edit):
+    """All weight on some keys, equally, others in each input of a batch; rows that may attend to none are kept."""
+
+    keys: Tensor | None = None  # `(N, key)` of bool
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        assert self.keys is not None
+        keys = pad(self.keys, (0, max(0, weights.shape[-1] - self.keys.shape[-1])))[:, : weights.shape[-1]]
+        new = keys[:, None, None].to(weights.dtype).expand_as(weights)
+        new = new if allowed is None else new * allowed
+        total = new.sum(-1, keepdim=True)
+        return torch.where(total > 0, new / total.clamp_min(1.0), weights)
+
+
+@dataclass(frozen=True)
+class _Ranked(Edit):
+    """All weight of each row on its key of one rank, where it has so many."""
+
+    rank: int = 0
+
+    def change(self, weights: Tensor, allowed: Tensor | None, positions: Tensor) -> Tensor:
+        may = torch.ones_like(weights, dtype=torch.bool) if allowed is None else allowed.expand_as(weights)
+        order = weights.masked_fill(~may, -1.0).argsort(dim=-1, descending=True, stable=True)
+        new = torch.zeros_like(weights)
+        if self.rank < weights.shape[-1]:
+            new.scatter_(-1, order[..., self.rank : self.rank + 1], 1.0)
+        return torch.where((may.sum(-1, keepdim=True) > self.rank), new, weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """An answer, and what of it is known already."""
+
+    answer: Answer
+    chosen: Tensor
+    whole: Tensor  # probability of each output
+    best: Tensor  # most probable class of each output
+    at_once: int  # inputs in one pass
+
+    @classmethod
+    def of(cls, answer: Answer) -> Trial:
+        """Compute the answer without interventions."""
+        tokens = answer.tokens.unsqueeze(0)
+        logits = answer.logits(tokens, "")
+        device, best = logits.device, logits[0].argmax(-1)
+        chosen = best if answer.classes is None else torch.tensor(answer.classes, dtype=torch.long, device=device)
+        whole, best = answer.probabilities(tokens, chosen)
+        return cls(answer, chosen, whole[0], best[0], max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel()))))
+
+    def change(self, probabilities: Tensor, best: Tensor) -> Change:
+        """What changed in one pass; both `(outputs,)`."""
+        at = int((probabilities - self.whole).abs().argmax())
+        differing = (best != self.best).nonzero().flatten().tolist()
+        instead = self.answer.named(differing[0], int(best[differing[0]])) if differing else ""
+        output = self.answer.named(at, int(self.chosen[at]))
+        return Change(output, float(self.whole[at]), float(probabilities[at]), instead)
+
+    def repeated(self, count: int) -> Tensor:
+        """The input, `count` times."""
+        return self.answer.tokens.expand(count, -1)
+
+    def effect(self, weights: Tensor, key: Axis, opens: Opens, words: bool = False) -> Effect | None:
+        """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
+
+        Args:
+            weights: `(query, key)`, as drawn.
+            key: Its columns.
+            opens: The attention, and the positions of its columns.
+            words: Also leave out words of the input.
+        """
+        answer, place = self.answer, opens.attention
+        weight = weights.detach().double().sum(0)
+        if not len(self.whole) or int((weights > 0).sum(-1).max()) < 2:
+            return None
+        with edit(answer.model, Uniform(*place)):
+            equal = self.change(*(part[0] for part in answer.probabilities(self.repeated(1), self.chosen, place[0])))
+        order = weight.argsort(descending=True, stable=True).tolist()
+        columns = [(n, at[1]) for n in order if (at := opens.place(0, n)) is not None]
+        if columns:
+            changes, labels = self._alone(place, columns), [visible(key.labels[n]) for n, _ in columns]
+        else:
+            longest = max((part.stop - part.start for part in key.parts), default=len(key))
+            changes, labels = self._ranked(place, longest), [f"key {n + 1} of each row" for n in range(longest)]
+        largest = max(range(len(changes)), key=lambda n: changes[n].size)
+        others = sum(bool(one.instead) for one in changes)
+        words = words and key.name == answer.axis and key.kind not in ("sentence", "turn")
+        left = self._left_out(columns, weight / len(weights), key) if words else None
+        return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), left)
+
+    def _alone(self, place: Place, columns: Sequence[tuple[int, list[int]]]) -> list[Change]:
+        tried, changes = columns[:MOST_KEYS], list[Change]()
+        keys = torch.zeros(len(tried), 1 + max(max(at) for _, at in tried), dtype=torch.bool)
+        for row, (_, at) in zip(keys, tried, strict=True):
+            row[at] = True
+        for some in keys.to(self.answer.tokens.device).split(self.at_once):
+            with edit(self.answer.model, _Alone(*place, keys=some)):
+                found = self.answer.probabilities(self.repeated(len(some)), self.chosen, place[0])
+            changes += map(self.change, *found)
+        return changes
+
+    def _ranked(self, place: Place, longest: int) -> list[Change]:
+        changes = []
+        for rank in range(min(longest, MOST_RANKS)):
+            with edit(self.answer.model, _Ranked(*place, rank=rank)):
+                found = self.answer.probabilities(self.repeated(1), self.chosen, place[0])
+            changes.append(self.change(found[0][0], found[1][0]))
+        return changes
+
+    def _left_out(self, columns: Sequence[tuple[int, list[int]]], weight: Tensor, key: Axis) -> LeftOut | None:
+        answer = self.answer
+        at = {tuple(token + answer.before for token in word): n for n, word in enumerate(answer.words)}
+        attended = [(n, at[tuple(places)]) for n, places in columns if tuple(places) in at]
+        if not columns and len(key) == len(answer.words):  # words in sentences
+            attended = [(n, n) for n in weight.argsort(descending=True, stable=True).tolist()]
+        if len(attended) < 2:
+            return None
+        sets = [[word] for _, word in attended] + [[word for _, word in attended[:3]]]
+        rows = self.repeated(len(sets)).clone()
+        for row, words in zip(rows, sets, strict=True):
+            for word in words:
+                row[list(answer.words[word])] = LEFT_OUT
+        parts = [answer.probabilities(some, self.chosen)[0] for some in rows.split(self.at_once)]
+        changes = (torch.cat(parts) - self.whole).abs()
+        if answer.each:
+            for row, words in zip(changes, sets, strict=True):
+                row[words] = 0.0
+        changes = changes.amax(1)
+        single, together = changes[:-1], float(changes[-1])
+        order = single.argsort(descending=True, stable=True).tolist()
+        labels = [visible(key.labels[n]) for n, _ in attended]
+        return LeftOut(
+            labels[0],
+            float(weight[attended[0][0]]),
+            float(single[0]),
+            1 + order.index(0),
+            len(labels),
+            labels[order[0]],
+            float(single[order[0]]),
+            together,
+        )
+
+
+def with_effects(look: Look, words: bool = False) -> Look:
+    """A look with the effect of each of its maps, those that are drawn as shaded words too.
+
+    Args:
+        look: The look, with its answer.
+        words: Also leave out words of the input.
+    """
+    maps = [n for n, one in enumerate(look.maps) if one.shares and one.opens is not None]
+    shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
+    if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
+        return look
+    tried, drawn, shaded = Trial.of(look.answer), [*look.maps], [*look.shadings]
+    for n in maps:
+        opens = drawn[n].opens
+        assert opens is not None
+        drawn[n] = replace(drawn[n], effect=tried.effect(drawn[n].weights, drawn[n].key, opens, words))
+    for n in shadings:
+        name = shaded[n].opens
+        assert name is not None
+        weights = torch.tensor([shaded[n].weights])
+        shaded[n] = replace(shaded[n], effect=tried.effect(weights, shaded[n].axis, name[2], words))
+    return replace(look, maps=tuple(drawn), shadings=tuple(shaded))
