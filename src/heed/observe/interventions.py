@@ -31,8 +31,10 @@ from heed.observe.maps import Axis, Opens
 from heed.observe.trace import edit
 from heed.visible import visible
 
-MOST_KEYS = 64
-"""Most keys that get all weight, the most attended first."""
+MOST_KEYS, FEWEST_KEYS = 64, 8
+"""Most keys that get all weight, the most attended first, and those that do in a large model or a long text."""
+_WORK = 5e9
+"""Rough number of products of weights and states that are computed for one map; 0.3 s of one core of 2023."""
 MOST_RANKS = 16
 """The same where each sentence is a row of its own: the most attended key of each, then the next of each."""
 MOST_MAPS = 8
@@ -180,6 +182,7 @@ class Trial:
     chosen: Tensor
     whole: Tensor  # probability of each output
     best: Tensor  # most probable class of each output
+    most: int  # keys of a map that get all weight
     at_once: int  # inputs in one pass
 
     @classmethod
@@ -190,7 +193,10 @@ class Trial:
         device, best = logits.device, logits[0].argmax(-1)
         chosen = best if answer.classes is None else torch.tensor(answer.classes, dtype=torch.long, device=device)
         whole, best = answer.probabilities(tokens, chosen)
-        return cls(answer, chosen, whole[0], best[0], max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel()))))
+        tables = {id(one.weight) for one in answer.model.modules() if isinstance(one, nn.Embedding)}
+        weights = sum(one.numel() for one in answer.model.parameters() if id(one) not in tables)
+        most = int(min(MOST_KEYS, max(FEWEST_KEYS, _WORK / (weights * (tokens.shape[1] + len(best[0])) + 1))))
+        return cls(answer, chosen, whole[0], best[0], most, max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel()))))
 
     def change(self, probabilities: Tensor, best: Tensor) -> Change:
         """What changed in one pass; both `(outputs,)`."""
@@ -233,7 +239,7 @@ class Trial:
         return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), left)
 
     def _alone(self, place: Place, columns: Sequence[tuple[int, list[int]]]) -> list[Change]:
-        tried, changes = columns[:MOST_KEYS], list[Change]()
+        tried, changes = columns[: self.most], list[Change]()
         keys = torch.zeros(len(tried), 1 + max(max(at) for _, at in tried), dtype=torch.bool)
         for row, (_, at) in zip(keys, tried, strict=True):
             row[at] = True
