@@ -210,7 +210,9 @@ class Trial:
         """The input, `count` times."""
         return self.answer.tokens.expand(count, -1)
 
-    def effect(self, weights: Tensor, key: Axis, opens: Opens, words: bool = False) -> Effect | None:
+    def effect(
+        self, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
+    ) -> Effect | None:
         """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
 
         Args:
@@ -218,6 +220,7 @@ class Trial:
             key: Its columns.
             opens: The attention, and the positions of its columns.
             words: Also leave out words of the input.
+            mask: `(query, key)`, True = may attend, or None.
         """
         answer, place = self.answer, opens.attention
         weight = weights.detach().double().sum(0)
@@ -226,6 +229,7 @@ class Trial:
         with edit(answer.model, Uniform(*place)):
             equal = self.change(*(part[0] for part in answer.probabilities(self.repeated(1), self.chosen, place[0])))
         order = weight.argsort(descending=True, stable=True).tolist()
+        order = [n for n in order if mask is None or bool(mask[:, n].any())]
         columns = [(n, at[1]) for n in order if (at := opens.place(0, n)) is not None]
         if columns:
             changes, labels = self._alone(place, columns), [visible(key.labels[n]) for n, _ in columns]
@@ -304,9 +308,9 @@ def with_effects(look: Look, words: bool = False) -> Look:
         return look
     tried, drawn, shaded = Trial.of(look.answer), [*look.maps], [*look.shadings]
     for n in maps:
-        opens = drawn[n].opens
-        assert opens is not None
-        drawn[n] = replace(drawn[n], effect=tried.effect(drawn[n].weights, drawn[n].key, opens, words))
+        one = drawn[n]
+        assert one.opens is not None
+        drawn[n] = replace(one, effect=tried.effect(one.weights, one.key, one.opens, words, one.mask))
     for n in shadings:
         name = shaded[n].opens
         assert name is not None

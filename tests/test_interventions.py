@@ -1,0 +1,220 @@
+"""What an output does under other weights, beside its map: against passes with one edit at a time, and by hand."""
+
+import html
+
+import numpy as np
+import pytest
+import torch
+
+import heed
+from heed.observe.interventions import MOST_MAPS, Change, Effect, LeftOut
+from small_runs import SMALL, write_data
+
+TEXT = "one two three four five"
+
+
+def small(name, model, tmp_path, times=3.0, **head):
+    write_data(tmp_path)
+    run = SMALL[name].untrained(tmp_path, tmp_path, model or SMALL[name].model, head)
+    torch.manual_seed(1)
+    for parameter in run.model.parameters():
+        parameter.data.mul_(times)  # so that a word changes something
+    return run
+
+
+@pytest.mark.parametrize("model", ["rnn", "encoder", "lstmn", "bert"])
+def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
+    run = small("classification", model, tmp_path)
+    look = run.look(TEXT).look
+    plain = run.predict(TEXT)
+    drawn = [*look.maps, *(one for one in look.shadings if one.opens is not None)]
+    assert drawn and all(one.effect is not None for one in drawn)
+    for one in drawn:
+        opens = one.opens if hasattr(one, "weights") and hasattr(one, "query") else one.opens[2]
+        mechanism, layer, _ = opens.attention
+        with heed.edit(run, heed.Uniform(mechanism, layer)):
+            equal = run.predict(TEXT)
+        effect = one.effect
+        assert effect.equal.before == pytest.approx(plain.probability, abs=1e-5)
+        assert effect.equal.after == pytest.approx(equal.probabilities[plain.label], abs=1e-5)
+        assert bool(effect.equal.instead) == (equal.label != plain.label)
+        key = one.key if hasattr(one, "key") else one.axis
+        changes = {}
+        for column in range(len(key) - (mechanism == "self")):  # no row of a tape attends to the last token
+            place = opens.place(0, column)[1]
+            with heed.edit(run, heed.SetWeight(mechanism, layer, keys=place, weight=1.0)):
+                after = run.predict(TEXT).probabilities[plain.label]
+            changes[key.labels[column]] = after
+        assert effect.tried == effect.keys == len(changes)
+        largest = max(changes.values(), key=lambda value: abs(value - plain.probability))
+        assert effect.key.after == pytest.approx(largest, abs=1e-5)
+        assert changes[effect.on] == pytest.approx(largest, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "mechanism"),
+    [("translation", None, "cross"), ("translation", "transformer", "cross"), ("translation", "transformer", "encoder"),
+     ("summarisation", None, "cross"), ("dialogue", "transformer", "cross"), ("dialogue", "hred", "words")],
+)  # fmt: skip
+def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_mean(name, model, mechanism, tmp_path):
+    run = small(name, model, tmp_path)
+    text = ["one two", "three four"] if name == "dialogue" else TEXT
+    look = run.look(text).look
+    (drawn,) = [one for one in look.maps if one.mechanism == mechanism]
+    count = len(look.output.ids) + look.output.finished
+    frames = run.look(text, target=look.output, edits=[heed.Uniform(mechanism, drawn.layer)]).look.decoder
+    tokens = [frame.token for frame in look.decoder[:count]]
+    plain, equal = (
+        [dict(frame.top).get(token) for frame, token in zip(read, tokens, strict=False)]
+        for read in (look.decoder, frames)
+    )
+    known = [abs(a - b) for a, b in zip(plain, equal, strict=True) if a and b]
+    effect = drawn.effect
+    assert effect.equal.size >= max(known, default=0.0) - 1e-5  # the frames know the three most probable tokens only
+    at = int(effect.equal.output.split()[1]) - 1
+    if plain[at] is not None and equal[at] is not None:
+        assert effect.equal.size == pytest.approx(abs(plain[at] - equal[at]), abs=1e-5)
+    differing = [n for n in range(count) if look.decoder[n].top[0][0] != frames[n].top[0][0]]
+    assert effect.equal.instead.startswith(f"token {differing[0] + 1} ") if differing else not effect.equal.instead
+
+
+def test_words_left_out_are_those_of_texts_without_them(tmp_path):
+    run = small("classification", "rnn", tmp_path)
+    look = run.look(TEXT, words=True).look
+    (shading,) = [one for one in look.shadings if one.effect is not None]
+    words, plain = TEXT.split(), run.predict(TEXT)
+    order = np.argsort([-weight for weight in shading.weights], kind="stable")
+
+    def change(*left):
+        text = " ".join(word for n, word in enumerate(words) if n not in left)
+        return abs(run.predict(text).probabilities[plain.label] - plain.probability)
+
+    left, single = shading.effect.words, [change(n) for n in range(len(words))]
+    assert left.attended == words[order[0]] and left.weight == pytest.approx(max(shading.weights), abs=1e-6)
+    assert left.change == pytest.approx(single[order[0]], abs=1e-5)
+    assert left.largest == words[int(np.argmax(single))]
+    assert left.largest_change == pytest.approx(max(single), abs=1e-5)
+    assert left.rank == 1 + sum(one > single[order[0]] + 1e-9 for one in single)
+    assert left.together == pytest.approx(change(*order[:3]), abs=1e-5)
+    assert run.look(TEXT).look.shadings[0].effect.words is None
+
+
+def test_words_in_sentences_are_left_out_and_given_all_weight_of_their_sentence(tmp_path):
+    run = small("classification", "han", tmp_path)
+    text = "One two three. Four five! Six seven one two."
+    words, sentences = [one for one in run.look(text, words=True).look.shadings if one.effect is not None]
+    assert words.effect.keys == 5 and sentences.effect.keys == 3  # the longest sentence has five tokens
+    assert words.effect.words.words == len(words.axis)
+    assert sentences.effect.words is None  # they are no words
+    plain = run.predict(text)
+    with heed.edit(run, heed.Uniform("words")):
+        equal = run.predict(text)
+    assert words.effect.equal.after == pytest.approx(equal.probabilities[plain.label], abs=1e-5)
+
+
+def test_a_tag_changes_without_other_words_only(tmp_path):
+    run = small("tagging", "bert", tmp_path)
+    look = run.look(TEXT, words=True).look
+    left = look.maps[-1].effect.words
+    answer = look.answer
+    rows = answer.tokens.repeat(len(answer.words), 1)
+    for row, word in zip(rows, answer.words, strict=True):
+        row[list(word)] = -1
+    with torch.no_grad():
+        logits = answer.logits(torch.cat([answer.tokens.unsqueeze(0), rows]), "")
+    chances = torch.softmax(logits.double(), -1)
+    own = chances.gather(2, torch.tensor(answer.classes).view(1, -1, 1).expand(len(chances), -1, 1)).squeeze(2)
+    changes = (own[1:] - own[0]).abs()
+    changes.fill_diagonal_(0.0)
+    assert left.largest_change == pytest.approx(float(changes.amax(1).max()), abs=1e-6)
+    assert [answer.named(2, n) for n in answer.classes[2:3]] == [f'word 3 "three" {run.task.labels[answer.classes[2]]}']
+
+
+@pytest.mark.parametrize("model", ["gpt", "lstmn"])
+def test_each_written_token_counts_after_those_before_it(model, tmp_path):
+    run = small("language_modelling", model, tmp_path)
+    look = run.look(TEXT, words=False).look
+    answer = look.answer
+    logits = answer.logits(answer.tokens.unsqueeze(0), "")[0]
+    assert len(logits) == len(answer.classes) == len(look.decoder)
+    for frame, row in zip(look.decoder, torch.softmax(logits.double(), -1), strict=True):
+        assert float(row.max()) == pytest.approx(frame.top[0][1], abs=1e-5)
+    read = run.look(TEXT, given=True).look
+    assert len(read.answer.classes) == len(read.answer.tokens) - 1
+
+
+def test_masks_and_pairs_are_answers_and_a_text_without_them_has_none(tmp_path):
+    run = small("pretraining", None, tmp_path)
+    masked = run.look("one [MASK] three four").look
+    assert "[MASK] 1" in masked.maps[-1].effect.equal.output
+    pair = run.look("one two", pair="three four").look
+    assert pair.maps[-1].effect.equal.output in ('"follows"', '"does not follow"')
+    assert run.look("one two three").look.maps[-1].effect is None
+
+
+def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(tmp_path):
+    run = small("images", "vit", tmp_path)
+    picture = np.random.default_rng(1).integers(0, 255, (*run.task.form.sizing.shape[:2], 3), dtype=np.uint8)
+    shown = run.look(picture)
+    (drawn,) = [one for one in shown.look.maps if one.effect is not None]
+    plain = run.predict(picture)
+    layer = drawn.opens.attention[1]
+    with heed.edit(run, heed.Uniform("encoder", layer)):
+        equal = run.predict(picture)
+    assert drawn.effect.equal.after == pytest.approx(equal.probabilities[plain.label], abs=1e-5)
+    assert "equal weights:" in " ".join(shown.text().split())
+    run.model.output.bias.data[0] = 1e3
+    still = run.look(picture)
+    assert all(one.effect.still for one in still.look.maps if one.effect is not None)
+
+
+def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(tmp_path):
+    run = small("classification", "encoder", tmp_path)
+    run.model.output.bias.data[0] = 1e3
+    look = run.look(TEXT)
+    assert all(one.still for one in look.look.maps)
+    assert "grey, since the output stays the same" in " ".join(look.text().split())
+    assert 'class="map still"' in look.html()
+    drawn = look.look.maps[0]
+    for color in drawn.colors(0.7):
+        assert color[1:3] == color[3:5] == color[5:7]
+
+
+def test_lines_say_what_was_done_and_what_came_out():
+    same = Change('token 21 "mayo"', 0.93, 0.91)
+    other = Change('token 21 "mayo"', 0.93, 0.11, 'token 21 "juin"')
+    assert Effect(same, same, "9", 0, 12, 12).lines == [
+        'equal weights: the same output (token 21 "mayo": 0.93 -> 0.91)',
+        'all weight on one key: the same output with each of 12 keys, at most 0.02 (on "9"; token 21 "mayo": '
+        "0.93 -> 0.91)",
+        "grey, since the output stays the same under all of these weights",
+    ]
+    left = LeftOut("film", 0.41, 0.02, 5, 9, "not", 0.61, 0.05)
+    assert Effect(other, other, "9", 3, 64, 90, left).lines == [
+        'equal weights: token 21 "juin" instead (token 21 "mayo": 0.93 -> 0.11)',
+        'all weight on one key: another output with 3 of the 64 most attended of 90 keys, at most 0.82 (on "9"; token '
+        '21 "mayo": 0.93 -> 0.11)',
+        'words left out: without the most attended, "film" (0.41), the change is 0.02, rank 5 of 9; without "not" '
+        "0.61; without the three most attended 0.05",
+    ]
+
+
+def test_every_form_has_the_lines_and_an_overview_has_none(tmp_path):
+    run = small("classification", "rnn", tmp_path)
+    look = run.look(TEXT)
+    first = next(one.effect for one in look.look.shadings if one.effect is not None).lines[0]
+    assert first in look.text() and first in html.unescape(look.html())
+    assert first.split(" (")[0] in look.svg() and '"equal":{' in look.json()
+    many = small("classification", "encoder", tmp_path).look(TEXT, overview=True).look
+    assert all(one.effect is None for one in many.maps)
+    assert len(small("classification", "encoder", tmp_path).look(TEXT, layer="all", head="all").look.maps) <= MOST_MAPS
+
+
+def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
+    run = small("classification", "rnn", tmp_path)
+    block = heed.Block("pooling", keys=[0])
+    edited = run.look(TEXT, edits=[block]).look
+    with heed.edit(run, block):
+        plain = run.predict(TEXT).probabilities
+    effect = next(one.effect for one in edited.shadings if one.effect is not None)
+    assert effect.equal.before == pytest.approx(max(plain.values()), abs=1e-5)
