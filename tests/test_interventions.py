@@ -44,7 +44,7 @@ def test_the_changes_of_a_label_are_those_of_an_edit_at_a_time(model, tmp_path):
             place = opens.place(0, column)[1]
             with heed.edit(run, heed.SetWeight(mechanism, layer, keys=place, weight=1.0)):
                 after = run.predict(TEXT).probabilities[plain.label]
-            changes[key.labels[column]] = after
+            changes[f'"{key.labels[column]}"'] = after
         assert effect.tried == effect.keys == len(changes)
         largest = max(changes.values(), key=lambda value: abs(value - plain.probability))
         assert effect.key.after == pytest.approx(largest, abs=1e-5)
@@ -90,9 +90,9 @@ def test_words_left_out_are_those_of_texts_without_them(tmp_path):
         return abs(run.predict(text).probabilities[plain.label] - plain.probability)
 
     left, single = shading.effect.words, [change(n) for n in range(len(words))]
-    assert left.attended == words[order[0]] and left.weight == pytest.approx(max(shading.weights), abs=1e-6)
+    assert left.attended == f'"{words[order[0]]}"' and left.weight == pytest.approx(max(shading.weights), abs=1e-6)
     assert left.change == pytest.approx(single[order[0]], abs=1e-5)
-    assert left.largest == words[int(np.argmax(single))]
+    assert left.largest == f'"{words[int(np.argmax(single))]}"'
     assert left.largest_change == pytest.approx(max(single), abs=1e-5)
     assert left.rank == 1 + sum(one > single[order[0]] + 1e-9 for one in single)
     assert left.together == pytest.approx(change(*order[:3]), abs=1e-5)
@@ -135,7 +135,7 @@ def test_each_written_token_counts_after_those_before_it(model, tmp_path):
     run = small("language_modelling", model, tmp_path)
     look = run.look(TEXT, words=False).look
     answer = look.answer
-    logits = answer.logits(answer.tokens.unsqueeze(0), "")[0]
+    logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].detach()
     assert len(logits) == len(answer.classes) == len(look.decoder)
     for frame, row in zip(look.decoder, torch.softmax(logits.double(), -1), strict=True):
         assert float(row.max()) == pytest.approx(frame.top[0][1], abs=1e-5)
@@ -183,17 +183,17 @@ def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(tmp_path):
 def test_lines_say_what_was_done_and_what_came_out():
     same = Change('token 21 "mayo"', 0.93, 0.91)
     other = Change('token 21 "mayo"', 0.93, 0.11, 'token 21 "juin"')
-    assert Effect(same, same, "9", 0, 12, 12).lines == [
+    assert Effect(same, same, '"9"', 0, 12, 12).lines == [
         'equal weights: the same output (token 21 "mayo": 0.93 -> 0.91)',
         'all weight on one key: the same output with each of 12 keys, at most 0.02 (on "9"; token 21 "mayo": '
         "0.93 -> 0.91)",
         "grey, since the output stays the same under all of these weights",
     ]
-    left = LeftOut("film", 0.41, 0.02, 5, 9, "not", 0.61, 0.05)
-    assert Effect(other, other, "9", 3, 64, 90, left).lines == [
+    left = LeftOut('"film"', 0.41, 0.02, 5, 9, '"not"', 0.61, 0.05)
+    assert Effect(other, other, '"9" (character 3)', 3, 64, 90, left).lines == [
         'equal weights: token 21 "juin" instead (token 21 "mayo": 0.93 -> 0.11)',
-        'all weight on one key: another output with 3 of the 64 most attended of 90 keys, at most 0.82 (on "9"; token '
-        '21 "mayo": 0.93 -> 0.11)',
+        'all weight on one key: another output with 3 of the 64 most attended of 90 keys, at most 0.82 (on "9" '
+        '(character 3); token 21 "mayo": 0.93 -> 0.11)',
         'words left out: without the most attended, "film" (0.41), the change is 0.02, rank 5 of 9; without "not" '
         "0.61; without the three most attended 0.05",
     ]

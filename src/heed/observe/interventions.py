@@ -106,8 +106,8 @@ class LeftOut:
 
     def __str__(self) -> str:
         return (
-            f'words left out: without the most attended, "{self.attended}" ({self.weight:.2f}), the change is '
-            f'{self.change:.2f}, rank {self.rank} of {self.words}; without "{self.largest}" {self.largest_change:.2f}; '
+            f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is "
+            f"{self.change:.2f}, rank {self.rank} of {self.words}; without {self.largest} {self.largest_change:.2f}; "
             f"without the three most attended {self.together:.2f}"
         )
 
@@ -135,7 +135,7 @@ class Effect:
         equal = f"{self.equal.instead} instead" if self.equal.instead else "the same output"
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
         other = f"another output with {self.others}" if self.others else "the same output with each"
-        most = f'at most {self.key.size:.2f} (on "{self.on}"; {self.key})'
+        most = f"at most {self.key.size:.2f} (on {self.on}; {self.key})"
         return [
             f"equal weights: {equal} ({self.equal})",
             f"all weight on one key: {other} of {tried}, {most}",
@@ -232,7 +232,7 @@ class Trial:
         order = [n for n in order if mask is None or bool(mask[:, n].any())]
         columns = [(n, at[1]) for n in order if (at := opens.place(0, n)) is not None]
         if columns:
-            changes, labels = self._alone(place, columns), [visible(key.labels[n]) for n, _ in columns]
+            changes, labels = self._alone(place, columns), [_quoted(key, n) for n, _ in columns]
         else:
             longest = max((part.stop - part.start for part in key.parts), default=len(key))
             changes, labels = self._ranked(place, longest), [f"key {n + 1} of each row" for n in range(longest)]
@@ -282,7 +282,7 @@ class Trial:
         changes = changes.amax(1)
         single, together = changes[:-1], float(changes[-1])
         order = single.argsort(descending=True, stable=True).tolist()
-        labels = [visible(key.labels[n]) for n, _ in attended]
+        labels = [_quoted(key, n) for n, _ in attended]
         return LeftOut(
             labels[0],
             float(weight[attended[0][0]]),
@@ -293,6 +293,12 @@ class Trial:
             float(single[order[0]]),
             together,
         )
+
+
+def _quoted(key: Axis, n: int) -> str:
+    """The label of a key, with its place if others have the same."""
+    label = key.labels[n]
+    return f'"{visible(label)}"' + (f" ({key.kind} {n + 1})" if key.labels.count(label) > 1 else "")
 
 
 def with_effects(look: Look, words: bool = False) -> Look:
