@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import heed
-from heed.observe.interventions import MOST_MAPS, Change, Effect, LeftOut
+from heed.observe.effects import Change, Effect, LeftOut
+from heed.observe.interventions import MOST_MAPS
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"

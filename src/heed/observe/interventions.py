@@ -17,7 +17,7 @@ Differs from them: the weights of a trained model are replaced in a map at a tim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,6 +26,7 @@ from torch.nn.functional import pad
 
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit, Uniform
+from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Opens
 from heed.observe.trace import edit
@@ -45,103 +46,6 @@ _SCORES = 2**24
 
 Place = tuple[str, int, int | None]
 """Mechanism, layer and head; None for all heads."""
-
-
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a model answered to an input, with a pass that computes the distributions of its outputs again."""
-
-    model: nn.Module
-    tokens: Tensor  # `(L,)`, the input
-    # from tokens `(N, L)`, `LEFT_OUT` for those left out, and the mechanism whose weights are replaced ("" for none) to
-    # logits `(N, outputs, classes)`
-    logits: Callable[[Tensor, str], Tensor]
-    named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
-    classes: Sequence[int] | None = None  # what was answered; None for the most probable
-    words: Sequence[range] = ()  # the tokens of each word of the input
-    axis: str = ""  # name of the axes of maps on which these words stand
-    before: int = 0  # positions on that axis before the first token
-    each: bool = False  # each word has an output, which is left aside where the word is left out
-
-    @torch.no_grad()
-    def probabilities(self, tokens: Tensor, chosen: Tensor | None, mechanism: str = "") -> tuple[Tensor, Tensor]:
-        """The probability of the answer, and the most probable class, of each output: both `(N, outputs)`."""
-        self.model.eval()
-        logits = self.logits(tokens, mechanism).float()
-        best = logits.argmax(-1)
-        own = (best[:1] if chosen is None else chosen.unsqueeze(0)).expand_as(best).unsqueeze(2)
-        return torch.softmax(logits, -1).gather(2, own).squeeze(2).double().cpu(), best.cpu()
-
-
-@dataclass(frozen=True)
-class Change:
-    """The largest change of the probability of an answer over its outputs, under one intervention."""
-
-    output: str  # where it is largest
-    before: float
-    after: float
-    instead: str = ""  # of the first output that has another most probable class, that class; "" for the same output
-
-    @property
-    def size(self) -> float:
-        """The change, without its sign."""
-        return abs(self.after - self.before)
-
-    def __str__(self) -> str:
-        return f"{self.output}: {self.before:.2f} -> {self.after:.2f}"
-
-
-@dataclass(frozen=True)
-class LeftOut:
-    """The most attended word of a map beside the word whose deletion changes the answer most."""
-
-    attended: str
-    weight: float  # mean over the rows
-    change: float  # of the probability, without the word
-    rank: int  # of that change, from 1
-    words: int
-    largest: str
-    largest_change: float
-    together: float  # without the three most attended
-
-    def __str__(self) -> str:
-        return (
-            f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is "
-            f"{self.change:.2f}, rank {self.rank} of {self.words}; without {self.largest} {self.largest_change:.2f}; "
-            f"without the three most attended {self.together:.2f}"
-        )
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What the output does when the weights of one map are replaced."""
-
-    equal: Change
-    key: Change  # the largest over the keys that were tried
-    on: str  # that key
-    others: int  # keys with which the output is another one
-    tried: int
-    keys: int
-    words: LeftOut | None = None
-
-    @property
-    def still(self) -> bool:
-        """True if the output stayed the same under each intervention that was tried."""
-        return not self.equal.instead and not self.others
-
-    @property
-    def lines(self) -> list[str]:
-        """What was done and what came out, for people."""
-        equal = f"{self.equal.instead} instead" if self.equal.instead else "the same output"
-        tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
-        other = f"another output with {self.others}" if self.others else "the same output with each"
-        most = f"at most {self.key.size:.2f} (on {self.on}; {self.key})"
-        return [
-            f"equal weights: {equal} ({self.equal})",
-            f"all weight on one key: {other} of {tried}, {most}",
-            *(["grey, since the output stays the same under all of these weights"] if self.still else []),
-            *([] if self.words is None else [str(self.words)]),
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,25 +205,28 @@ def _quoted(key: Axis, n: int) -> str:
     return f'"{visible(label)}"' + (f" ({key.kind} {n + 1})" if key.labels.count(label) > 1 else "")
 
 
-def with_effects(look: Look, words: bool = False) -> Look:
+def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) -> Look:
     """A look with the effect of each of its maps, those that are drawn as shaded words too.
 
     Args:
         look: The look, with its answer.
         words: Also leave out words of the input.
+        edits: Those of the look, which stay in place.
     """
     maps = [n for n, one in enumerate(look.maps) if one.shares and one.opens is not None]
     shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
     if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
         return look
-    tried, drawn, shaded = Trial.of(look.answer), [*look.maps], [*look.shadings]
-    for n in maps:
-        one = drawn[n]
-        assert one.opens is not None
-        drawn[n] = replace(one, effect=tried.effect(one.weights, one.key, one.opens, words, one.mask))
-    for n in shadings:
-        name = shaded[n].opens
-        assert name is not None
-        weights = torch.tensor([shaded[n].weights])
-        shaded[n] = replace(shaded[n], effect=tried.effect(weights, shaded[n].axis, name[2], words))
+    drawn, shaded = [*look.maps], [*look.shadings]
+    with edit(look.answer.model, *edits):
+        tried = Trial.of(look.answer)
+        for n in maps:
+            one = drawn[n]
+            assert one.opens is not None
+            drawn[n] = replace(one, effect=tried.effect(one.weights, one.key, one.opens, words, one.mask))
+        for n in shadings:
+            name = shaded[n].opens
+            assert name is not None
+            weights = torch.tensor([shaded[n].weights])
+            shaded[n] = replace(shaded[n], effect=tried.effect(weights, shaded[n].axis, name[2], words))
     return replace(look, maps=tuple(drawn), shadings=tuple(shaded))

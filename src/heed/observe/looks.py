@@ -9,12 +9,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
+from heed.observe.effects import Answer, Effect
 from heed.observe.maps import (
     MERGED,
     Axis,
@@ -30,9 +31,6 @@ from heed.observe.maps import (
 )
 from heed.observe.remarks import counted_rows
 from heed.visible import visible
-
-if TYPE_CHECKING:
-    from heed.observe.interventions import Answer, Effect
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,10 +26,8 @@ from torch import Tensor
 
 from heed.errors import ShapeError
 from heed.observe import palette
+from heed.observe.effects import Effect
 from heed.visible import clean, visible
-
-if TYPE_CHECKING:
-    from heed.observe.interventions import Effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ the weight on the class token is left out, and the rest of the row is rescaled t
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -19,10 +18,8 @@ from torch import Tensor
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
+from heed.observe.effects import Effect
 from heed.observe.maps import Opens, Tried
-
-if TYPE_CHECKING:
-    from heed.observe.interventions import Effect
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:

@@ -21,7 +21,7 @@ from heed.data.examples import label_order, spelt_alike
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures, label_outcomes
 from heed.evaluation.measures import Measure, Outcomes, rate, values_of
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks import spec_of

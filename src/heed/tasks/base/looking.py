@@ -177,8 +177,7 @@ class LooksAtText(ABC):
                 same = see(**given | {"edits": (), "target": look.output or look.target})
             look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
         if not overview:
-            with edit(self.model, *given["edits"]):
-                look = with_effects(look, words)
+            look = with_effects(look, words, given["edits"])
         if beside is not None:
             look = look_beside(self, look, beside, text, {"choice": choice, **options})
         if attribution is not None:

@@ -27,7 +27,7 @@ from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import Scored
 from heed.observe.draw_html import map_to_html
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
@@ -406,7 +406,7 @@ def answer_of_output(
     """
     device, names = next(model.parameters()).device, boundaries(task.target_tokenizer)
     labels = [*seen.ids, *([task.target_tokenizer.special.end] if ended else [])]
-    before = torch.tensor([seen.first, *seen.ids][: max(1, len(labels))], device=device)
+    before = torch.tensor([seen.first, *seen.ids], device=device)
     written = {name for name, _ in seen.writing.mechanisms()}
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:

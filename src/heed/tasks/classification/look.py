@@ -16,7 +16,7 @@ from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit

@@ -15,7 +15,7 @@ from heed.data.examples import Conversation
 from heed.models.base import DecoderBody
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit

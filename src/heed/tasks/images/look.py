@@ -95,15 +95,17 @@ class Looking:
             return self.model(self.pixels.expand(len(rows), -1, -1, -1))
 
         nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
-        tried, patches = Trial.of(answer_of_labels(self.task, self.model, nothing, scores)), self.attention.patches
+        patches, answer = self.attention.patches, answer_of_labels(self.task, self.model, nothing, scores)
         places = [f"{row},{column}" for row in range(patches.grid[0]) for column in range(patches.grid[1])]
         key, found = Axis("picture", "patch", ("class",) * patches.leading + tuple(places)), list[PictureMap]()
-        for one in maps:
-            effect = None
-            if one.opens is not None:
-                outside = one.weights.new_full((patches.leading,), one.outside / max(1, patches.leading))
-                effect = tried.effect(torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
-            found.append(one if effect is None else replace(one, effect=effect))
+        with edit(self.model, *self.edits):
+            tried = Trial.of(answer)
+            for one in maps:
+                effect = None
+                if one.opens is not None:
+                    outside = one.weights.new_full((patches.leading,), one.outside / max(1, patches.leading))
+                    effect = tried.effect(torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
+                found.append(one if effect is None else replace(one, effect=effect))
         return found
 
     def maps(self, name: str, choice: Choice, patch: GridPlace | None, number: int) -> list[PictureMap]:
@@ -286,9 +288,7 @@ def look_at_picture(
             check_classes(task)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
-    if attention is not None and task.labels:
-        with edit(model, *edits):
-            drawn = look.with_effects(drawn)
+    drawn = look.with_effects(drawn) if task.labels else drawn
     of_places: list[str] = []
     if attribution is not None:
         other = None if rather_than is None else look.number_of(rather_than)

@@ -15,7 +15,7 @@ from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit

@@ -21,7 +21,7 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Attributes, Explained, chosen, padded, placed, table_of

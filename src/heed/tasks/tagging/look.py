@@ -15,7 +15,7 @@ from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
-from heed.observe.interventions import Answer
+from heed.observe.effects import Answer
 from heed.observe.looks import Choice, Look, Shading, TagSpan
 from heed.observe.maps import Axis
 from heed.observe.trace import edit
