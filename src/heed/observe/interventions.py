@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
@@ -114,6 +115,18 @@ class Trial:
         """The input, `count` times."""
         return self.answer.tokens.expand(count, -1)
 
+    @cached_property
+    def without(self) -> Tensor:
+        """The probability of each output without each word, `(words, outputs)`."""
+        return self._deleted([[word] for word in range(len(self.answer.words))])
+
+    def _deleted(self, sets: Sequence[Sequence[int]]) -> Tensor:
+        """The probability of each output without each set of words."""
+        rows = self.repeated(len(sets)).clone()
+        for row, words in zip(rows, sets, strict=True):
+            row[[token for word in words for token in self.answer.words[word]]] = LEFT_OUT
+        return torch.cat([self.answer.probabilities(some, self.chosen)[0] for some in rows.split(self.at_once)])
+
     def effect(
         self, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
     ) -> Effect | None:
@@ -173,15 +186,11 @@ class Trial:
             attended = [(n, n) for n in weight.argsort(descending=True, stable=True).tolist()]
         if len(attended) < 2:
             return None
-        sets = [[word] for _, word in attended] + [[word for _, word in attended[:3]]]
-        rows = self.repeated(len(sets)).clone()
-        for row, words in zip(rows, sets, strict=True):
-            for word in words:
-                row[list(answer.words[word])] = LEFT_OUT
-        parts = [answer.probabilities(some, self.chosen)[0] for some in rows.split(self.at_once)]
-        changes = (torch.cat(parts) - self.whole).abs()
+        first = [word for _, word in attended[:3]]
+        left = [self.without[[word for _, word in attended]], self._deleted([first])]
+        changes = (torch.cat(left) - self.whole).abs()
         if answer.each:
-            for row, words in zip(changes, sets, strict=True):
+            for row, words in zip(changes, [*([word] for _, word in attended), first], strict=True):
                 row[words] = 0.0
         changes = changes.amax(1)
         single, together = changes[:-1], float(changes[-1])

@@ -17,6 +17,7 @@ from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.effects import Answer
+from heed.observe.interventions import Trial
 from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit
@@ -49,50 +50,6 @@ CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
-def without_each_word(
-    task: Classification, model: Classifier, encoded: TokenText, words: Words, label: str, typed: InputSpans
-) -> Shading | None:
-    """Drop in the probability of a label when a word is left out, for every word; edits of the weights stay active.
-
-    The start and end tokens are kept. None for a text of one word or of more than `MOST_WORDS`.
-    """
-    first = int(model.has_cls)  # the start token is not part of the text
-    start, end = task.tokenizer.special[2:]
-    ids = [start] * first + task.tokens_of(encoded)
-    own = [
-        n for n, word in enumerate(words.tokens) if not {start, end}.intersection(ids[word.start : word.stop] or [end])
-    ]
-    if not 1 < len(own) <= MOST_WORDS:
-        return None
-    tokens = [words.tokens[n] for n in own]
-    left = [_without(encoded, range(word.start - first, word.stop - first)) for word in tokens]
-    found = task.ngrams_of([_text_without(typed, word) for word in tokens])
-    left = [replace(text, ngrams=rows) for text, rows in zip(left, found, strict=True)]
-    number = task.labels.index(label)
-    whole, *others = task.classify(model, [encoded, *left])[:, number].tolist()
-    falls = tuple(whole - other for other in others)
-    axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
-    title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
-    return Shading(title, axis, falls, max(map(abs, falls)), signed=True)
-
-
-def _without(encoded: TokenText, word: range) -> TokenText:
-    """The text without some of its tokens; sentences that become empty are removed."""
-    kept: list[Sequence[int]] = []
-    start = 0
-    for sentence in encoded.sentences:
-        places = range(start, start + len(sentence))
-        start = places.stop
-        kept.append([token for place, token in zip(places, sentence, strict=True) if place not in word])
-    return replace(encoded, sentences=[list(sentence) for sentence in kept if sentence])
-
-
-def _text_without(typed: InputSpans, word: range) -> str:
-    """The text without some of its tokens."""
-    spans = typed.spans[word.start : word.stop]
-    return f"{typed.text[: spans[0][0]]} {typed.text[spans[-1][1] :]}"
-
-
 def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
     first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
@@ -111,9 +68,27 @@ def answer_of(task: Classification, model: Classifier, encoded: TokenText, words
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 
-    own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    own = [word for word in own if word.start >= 0 and word.stop <= len(ids) and end not in ids[word.start : word.stop]]
+    own = [
+        range(words.tokens[n].start - first, words.tokens[n].stop - first) for n in own_words(task, words, ids, first)
+    ]
     return answer_of_labels(task, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
+
+
+def own_words(task: Classification, words: Words, ids: Sequence[int], first: int) -> list[int]:
+    """The numbers of the words of the text itself, of those read after `first` further tokens."""
+    end, length = task.tokenizer.special.end, len(ids)
+    inside = [(n, range(word.start - first, word.stop - first)) for n, word in enumerate(words.tokens)]
+    return [n for n, at in inside if at.start >= 0 and at.stop <= length and end not in ids[at.start : at.stop]]
+
+
+def contributions_of(task: Classification, answer: Answer, axis: Axis, label: str) -> Shading | None:
+    """Drop in the probability of a label without each word, of the words on `axis`; None for a single word, or many."""
+    if not 1 < len(axis) <= MOST_WORDS:
+        return None
+    trial, output = Trial.of(answer), task.labels.index(label) if task.several_labels else 0
+    falls = (trial.whole - trial.without)[:, output] * (-1 if task.several_labels and not trial.chosen[output] else 1)
+    title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
+    return Shading(title, axis, tuple(falls.tolist()), float(falls.abs().max()), signed=True)
 
 
 def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: int) -> list[dict[str, Tensor]]:
@@ -268,8 +243,11 @@ def look_at_text(
         ngrams_of_filters(task, model, seen, words, len(ids), label),
         ngrams_fitted(task, model, encoded, text, label),
     ]
+    answer = answer_of(task, model, encoded, words, typed)
     if contributions and not edits:
-        further.append(without_each_word(task, model, encoded, words, label, typed))
+        own = own_words(task, words, task.tokens_of(encoded), int(model.has_cls))
+        axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
+        further.append(contributions_of(task, answer, axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
     unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
@@ -283,7 +261,7 @@ def look_at_text(
         (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
-        answer=answer_of(task, model, encoded, words, typed),
+        answer=answer,
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
