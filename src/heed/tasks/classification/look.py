@@ -53,7 +53,7 @@ CLS, SEP = "[CLS]", "[SEP]"
 def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
     first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
-    device, end = next(model.parameters()).device, task.tokenizer.special.end
+    device = next(model.parameters()).device
 
     def scores(rows: Tensor) -> Tensor:
         texts = []
@@ -68,17 +68,8 @@ def answer_of(task: Classification, model: Classifier, encoded: TokenText, words
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 
-    own = [
-        range(words.tokens[n].start - first, words.tokens[n].stop - first) for n in own_words(task, words, ids, first)
-    ]
+    own = [range(word.start - first, word.stop - first) for word in words.tokens]
     return answer_of_labels(task, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
-
-
-def own_words(task: Classification, words: Words, ids: Sequence[int], first: int) -> list[int]:
-    """The numbers of the words of the text itself, of those read after `first` further tokens."""
-    end, length = task.tokenizer.special.end, len(ids)
-    inside = [(n, range(word.start - first, word.stop - first)) for n, word in enumerate(words.tokens)]
-    return [n for n, at in inside if at.start >= 0 and at.stop <= length and end not in ids[at.start : at.stop]]
 
 
 def contributions_of(task: Classification, answer: Answer, axis: Axis, label: str) -> Shading | None:
@@ -243,11 +234,11 @@ def look_at_text(
         ngrams_of_filters(task, model, seen, words, len(ids), label),
         ngrams_fitted(task, model, encoded, text, label),
     ]
-    answer = answer_of(task, model, encoded, words, typed)
+    itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
+    read = words.only(itself)  # without [CLS] and separators
+    answer = answer_of(task, model, encoded, read, typed)
     if contributions and not edits:
-        own = own_words(task, words, task.tokens_of(encoded), int(model.has_cls))
-        axis = replace(words.axis, labels=tuple(words.axis.labels[n] for n in own))
-        further.append(contributions_of(task, answer, axis, label))
+        further.append(contributions_of(task, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
     unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
