@@ -143,10 +143,10 @@ def bleu(outputs):
 @pytest.mark.parametrize(
     ("measure", "low", "high"),
     [
-        (share("accuracy", "accuracy", [1.0] * 100), 0.96300, 1.0),
-        (share("accuracy", "accuracy", [0.0] * 100), 0.0, 0.03700),
-        (share("token_accuracy", "token accuracy", [7.0] * 4, [7.0] * 4), 4 / (4 + 3.84146), 1.0),
-        (share("accuracy", "accuracy", [1.0]), 1 / (1 + 3.84146), 1.0),
+        (share("accuracy", "accuracy", [1.0] * 100), 0.96378, 1.0),
+        (share("accuracy", "accuracy", [0.0] * 100), 0.0, 0.03622),
+        (share("token_accuracy", "token accuracy", [7.0] * 4, [7.0] * 4), 0.025**0.25, 1.0),
+        (share("accuracy", "accuracy", [1.0]), 0.025, 1.0),
         (bleu(["the cat sat on the mat"] * 5), None, None),
         (bleu(["nothing"] * 5), None, None),
         (f1_measures(np.eye(2)[[0, 1] * 4] > 0, np.eye(2)[[0, 1] * 4] > 0)[1], None, None),
@@ -163,12 +163,12 @@ def test_scores_at_their_ends_have_an_interval_only_where_statistics_give_one(me
     assert text.endswith("[no interval]" if low is None else f"[{100 * low:.1f}, {100 * high:.1f}]")
 
 
-def test_a_mean_over_seeds_that_are_all_perfect_has_wilsons_interval():
+def test_a_mean_over_seeds_that_are_all_perfect_has_the_exact_interval():
     perfect = share("accuracy", "accuracy", [1.0] * 100)
     runs = [Outcomes(("",) * 100, (one,)) for one in (perfect, perfect)]
     other = [Outcomes(("",) * 100, (one,)) for one in (perfect, share("accuracy", "accuracy", [0.0] * 100))]
     (alike, unlike), _ = results_of([runs, other], [], None, Resampling(100, 100, 1))
-    assert score_text(alike.scores["accuracy"], perfect) == "100.0 sd 0.0 [96.3, 100.0]"
+    assert score_text(alike.scores["accuracy"], perfect) == "100.0 sd 0.0 [96.4, 100.0]"
     assert score_text(unlike.scores["accuracy"], perfect) == "50.0 sd 70.7 [no interval]"
 
 

@@ -6,10 +6,18 @@ import math
 import numpy as np
 import pytest
 from sacrebleu.metrics import BLEU, CHRF, TER
+from scipy.stats import binomtest
 
 from heed.errors import ConfigError
 from heed.evaluation.measures import share
-from heed.evaluation.significance import hierarchical_test, interval, randomisation_test, resampled
+from heed.evaluation.significance import (
+    difference,
+    hierarchical_test,
+    interval,
+    intervals,
+    randomisation_test,
+    resampled,
+)
 from heed.evaluation.text_scores import text_measure
 
 WORDS = ["der", "Hund", "sieht", "die", "Katze", "und", "geht", "nach", "Hause", "heute"]
@@ -101,6 +109,30 @@ def test_differences_are_paired():
     one, other = resampled([[exact(first)], [exact(second)]], 500, seed=1)
     assert (one - other).min() >= -1e-12
     assert np.ptp(one - other) < 0.25 * np.ptp(one)
+
+
+@pytest.mark.parametrize("count", [1, 5, 50, 1000])
+def test_shares_of_0_and_1_have_the_exact_interval(count):
+    none, every = (intervals([exact([right] * count)], 50)[0] for right in (0.0, 1.0))
+    known = binomtest(0, count).proportion_ci(method="exact")
+    assert (none.low, none.high) == pytest.approx((0.0, known.high))
+    assert (every.low, every.high) == pytest.approx((1 - known.high, 1.0))
+    if count == 50:
+        assert str(none) == "0.0% [0.0%, 7.1%]"
+
+
+def test_a_difference_has_the_interval_of_its_resamples_and_without_a_spread_that_of_an_event_never_seen():
+    first, second = exact([1.0, 0.0] * 30), exact([1.0, 0.0, 0.0] * 20)
+    one, other = resampled([[first], [second]], 200, seed=1)
+    change = difference(second, first, 200)
+    assert (change.low, change.high) == interval(other - one) and change.value == pytest.approx(20 / 60 - 1 / 2)
+    same, lost = difference(first, first, 200), difference(exact([0.0] * 50), exact([1.0] * 50), 200)
+    reach = binomtest(0, 60).proportion_ci(method="exact").high
+    assert (same.value, same.low, same.high) == pytest.approx((0.0, -reach, reach))
+    assert (lost.value, lost.low) == (-1.0, -1.0) and lost.high == pytest.approx(-1 + 0.0711, abs=1e-4)
+    outputs, references = sentences(20, 4, 0.3)
+    text = text_measure("bleu", outputs, references)
+    assert math.isnan(difference(text, text, 50).low)
 
 
 def test_seeds_are_averaged_in_every_resample():

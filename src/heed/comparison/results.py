@@ -220,8 +220,8 @@ def intervals_note(drawn: Resampling) -> str:
     """A note on intervals."""
     return (
         f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}), for "
-        "shares of 0 and 100 % Wilson's; they cover the choice of test examples, not the variation between training "
-        "runs."
+        "shares of 0 and 100 % Clopper and Pearson's; they cover the choice of test examples, not the variation "
+        "between training runs."
     )
 
 

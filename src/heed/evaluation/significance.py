@@ -1,8 +1,9 @@
 """Bootstrap intervals, reports with them, and significance tests: is one run better, or is it the choice of examples?
 
-Intervals are from the bootstrap over examples, or Wilson's for shares of 0 and 1; differences from resampling both
-runs' outputs for the same examples together; p-values of two runs from approximate randomisation, of several seeds from
-a bootstrap over seeds and examples. All use only the statistics of a `Measure`, so they suit any task.
+Intervals are from the bootstrap over examples, or Clopper and Pearson's for shares of 0 and 1; differences from
+resampling both runs' outputs for the same examples together; p-values of two runs from approximate randomisation, of
+several seeds from a bootstrap over seeds and examples. All use only the statistics of a `Measure`, so they suit any
+task.
 
 This is the only bootstrap: for the same outputs, number of resamples and seed, a measure has the same interval to the
 last digit wherever it is shown.
@@ -26,8 +27,6 @@ SEED = 1
 _BLOCK = 5_000_000
 """Random numbers in memory at a time."""
 
-_Z = 1.959964
-"""The 97.5th percentile of the normal distribution."""
 _EQUAL = 1e-9
 """Tolerance for equal differences: sums in another order round differently."""
 
@@ -95,23 +94,45 @@ def score_interval(group: Sequence[Measure], drawn: Array) -> tuple[float, float
     """The interval of the mean score of a measure over runs, from its resamples.
 
     If all resamples have the same score, they show no spread: the bootstrap cannot see errors that no example shows. A
-    share of 0 or 1 then has Wilson's score interval, from 0 to z^2 / (n + z^2) or from n / (n + z^2) to 1, for n
-    examples (not their tokens or words, which are not independent); other scores have no interval, NaN.
+    share of 0 or 1 then has the exact interval of Clopper and Pearson, from 0 to 1 - 0.025^(1/n) or from 0.025^(1/n) to
+    1, for n examples (not their tokens or words, which are not independent): [0, 7.1 %] for 0 of 50. Other scores have
+    no interval, NaN.
 
     Args:
         group: The measure of one run or more, of the same examples.
         drawn: `(resamples,)`, the mean scores of the group, from `resampled`.
 
-    Source: Wilson 1927; Brown, Cai and DasGupta 2001, section 3.1.1.
+    Source: Clopper and Pearson 1934; Brown, Cai and DasGupta 2001, section 4.2.1.
     """
     known = drawn[~np.isnan(drawn)]
     if not len(known) or np.ptp(known) > _EQUAL:
         return interval(drawn)
     if known[0] not in (0.0, 1.0) or not all(one.is_ratio for one in group):
         return math.nan, math.nan
-    examples = int((group[0].statistics[:, 1] > 0).sum())
-    reach = _Z**2 / (examples + _Z**2)
+    reach = _unseen(group[0])
     return (0.0, reach) if known[0] == 0.0 else (1.0 - reach, 1.0)
+
+
+def _unseen(ratio: Measure) -> float:
+    """The upper end of the interval of a share of 0 among the examples of a ratio."""
+    return 1.0 - 0.025 ** (1 / int((ratio.statistics[:, 1] > 0).sum()))
+
+
+def difference(after: Measure, before: Measure, resamples: int, seed: int = SEED) -> Interval:
+    """The change of a score on the same examples, with its paired interval.
+
+    If all resamples have the same difference, a share has the interval up to 1 - 0.025^(1/n) on both sides of it for n
+    examples, since rarer changes may not occur in them; other scores have no interval, NaN.
+    """
+    first, second = resampled([[before], [after]], resamples, seed)
+    value, drawn = after.score() - before.score(), second - first
+    known = drawn[~np.isnan(drawn)]
+    if not len(known) or np.ptp(known) > _EQUAL:
+        return Interval(value, *interval(drawn))
+    if not before.is_ratio:
+        return Interval(value, math.nan, math.nan)
+    reach = _unseen(before)
+    return Interval(value, max(-1.0, value - reach), min(1.0, value + reach))
 
 
 def interval(scores: Array) -> tuple[float, float]:
