@@ -88,12 +88,36 @@ def test_steps_are_doubled_until_the_values_add_up():
     ("values", "said"),
     [
         (1.005, None),
-        (1.05, ", which is 5.0% of the difference, more than 1 %, so that small values may be wrong"),
+        (1.05, ", which is 4.8% of the sum of their absolute values, more than 1 %, so that small values may be wrong"),
+        (0.0, ": far too much for the values to mean anything: use leave-one-out (loo)"),
     ],
 )
-def test_a_sum_that_is_off_is_said_in_terms_of_the_difference(values, said):
+def test_a_sum_that_is_off_is_said_in_terms_of_the_absolute_values(values, said):
     note = Attribution("ig", torch.tensor([values], dtype=torch.float64), 1.0, 0.0, 400).note
     assert note.endswith(said) if said else note.endswith("(400 steps)")
+
+
+@pytest.mark.parametrize(("height", "is_wrong"), [(0.1, False), (300.0, True)])
+def test_where_the_difference_vanishes_only_an_integral_that_is_wrong_is_called_so(height, is_wrong):
+    """One word adds 100 and another takes as much, beside a step of some height that 25 steps of the integral miss."""
+    torch.manual_seed(3)
+    model, tokens = Linear(2), torch.tensor([1, 2])
+    whole = (model.embedding(tokens) * model.weight).sum(-1).detach()
+
+    def score(model, rows):
+        first, second = ((model.embedding(rows) * model.weight).sum(-1) / whole).T  # 0 at the baseline, 1 at the input
+        return 100.0 * first - 100.0 * second + height * torch.sigmoid(1e3 * (first - 0.36))
+
+    scored = Scored(model, "embedding.weight", tokens, score)
+    found = attribute(scored, "ig", baseline="zero", steps=25)
+    known = np.array([100.0 + height, -100.0])  # along the path the step is in the first word alone
+    off, whole_error = np.abs(found.values.numpy() - known).max(), found.error
+    assert whole_error > 0.1 * abs(found.score - found.baseline_score)
+    if is_wrong:
+        assert off > 50 and found.note.endswith("far too much for the values to mean anything: use leave-one-out (loo)")
+    else:
+        assert off < 1 and found.note.endswith("(25 steps)")
+        assert attribute(scored, "ig", baseline="zero").steps == 25
 
 
 @pytest.mark.parametrize("model", ["rnn", "encoder", "cnn"])

@@ -8,7 +8,8 @@ gradxinput:  sum(x_i * df/dx_i)
 ig:          sum((x_i - b_i) * mean over t of df/dx_i at b + t (x - b)),   t = (k - 1/2) / steps
 loo:         f(x) - f(x without part i)
 
-The values of ig add up to f(x) - f(b) (completeness); the number of steps is doubled until they do to 1 % of it.
+The values of ig add up to f(x) - f(b) (completeness); the number of steps is doubled until their error is at most 1 %
+of the sum of their absolute values. The difference is no scale: it may vanish where single words add and take much.
 
 Gradients with respect to the vectors of several inputs at once need no hook: a virtual embedding table has a row for
 each vector of each input, after the rows of the real one, and the model reads their numbers as tokens. So models that
@@ -48,7 +49,7 @@ LEFT_OUT = -1
 _STEPS, _MOST_STEPS = 25, 400
 """Steps of the integral: those of the first try, and the most."""
 _EXACT = 0.01
-"""Completeness error that ends the doubling, as a share of the difference to the baseline."""
+"""Completeness error that ends the doubling, as a share of the sum of the absolute values."""
 _USELESS = 0.1
 """Completeness error, as such a share, from which on the values are not to be read at all."""
 _POSITIONS = 8_192
@@ -212,21 +213,24 @@ class Attribution:
         return abs(float(self.values.sum()) - (self.score - self.baseline_score))
 
     @property
+    def is_exact(self) -> bool:
+        """True if the values add up to the difference, to 1 % of the sum of their absolute values."""
+        return (self.error or 0.0) <= _EXACT * float(self.values.abs().sum())
+
+    @property
     def note(self) -> str:
         """What was computed, with its error, as a line."""
         if self.baseline_score is not None:
-            error, whole = self.error or 0.0, abs(self.score - self.baseline_score)
+            error, whole = self.error or 0.0, float(self.values.abs().sum())
             doubt = ""
-            if error > _EXACT * whole:
-                share = f"{error / whole:.2g} times" if error > whole > 0 else f"{error / (whole or 1.0):.1%} of"
+            if not self.is_exact:
                 what = (
                     "far too much for the values to mean anything: use leave-one-out (loo)"
                     if error > _USELESS * whole
                     else "more than 1 %, so that small values may be wrong"
                 )
-                doubt = (
-                    f", which is {share} the difference, {what}" if whole else f", though the scores are equal: {what}"
-                )
+                share = f"{error / whole:.2g} times" if error > whole > 0 else f"{error / (whole or 1.0):.1%} of"
+                doubt = f", which is {share} the sum of their absolute values, {what}" if whole else f": {what}"
             return (
                 f"{METHODS[self.method]}: score {self.score:.4f}, of the baseline {self.baseline_score:.4f}; the "
                 f"values add up to the difference with an error of {error:.2g} ({self.steps} steps){doubt}"
@@ -275,8 +279,7 @@ def _integrated(scored: Inputs, vectors: Tensor, base: Tensor, steps: int | None
             total += scored.gradients(base + some[:, None, None] * (vectors - base))[1].double().sum(0)
         values = ((vectors - base).double() * total / number).sum(1)
         found = Attribution("ig", values.cpu(), score, without, number)
-        error = found.error or 0.0
-        if steps is not None or error <= _EXACT * abs(score - without) or 2 * number > _MOST_STEPS:
+        if steps is not None or found.is_exact or 2 * number > _MOST_STEPS:
             return found
         number *= 2
 

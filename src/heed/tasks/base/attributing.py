@@ -96,7 +96,7 @@ class Attributes:
                 whole output, or the most probable word at the first mask.
             rather_than: Another label, tag or token: the score is the difference of the two.
             baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
-            steps: Steps of the integral; by default doubled until the values add up to 1 %, at most 400.
+            steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
             without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
             options: For models that write, `output`, a given output instead of the model's own; for dialogue,
                 `speaker`, the one who responds.

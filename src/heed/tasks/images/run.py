@@ -308,7 +308,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
             rather_than: Another label: the score is the difference of the two.
             baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour, or "zero", the mean
                 of the training pictures.
-            steps: Steps of the integral; by default doubled until the values add up to 1 %, at most 400.
+            steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
 
         Returns:
             The map; its `weights` are the numbers, its `caption` says what was computed.
