@@ -3,6 +3,7 @@
 import html
 import json
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -17,8 +18,10 @@ from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.layers import AffixFeatures, CharacterFeatures
 from heed.tasks import check_config
+from heed.tasks.base.attributing import table_of
 from heed.tasks.tagging.run import error_lines
 from heed.tasks.tagging.task import Tagging, affixes_of
+from small_runs import SMALL as SMALL_RUNS
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
 TRAINING = {"steps": 60, "batch_tokens": 200, "threads": 1, "device": "cpu", "learning_rate": 0.01}
@@ -322,3 +325,42 @@ def test_commands(run, capsys, tmp_path):
 def test_a_type_that_only_begins_in_training_may_go_on_elsewhere(files):
     assert Tagging.complete(["O", "B-per", "B-loc", "I-loc"]) == ["B-loc", "B-per", "I-loc", "I-per", "O"]
     assert prepare(settings(files)).selected_by == "entity_f1"
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("characters", ["cnn", "affixes"])
+def test_leaving_a_word_out_leaves_its_characters_out_too(kind, characters, data, tmp_path):
+    """The embeddings of words are zeros here, so every tag comes from the characters."""
+    small = SMALL_RUNS["tagging"]
+    small = replace(small, settings={**small.settings, "tokenizer.kind": kind, "model.characters": characters})
+    run = small.untrained(data, tmp_path, "rnn", {})
+    task, text = run.task, "one two three"
+    with torch.no_grad():
+        run.model.get_parameter(table_of(run.model)).zero_()
+        run.model.head.output.weight.mul_(20.0)
+
+    def score(left_out):
+        (encoded,) = task.encode_words([text.split()])
+        if left_out is not None:
+            encoded.words[left_out] = [task.tokenizer.special.unseen] * len(encoded.words[left_out])
+            encoded.characters[left_out] = []
+        hidden = task.hidden(run.model, task.collate_encoded([encoded], [0]))
+        return run.model.head.output(hidden)[0, 1, 0].item()
+
+    found = run.attribute(text, method="loo", target=f"{task.labels[0]}:1")
+    assert found.values == pytest.approx([score(None) - score(n) for n in range(3)], abs=1e-5)
+    assert abs(found.values[1]) > 0.1
+    held = "held fixed: the features of each word's characters"
+    without = "a word that is left out is read as the unknown token without characters, since each word has a tag"
+    assert found.notes[1:] == (without,)
+    assert run.attribute(text, method="ig").notes[1:] == (held,)
+    replaced = run.attribute(text, method="loo", without="unknown", target=f"{task.labels[0]}:1")
+    assert replaced.notes[1:] == (held,) and replaced.values == (0.0, 0.0, 0.0)
+    assert without not in run.patch(text, "one three three", target=task.labels[0]).look.notes
+
+
+def test_a_tagger_of_words_alone_holds_nothing_fixed(data, tmp_path):
+    run = SMALL_RUNS["tagging"].untrained(data, tmp_path, "rnn", {"characters": "none"})
+    assert run.attribute("one two", method="ig").notes[1:] == ()
+    (said,) = run.attribute("one two", method="loo").notes[1:]
+    assert said == "a word that is left out is read as the unknown token, since each word has a tag"

@@ -35,6 +35,7 @@ class Explained:
     name: str  # of the score: "the logit of 'pos'"
     notes: tuple[str, ...] = ()  # what was held fixed
     around: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())  # names of tokens that the model adds before and after
+    deleting: tuple[str, ...] = ()  # the notes where words are deleted, if they are others
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,14 +111,15 @@ class Attributes:
         if without not in REPLACED:
             raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
         explained = type(self).explain(self.task, self.model, run.readable(text), target, rather_than, **options)
-        words = explained.words
+        words, notes = explained.words, explained.notes
         if method == "loo":
+            notes = (without == "deleted" and explained.deleting) or notes
             of = leave_one_out(explained.scored, words.tokens, without)  # type: ignore[arg-type]
             values = of.values
         else:
             of = attribute(explained.scored, method, baseline=baseline, steps=steps)
             values = words.sum(of.values.unsqueeze(0))[0]
-        return Attributed(words.axis, tuple(values.tolist()), explained.name, of, (of.note, *explained.notes))
+        return Attributed(words.axis, tuple(values.tolist()), explained.name, of, (of.note, *notes))
 
 
 def table_of(model: nn.Module) -> str:

@@ -128,8 +128,8 @@ def explain(
 ) -> Explained:
     """The score of a tag of one word before softmax or CRF, minus that of another tag if one is given.
 
-    By default the tag of the first entity, or of the first word. A word that is left out is read as the unknown token,
-    since each word has a tag; its characters or affixes stay.
+    By default the tag of the first entity, or of the first word. A word that is left out is read as the unknown token
+    without characters or affixes, since each word has a tag; where words are replaced otherwise, these stay.
 
     Raises:
         ConfigError: The run has no such tag, or the text no such word.
@@ -155,29 +155,33 @@ def explain(
     tokens = torch.tensor(task.tokens_of(encoded), device=next(model.parameters()).device)
     scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unseen)
     read = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)])
-    notes = ["a word that is left out is read as the unknown token, since each word has a tag"]
-    if model.characters is not None:
-        notes.append("held fixed: the features of each word's characters")
+    has_features = model.characters is not None
+    unknown = f"the unknown token{' without characters' * has_features}"
+    deleted = f"a word that is left out is read as {unknown}, since each word has a tag"
+    held = ("held fixed: the features of each word's characters",) * has_features
     start, end = (task.tokenizer.token(token) for token in task.tokenizer.special[2:])
     later = tuple(f"+{n + 1}" for n in range(model.delay))
     around = ((start,), (end,)) if task.framed else ((), later)
-    return Explained(scored, read, name, tuple(notes), around)
+    return Explained(scored, read, name, held, around, (deleted,))
 
 
 def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
     """A function from the model and tokens of a sentence `(N, L)`, unknown where left out, to scores of all tags.
 
-    The scores are those before softmax or CRF, `(N, words, tags)`; characters of words stay as they are.
+    The scores are those before softmax or CRF, `(N, words, tags)`. Words that are left out have no characters; those of
+    all others stay as they are.
     """
     batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
 
     def scores(model: nn.Module, rows: Tensor) -> Tensor:
-        count, characters = len(rows), batch.characters
-        if characters is not None:
-            characters = replace(characters, place=characters.place.expand(count, -1))
+        count, characters, left = len(rows), batch.characters, rows == LEFT_OUT
         word_of = None if batch.word_of is None else batch.word_of.expand(count, -1)
+        if characters is not None:
+            place = characters.place.expand(count, -1)
+            of_words = left if word_of is None else torch.zeros_like(place).scatter_add(1, word_of, left.long()) > 0
+            characters = replace(characters, place=place.masked_fill(of_words, 0))
         masks = batch.mask.expand(count, -1), word_of, batch.word_mask.expand(count, -1)
-        hidden = model(rows.where(rows != LEFT_OUT, task.tokenizer.special.unseen), *masks, characters)
+        hidden = model(rows.masked_fill(left, task.tokenizer.special.unseen), *masks, characters)
         found: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
         return found
 
