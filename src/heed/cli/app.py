@@ -282,6 +282,9 @@ def evaluate(
     ] = None,
     split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
+    equal: Annotated[
+        bool, option("--equal-weights", help="Also score it while the keys of each attention have equal weight.")
+    ] = False,
     as_json: Annotated[bool, option("--json", help="Print the whole report as JSON.")] = False,
     device: DeviceOption = "auto",
     force: ForceOption = False,
@@ -291,7 +294,7 @@ def evaluate(
     """Score a run on its test set, or on files."""
     from heed.cli.evaluate import run_evaluate
 
-    run_evaluate([run, *(others or [])], files or [], split, as_json, flags, force, device)
+    run_evaluate([run, *(others or [])], files or [], split, equal, as_json, flags, force, device)
 
 
 @app.command(cls=called("RUN [FILE]..."))

@@ -9,10 +9,7 @@ from typing import Any
 from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, show_drawing, use_color, width
 from heed.data.embedded.pairs import LANGUAGES
-from heed.evaluation.measures import share
-from heed.evaluation.significance import Interval, intervals
-from heed.observe.edits import Uniform
-from heed.observe.trace import edit
+from heed.evaluation.significance import Interval
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.predictions import TextOutputs
@@ -88,11 +85,7 @@ def _tell(run: TranslationRun) -> None:
         example = max(right, key=lambda pair: (pair.origin.endswith("full"), pair.origin.split(":")[1] == "es"))
         print("\nA held-out date that it reads correctly:\n")
         show_drawing(run.look(example.source).text(width(), use_color()))
-    with edit(run.model, Uniform("cross")):
-        uniform = run.predict([pair.source for pair in pairs])
-    kept = [float(pair.target == out.text) for pair, out in zip(pairs, uniform, strict=True)]
-    (right_share,) = intervals([share("exact_match", "exact match", kept)])
-    print(f"\nWith uniform attention it gets {right_share} right.")
+    print(f"\n{run.equal_weights()}")
     misses = [(pair, out) for pair, out in zip(pairs, outputs, strict=True) if pair.target != out.text]
     if misses:
         worst, out = max(misses, key=lambda miss: miss[1].log_prob)

@@ -13,6 +13,7 @@ from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
+from heed.tasks.base.equal_weights import equal_weights
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
@@ -23,12 +24,13 @@ def run_evaluate(
     names: list[str],
     files: list[str],
     split: str | None,
+    equal: bool,
     as_json: bool,
     flags: dict[str, Any],
     force: bool = False,
     device: str = "auto",
 ) -> None:
-    """Score a run, or an ensemble on the data of its first run, and print the report."""
+    """Score a run, or an ensemble on the data of its first run, and print the report; `equal` adds equal weights."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
     run: Run[Any, Any] = open_together(names, force, device)
@@ -42,21 +44,25 @@ def run_evaluate(
     if files:
         examples = run.read(files)
         say([*run.reading, _seen_in_training(run, examples)])
-        reports = {" ".join(files): run.score(examples)}
-        if alignment is not None:
-            scores, notes = capability(run, "align").alignment_scores(examples, alignment)
-            say(notes)
-            reports[" ".join(files)] |= scores
+        sets = {" ".join(files): examples}
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
-        reports = {s: run.evaluate(s) for s in ([split] if split is not None else tests)}
+        sets = {s: run.examples_of(s) for s in ([split] if split is not None else tests)}
+    weighted = {name: equal_weights(run, one) for name, one in sets.items() if equal}
+    reports = {name: run.score(one) for name, one in sets.items()}
+    if alignment is not None:
+        scores, notes = capability(run, "align").alignment_scores(examples, alignment)
+        say(notes)
+        reports[" ".join(files)] |= scores
     if "valid" in reports:
         reports["valid"]["note"] = "the weights were selected on this set, so its scores are optimistic"
+    for name, one in weighted.items():
+        reports[name]["equal_weights"] = one.to_json()
     if as_json:
         print(to_json(reports, indent=1))
         return
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
-    show(scores_text(run, reports, place))
+    show("\n\n".join([scores_text(run, reports, place), *(f"{name}: {one}" for name, one in weighted.items())]))
     if most:
         for report in reports.values():
             show("\n" + "\n".join(capability(run, "errors").errors(report, most)))

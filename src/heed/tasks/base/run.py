@@ -27,6 +27,7 @@ from heed.memory import explain_methods
 from heed.observe.shown import ShownCurves
 from heed.tasks import CAPABILITIES, MissingCapabilityError, missing
 from heed.tasks.base.curves import curves_of
+from heed.tasks.base.equal_weights import EqualWeights, equal_weights
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
@@ -79,6 +80,8 @@ class Run(ABC, Generic[T, M]):
     """Plural name of the training targets in comparisons, if it says more than that of the task."""
     outputs_class: ClassVar[type[Outputs]] = TextOutputs
     """Writer of predictions."""
+    has_outputs: ClassVar[bool] = True
+    """False if the outputs of `outcomes` are scores of the examples."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Make methods of each task's class compute in `precision`, and explain what to do when memory runs out."""
@@ -223,17 +226,34 @@ class Run(ABC, Generic[T, M]):
             ConfigError: The data has no such split.
             DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
         """
+        return self.score(self.examples_of(split))
+
+    @sparing()
+    def equal_weights(self, split: Any = "test") -> EqualWeights:
+        """Score a split, or other examples, while the keys of each attention have equal weight.
+
+        `split` is as for `evaluate`. Returns the score, its change and the share of outputs that change for each
+        attention of the model, and for all together if there are several.
+
+        Raises:
+            ConfigError: The model has no attention, or the run is an ensemble; and as `evaluate`.
+            DataError: As `evaluate`.
+        """
+        return equal_weights(self, self.examples_of(split))
+
+    def examples_of(self, split: Any) -> Sequence[Any]:
+        """The examples that `evaluate` scores; arguments and errors are its."""
         several = isinstance(split, list | tuple)
         files = split if several else [split]
         if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
-            return self.score(self.read(files))
+            return self.read(files)
         if not isinstance(split, str):
-            return self.score(self.held(split))
+            return self.held(split)
         splits = self.task.split_names
         if split not in splits:
             hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
             raise ConfigError(f"the data has no split {short(split)}{hint}")
-        return self.score(self.examples(split))
+        return self.examples(split)
 
     @property
     def tokenizer(self) -> TextTokenizer:

@@ -261,6 +261,7 @@ class LanguageModelRun(
 
     task_class = LanguageModelling
     outputs_class = LanguageModelOutputs
+    has_outputs = False
     names = ("text", "length")
     body = staticmethod(body)
     look_at = staticmethod(look_at)

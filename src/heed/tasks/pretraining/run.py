@@ -345,6 +345,7 @@ class PretrainingRun(TextRun[Pretraining, Pretrainer, FilledText], LooksAtText, 
     task_class = Pretraining
     outputs_class = PretrainingOutputs
     body = staticmethod(body)
+    has_outputs = False
     names = ("text", "length")
     options: ClassVar = {"most": 5}
     look_at = staticmethod(look_at_row)
