@@ -115,24 +115,21 @@ def score_interval(group: Sequence[Measure], drawn: Array) -> tuple[float, float
 
 def _unseen(ratio: Measure) -> float:
     """The upper end of the interval of a share of 0 among the examples of a ratio."""
-    return 1.0 - 0.025 ** (1 / int((ratio.statistics[:, 1] > 0).sum()))
+    return 1.0 - math.pow(0.025, 1 / int((ratio.statistics[:, 1] > 0).sum()))
 
 
 def difference(after: Measure, before: Measure, resamples: int, seed: int = SEED) -> Interval:
     """The change of a score on the same examples, with its paired interval.
 
-    If all resamples have the same difference, a share has the interval up to 1 - 0.025^(1/n) on both sides of it for n
+    If the resamples show no spread, a share has the interval up to 1 - 0.025^(1/n) on both sides of the change for n
     examples, since rarer changes may not occur in them; other scores have no interval, NaN.
     """
     first, second = resampled([[before], [after]], resamples, seed)
-    value, drawn = after.score() - before.score(), second - first
-    known = drawn[~np.isnan(drawn)]
-    if not len(known) or np.ptp(known) > _EQUAL:
-        return Interval(value, *interval(drawn))
-    if not before.is_ratio:
-        return Interval(value, math.nan, math.nan)
-    reach = _unseen(before)
-    return Interval(value, max(-1.0, value - reach), min(1.0, value + reach))
+    value, (low, high) = after.score() - before.score(), interval(second - first)
+    if high - low <= _EQUAL:
+        reach = _unseen(before) if before.is_ratio else math.nan
+        low, high = np.clip([value - reach, value + reach], -1.0, 1.0).tolist()
+    return Interval(value, low, high)
 
 
 def interval(scores: Array) -> tuple[float, float]:

@@ -38,13 +38,9 @@ class EqualWeights:
     effects: list[UniformEffect]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values; an interval without ends has only its value."""
-        rows = []
-        for one in self.effects:
-            share = one.outputs_changed and one.outputs_changed.as_values()
-            rows.append({**vars(one), "change": one.change.as_values(), "outputs_changed": share})
-        name, score = self.measure.name, self.measure.score()
-        return {"measure": name, "score": score, "examples": self.examples, "attention": rows}
+        """Plain values; the ends of an interval are NaN if there is none."""
+        score, effects = self.measure.score(), [*map(asdict, self.effects)]
+        return {"measure": self.measure.name, "score": score, "examples": self.examples, "attention": effects}
 
     def __repr__(self) -> str:
         head = f"{self._score(self.measure.score())} on {counted(self.examples, 'example')}; under equal weights:"
@@ -78,10 +74,9 @@ def equal_weights(run: Any, examples: Sequence[Any]) -> EqualWeights:
     for mechanism, layer in places + [(None, None)] * (len(places) > 1):
         with edit(run.model, Uniform(mechanism, layer)):
             edited = run.outcomes(examples)
-        changed = None
-        if run.has_outputs:
-            both = zip(whole.outputs, edited.outputs, strict=True)
-            (changed,) = intervals([share("outputs_changed", "outputs changed", [a != b for a, b in both])], resamples)
+        both = zip(whole.outputs, edited.outputs, strict=True)
+        changed = share("outputs_changed", "outputs changed", [a != b for a, b in both])
+        outputs = intervals([changed], resamples)[0] if run.has_outputs else None
         change = difference(edited.measures[0], whole.measures[0], resamples)
-        effects.append(UniformEffect(mechanism, layer, edited.measures[0].score(), change, changed))
+        effects.append(UniformEffect(mechanism, layer, edited.measures[0].score(), change, outputs))
     return EqualWeights(whole.measures[0], len(examples), effects)
