@@ -175,7 +175,7 @@ def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(tmp_path):
     look = run.look(TEXT)
     assert all(one.still for one in look.look.maps)
     assert "grey, since the output stays the same" in " ".join(look.text().split())
-    assert 'class="map still"' in look.html()
+    assert 'class="map" data-still' in look.html()
     drawn = look.look.maps[0]
     for color in drawn.colors(0.7):
         assert color[1:3] == color[3:5] == color[5:7]
