@@ -1,6 +1,7 @@
 """What an output does under other weights, beside its map: against passes with one edit at a time, and by hand."""
 
 import html
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 import heed
 from heed.observe.effects import Change, Effect, LeftOut
-from heed.observe.interventions import MOST_MAPS
+from heed.observe.interventions import MOST_MAPS, Trial
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"
@@ -174,7 +175,7 @@ def test_a_map_whose_output_stays_the_same_is_grey_and_says_so(tmp_path):
     run.model.output.bias.data[0] = 1e3
     look = run.look(TEXT)
     assert all(one.still for one in look.look.maps)
-    assert "grey, since the output stays the same" in " ".join(look.text().split())
+    assert "grey: the same output under all of these weights" in " ".join(look.text().split())
     assert 'class="map" data-still' in look.html()
     drawn = look.look.maps[0]
     for color in drawn.colors(0.7):
@@ -188,13 +189,13 @@ def test_lines_say_what_was_done_and_what_came_out():
         'equal weights: the same output (token 21 "mayo": 0.93 -> 0.91)',
         'all weight on one key: the same output with each of 12 keys, at most 0.02 (on "9"; token 21 "mayo": '
         "0.93 -> 0.91)",
-        "grey, since the output stays the same under all of these weights",
+        "grey: the same output under all of these weights",
     ]
     left = LeftOut('"film"', 0.41, 0.02, 5, 9, '"not"', 0.61, 0.05)
-    assert Effect(other, other, '"9" (character 3)', 3, 64, 90, left).lines == [
+    assert Effect(other, other, '"9" (character 3)', 3, 64, 90, "choice of tokens", left).lines == [
         'equal weights: token 21 "juin" instead (token 21 "mayo": 0.93 -> 0.11)',
-        'all weight on one key: another output with 3 of the 64 most attended of 90 keys, at most 0.82 (on "9" '
-        '(character 3); token 21 "mayo": 0.93 -> 0.11)',
+        "all weight on one key: another choice of tokens with 3 of the 64 most attended of 90 keys, at most 0.82 (on "
+        '"9" (character 3); token 21 "mayo": 0.93 -> 0.11)',
         'words left out: without the most attended, "film" (0.41), the change is 0.02, rank 5 of 9; without "not" '
         "0.61; without the three most attended 0.05",
     ]
@@ -219,3 +220,32 @@ def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
         plain = run.predict(TEXT).probabilities
     effect = next(one.effect for one in edited.shadings if one.effect is not None)
     assert effect.equal.before == pytest.approx(max(plain.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [("classification", "encoder"), ("classification", "han"), ("tagging", "bert"), ("translation", "transformer"),
+     ("translation", None), ("summarisation", None), ("dialogue", "hred"), ("dialogue", "transformer"),
+     ("language_modelling", "gpt"), ("language_modelling", "lstmn")],
+)  # fmt: skip
+def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model, tmp_path):
+    run = small(name, model, tmp_path)
+    texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
+    text = texts.get(name, texts.get(model, TEXT))
+    look = run.look(text).look
+    trial = Trial.of(look.answer)
+    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.shares and one.opens is not None]
+    maps += [(torch.tensor([one.weights]), one.axis, one.opens[2]) for one in look.shadings if one.opens is not None]
+    assert maps
+    for weights, key, opens in maps:
+        together, apart = (replace(trial, at_once=count).effect(weights, key, opens, True) for count in (64, 1))
+        if apart is None:  # no row of this map has a choice
+            continue
+        assert together.lines == apart.lines
+        assert together.key.after == pytest.approx(apart.key.after, abs=1e-5)
+
+
+def test_of_a_beam_search_or_a_given_output_only_the_choice_of_tokens_is_known(tmp_path):
+    run = small("translation", "transformer", tmp_path)
+    said = [run.look(TEXT, **how).look.answer.said for how in ({}, {"beam_size": 3}, {"target": "ONE TWO"})]
+    assert said == ["output", "choice of tokens", "choice of tokens"]

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+PROBABLE = "choice of tokens"
+"""What is known to be the same of an output that was given, or found by beam search: the most probable tokens."""
+
 
 @dataclass(frozen=True, eq=False)
 class Answer:
@@ -24,14 +27,15 @@ class Answer:
     axis: str = ""  # name of the axes of maps on which these words stand
     before: int = 0  # positions on that axis before the first token
     each: bool = False  # each word has an output, which is left aside where the word is left out
+    # what stays the same where no output has another most probable class: "output", or what is known of it
+    said: str = "output"
 
     @torch.no_grad()
-    def probabilities(self, tokens: Tensor, chosen: Tensor | None, mechanism: str = "") -> tuple[Tensor, Tensor]:
-        """The probability of the answer, and the most probable class, of each output: both `(N, outputs)`."""
-        self.model.eval()
+    def probabilities(self, tokens: Tensor, chosen: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
+        """The probability of `chosen` `(outputs,)`, and the most probable class of each output, both `(N, outputs)`."""
         logits = self.logits(tokens, mechanism).float()
         best = logits.argmax(-1)
-        own = (best[:1] if chosen is None else chosen.unsqueeze(0)).expand_as(best).unsqueeze(2)
+        own = chosen.unsqueeze(0).expand_as(best).unsqueeze(2)
         return torch.softmax(logits, -1).gather(2, own).squeeze(2).double().cpu(), best.cpu()
 
 
@@ -84,6 +88,7 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
+    said: str = "output"  # what is the same, or another one: see `Answer.said`
     words: LeftOut | None = None
 
     @property
@@ -94,13 +99,13 @@ class Effect:
     @property
     def lines(self) -> list[str]:
         """What was done and what came out, for people."""
-        equal = f"{self.equal.instead} instead" if self.equal.instead else "the same output"
+        equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.said}"
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
-        other = f"another output with {self.others}" if self.others else "the same output with each"
+        other = f"another {self.said} with {self.others}" if self.others else f"the same {self.said} with each"
         most = f"at most {self.key.size:.2f} (on {self.on}; {self.key})"
         return [
             f"equal weights: {equal} ({self.equal})",
             f"all weight on one key: {other} of {tried}, {most}",
-            *(["grey, since the output stays the same under all of these weights"] if self.still else []),
+            *([f"grey: the same {self.said} under all of these weights"] if self.still else []),
             *([] if self.words is None else [str(self.words)]),
         ]

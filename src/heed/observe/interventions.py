@@ -93,15 +93,17 @@ class Trial:
     @classmethod
     def of(cls, answer: Answer) -> Trial:
         """Compute the answer without interventions."""
-        tokens = answer.tokens.unsqueeze(0)
-        logits = answer.logits(tokens, "")
-        device, best = logits.device, logits[0].argmax(-1)
+        answer.model.eval()
+        with torch.no_grad():
+            logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].float()  # (outputs, classes)
+        best, device = logits.argmax(-1), logits.device
         chosen = best if answer.classes is None else torch.tensor(answer.classes, dtype=torch.long, device=device)
-        whole, best = answer.probabilities(tokens, chosen)
+        whole = torch.softmax(logits, -1).gather(1, chosen.unsqueeze(1)).squeeze(1)
         tables = {id(one.weight) for one in answer.model.modules() if isinstance(one, nn.Embedding)}
         weights = sum(one.numel() for one in answer.model.parameters() if id(one) not in tables)
-        most = int(min(MOST_KEYS, max(FEWEST_KEYS, _WORK / (weights * (tokens.shape[1] + len(best[0])) + 1))))
-        return cls(answer, chosen, whole[0], best[0], most, max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel()))))
+        most = int(min(MOST_KEYS, max(FEWEST_KEYS, _WORK / (weights * (len(answer.tokens) + len(best)) + 1))))
+        at_once = max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel())))
+        return cls(answer, chosen, whole.double().cpu(), best.cpu(), most, at_once)
 
     def change(self, probabilities: Tensor, best: Tensor) -> Change:
         """What changed in one pass; both `(outputs,)`."""
@@ -157,7 +159,7 @@ class Trial:
         others = sum(bool(one.instead) for one in changes)
         words = words and key.name == answer.axis and key.kind not in ("sentence", "turn")
         left = self._left_out(columns, weight / len(weights), key) if words else None
-        return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), left)
+        return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), answer.said, left)
 
     def _alone(self, place: Place, columns: Sequence[tuple[int, list[int]]]) -> list[Change]:
         tried, changes = columns[: self.most], list[Change]()

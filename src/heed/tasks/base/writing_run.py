@@ -27,7 +27,7 @@ from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import Scored
 from heed.observe.draw_html import map_to_html
-from heed.observe.effects import Answer
+from heed.observe.effects import PROBABLE, Answer
 from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
@@ -391,6 +391,7 @@ def answer_of_output(
     without: Callable[[list[int]], Any],
     words: Sequence[range],
     axis: str,
+    greedy: bool,
 ) -> Answer:
     """An output, each of its tokens after those before it.
 
@@ -403,6 +404,7 @@ def answer_of_output(
         without: From tokens with `LEFT_OUT` in some places to a source.
         words: The tokens of each word of the source that may be left out.
         axis: Name of the source's axis.
+        greedy: Whether the output was written greedily, so that equal most probable tokens are an equal output.
     """
     device, names = next(model.parameters()).device, boundaries(task.target_tokenizer)
     labels = [*seen.ids, *([task.target_tokenizer.special.end] if ended else [])]
@@ -420,7 +422,8 @@ def answer_of_output(
         label = names.get(number) or task.target_tokenizer.label(number)
         return f'token {output + 1} "{visible(label)}"'
 
-    return Answer(model, torch.tensor(tokens, device=device), logits, named, labels, words, axis)
+    said, read = "output" if greedy else PROBABLE, torch.tensor(tokens, device=device)
+    return Answer(model, read, logits, named, labels, words, axis, said=said)
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

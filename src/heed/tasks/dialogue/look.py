@@ -148,6 +148,8 @@ def look_at(
         )
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), words) for net in nets]
     drawn = [*read_nets, *dialogue, *seen.networks(sides["response"][1])]
+    ended = not isinstance(written, str) and written.finished
+    greedy = target is None and (beam_size or task.config.generation.beam_size) == 1
     return Look(
         title or task.title,
         conversation_text(conversation),
@@ -160,13 +162,19 @@ def look_at(
         shadings=tuple(_shadings(views, conversation, read)),
         names=_NAMES,
         output=None if isinstance(written, str) else written,
-        answer=_answer(task, model, seen, not isinstance(written, str) and written.finished, asked, read.turns),
+        answer=_answer(task, model, seen, asked, read.turns, ended, greedy),
         hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
     )
 
 
 def _answer(
-    task: Dialogue, model: DecoderBody, seen: Reread, ended: bool, asked: History, read: Sequence[TokenTurn]
+    task: Dialogue,
+    model: DecoderBody,
+    seen: Reread,
+    asked: History,
+    read: Sequence[TokenTurn],
+    ended: bool,
+    greedy: bool,
 ) -> Answer:
     """The response; a turn without words is left out whole."""
     before = 0 if task.reads_turns else 1  # the token of the speaker
@@ -188,7 +196,7 @@ def _answer(
         unknown = TokenTurn([task.tokenizer.special.unknown], read[-1].speaker)
         return History([turn for turn in kept if turn.ids] or [unknown], asked.speaker)
 
-    return answer_of_output(task, model, seen, ended, tokens, without, words, "conversation")
+    return answer_of_output(task, model, seen, ended, tokens, without, words, "conversation", greedy)
 
 
 def explain(

@@ -15,7 +15,7 @@ from heed.errors import ConfigError
 from heed.models.base import LanguageModel
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
-from heed.observe.effects import Answer
+from heed.observe.effects import PROBABLE, Answer
 from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
@@ -258,6 +258,7 @@ def look_at(
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     held = {name: state for net in nets for name, state in net.states.items()}
     frames = _Frames(task, shown, held | states, nets, views, logits)
+    greedy = isinstance(best, Continuation) and target is None and (beam_size or task.config.generation.beam_size) == 1
     marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
         title or task.title,
@@ -276,7 +277,7 @@ def look_at(
         ),
         shadings=_shadings(shown, bits, shown_words, () if whole_words else _chances(logits, shown, end)),
         output=best,
-        answer=answer_of(task, model, shown, given, shown_words),
+        answer=answer_of(task, model, shown, given, shown_words, greedy),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -388,7 +389,9 @@ def explain(
     return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
 
 
-def answer_of(task: LanguageModelling, model: LanguageModel, text: LookedAt, given: bool, words: Words) -> Answer:
+def answer_of(
+    task: LanguageModelling, model: LanguageModel, text: LookedAt, given: bool, words: Words, greedy: bool
+) -> Answer:
     """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
     ids, special = text.ids, task.tokenizer.special
     first = 1 if given else max(1, text.first_written)
@@ -404,7 +407,7 @@ def answer_of(task: LanguageModelling, model: LanguageModel, text: LookedAt, giv
         return f'token {output + 1 + given} "{visible(label_of(task, number))}"'
 
     prompt = [] if given else [one for one in words.tokens if one.stop <= first and ids[one.start] not in special]
-    return Answer(model, tokens, logits, named, labels, prompt, "text")
+    return Answer(model, tokens, logits, named, labels, prompt, "text", said="output" if greedy else PROBABLE)
 
 
 def contrast(task: LanguageModelling, model: LanguageModel, text: str, other: str) -> dict[str, Any]:

@@ -180,6 +180,7 @@ def look_at(
         return [token for token in row if token != LEFT_OUT] or [task.source_tokenizer.special.unknown]
 
     words = [word for word in sides["source"][1].tokens if read[word.start] not in special]
+    greedy = target is None and (beam_size or task.config.generation.beam_size) == 1
     return Look(
         title or task.title,
         source,
@@ -190,7 +191,7 @@ def look_at(
         (f"output: {seen.score}", *notes),
         seen.summary(model),
         output=None if isinstance(written, str) else written,
-        answer=answer_of_output(task, model, seen, ended, read, without, words, "source"),
+        answer=answer_of_output(task, model, seen, ended, read, without, words, "source", greedy),
     )
 
 
