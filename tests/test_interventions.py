@@ -1,7 +1,10 @@
 """What an output does under other weights, beside its map: against passes with one edit at a time, and by hand."""
 
 import html
+import importlib.util
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -300,3 +303,42 @@ def test_of_a_long_output_with_one_copied_word_the_change_is_that_of_this_word(t
         assert np.mean(changes) < 0.1
         instead.append(effect.equal.instead)
     assert any(one.startswith("token 13 ") for one in instead)
+
+
+@pytest.fixture
+def example():
+    path = Path(__file__).parent.parent / "examples" / "interventions.py"
+    spec = importlib.util.spec_from_file_location("interventions", path)
+    module = sys.modules["interventions"] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["interventions"]
+
+
+def test_the_planted_words_of_the_example_give_the_labels(example):
+    for name in example.SETS:
+        for one in example.draw(name, 50, 3):
+            words = one.text.split()
+            has = {*words}
+            good = bool(has & {*example.GOOD}) != ("not" in has)
+            topic = next((name for name, words in example.TOPICS.items() if has & {*words}), "")
+            assert (
+                one.label
+                == {
+                    "negation": "pos" if good else "neg",
+                    "two redundant cues": "a" if "apple" in has else "b",
+                    "position": min(("left", "right"), key=[*words, "left", "right"].index),
+                    "default class": "yes" if "signal" in has else "no",
+                    "one cue among labels": "urgent" if "urgent" in has else topic,
+                }[name]
+            )
+            assert {*one.planted} <= has and len(has) == len(words)
+
+
+def test_the_example_measures_two_redundant_cues(example, tmp_path):
+    """Three seconds of training."""
+    texts = example.draw("two redundant cues", 1110, 1)
+    right, _, _, attended, _, alone, three, _, _ = example.measured(
+        example.trained(texts[10:], 1, f"{tmp_path}/run"), texts[:10]
+    )
+    assert right == "10" and attended.endswith(" of 10") and alone == "0" and int(three) > 0
