@@ -182,7 +182,7 @@ FAMILIES = (
         score="perplexity",
         see=(
             "An LSTM that attends to its own earlier states, its tape. Rows are the tokens read, columns the "
-            "earlier tokens; the upper right is hatched, because a state cannot attend to later ones. The first map "
+            "earlier tokens; the upper right is hatched: a state cannot attend to later ones. The first map "
             "has the weights by which the earlier states are mixed into the one that a step starts from. The second "
             "says where the cell after the step came from: the share of each earlier cell, and on the diagonal of "
             "the token's own input. The command also draws the gates, and how surprising each token was."

@@ -145,7 +145,7 @@ def test_what_does_not_match_is_drawn_and_explained():
     assert found.difference is None
     notes = "\n".join(shown.look.notes)
     assert "matched by position: encoder attention, layer 3, and encoder attention, layer 0 of it" in notes
-    assert "nothing is subtracted, because the columns are different texts, 'ab c' and 'ab d'" in notes
+    assert "nothing is subtracted: the columns are different texts, 'ab c' and 'ab d'" in notes
     assert "encoder attention, layer 0, of it" in shown.text() and "minus" not in shown.text()
     far = laid_beside(look(made(words, words)), look(made(words, words, mechanism="pooling")), "it")
     assert not far.beside and far.notes == (

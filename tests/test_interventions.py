@@ -1,7 +1,11 @@
 """What an output does under other weights, beside its map: against passes with one edit at a time, and by hand."""
 
 import html
+import importlib.util
+import random
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -249,3 +253,122 @@ def test_of_a_beam_search_or_a_given_output_only_the_choice_of_tokens_is_known(t
     run = small("translation", "transformer", tmp_path)
     said = [run.look(TEXT, **how).look.answer.said for how in ({}, {"beam_size": 3}, {"target": "ONE TWO"})]
     assert said == ["output", "choice of tokens", "choice of tokens"]
+
+
+def planted(tmp_path, **words):
+    """A classifier whose states are the words themselves: the evidence for "a" and the attention of each, as given.
+
+    The logit of "a" minus that of "b" is 8 times the evidence of the text's vector, less 1; other words have (0, 0).
+    """
+    write_data(tmp_path)
+    run = SMALL["classification"].untrained(tmp_path, tmp_path, "rnn", {"cell": "rnn"})
+    for parameter in run.model.parameters():
+        parameter.data.zero_()
+    cell, pooling, output = run.model.body.encoder.forward_cells[0], run.model.pooling.attention, run.model.output
+    cell.w_ih.data.copy_(torch.eye(4))
+    for word, numbers in words.items():
+        (token,) = run.task.tokenizer.encode(word).ids
+        run.model.body.inputs.embedding.weight.data[token, :2] = torch.tensor(numbers).atanh()
+    pooling.key.weight.data[0, 1] = pooling.query.data[0, 0] = 1.0
+    pooling.query.data *= 8.0
+    output.weight.data[0, 0], output.bias.data[1] = 8.0, 1.0
+    return run, next(one.effect for one in run.look(TEXT, words=True).look.shadings if one.effect is not None)
+
+
+def of_label_a(evidence, attention, weights=None):
+    """The probability of "a" in `planted`, by NumPy."""
+    scores = np.exp(8 * np.tanh(np.array(attention)))
+    weights = scores / scores.sum() if weights is None else weights
+    return 1 / (1 + np.exp(1 - 8 * weights @ np.array(evidence)))
+
+
+def test_of_two_redundant_cues_neither_deletion_changes_the_answer_and_the_three_most_attended_do(tmp_path):
+    run, effect = planted(tmp_path, two=(0.9, 0.9), four=(0.9, 0.9), five=(0.0, 0.1))
+    evidence, attention = [0, 0.9, 0, 0.9, 0], [0, 0.9, 0, 0.9, 0.1]
+    left, whole = effect.words, of_label_a(evidence, attention)
+    alone = whole - of_label_a(evidence[:3] + evidence[4:], attention[:3] + attention[4:])
+    assert run.predict(TEXT).label == "a" and effect.equal.before == pytest.approx(whole, abs=1e-5)
+    assert left.largest_change == pytest.approx(alone, abs=1e-5) and alone < 0.01
+    assert left.together == pytest.approx(whole - of_label_a([0, 0], [0, 0]), abs=1e-5)
+    assert left.together > 0.7 and run.predict("one three").label == "b"
+
+
+def test_all_weight_on_one_word_changes_an_answer_that_equal_weights_keep(tmp_path):
+    words = {"one": (0.5, 0.0), "two": (0.5, 0.1), "three": (0.5, 0.0), "four": (-0.9, 0.0), "five": (0.5, 0.0)}
+    _, effect = planted(tmp_path, **words)
+    evidence, attention = zip(*words.values(), strict=True)
+    whole = of_label_a(evidence, attention)
+    assert not effect.equal.instead and not effect.still
+    assert effect.equal.after == pytest.approx(of_label_a(evidence, attention, np.full(5, 0.2)), abs=1e-5)
+    assert effect.on == '"four"' and effect.others == 1 and effect.tried == 5
+    assert effect.key.before == pytest.approx(whole, abs=1e-5)
+    assert effect.key.after == pytest.approx(1 / (1 + np.exp(1 + 8 * 0.9)), abs=1e-5)
+
+
+def test_of_a_long_output_with_one_copied_word_the_change_is_that_of_this_word(tmp_path):
+    """Five seconds of training: the third of five source words is the thirteenth of 21 output words."""
+    rng, names = random.Random(1), "ant bee cat dog elk fox".split()
+    drawn = [rng.sample(names, 5) for _ in range(300)]
+    frame = [f"w{n}" for n in range(20)]
+    pairs = [(" ".join(words), " ".join([*frame[:12], words[2], *frame[12:]])) for words in drawn]
+    settings = {
+        "model.d_embedding": 16, "model.d_hidden": 16, "model.d_attention": 16, "tokenizer.kind": "word",
+        "training.learning_rate": 0.02, "training.warmup": 20, "training.batch_tokens": 1000, "training.threads": 1,
+        "training.device": "cpu", "evaluation.bootstrap": 5,
+    }  # fmt: skip
+    run = heed.train("translation", train=pairs, valid=20, model="bahdanau", steps=260, out=tmp_path / "run",
+                     settings=settings, quiet=True)  # fmt: skip
+    instead = []
+    for source, target in pairs[:5]:
+        look, copied = run.look(source).look, target.split()[12]
+        assert look.target == target
+        (effect,) = [one.effect for one in look.maps if one.mechanism == "cross"]
+        answer = look.answer
+        with torch.no_grad(), heed.edit(run, heed.Uniform("cross")):
+            equal = torch.softmax(answer.logits(answer.tokens.unsqueeze(0), "cross")[0].double(), -1)
+        changes = [abs(dict(step.top)[step.token] - float(row[token]))
+                   for step, row, token in zip(look.decoder, equal, answer.classes, strict=False)]  # fmt: skip
+        assert effect.equal.output == f'token 13 "{copied}"' and f'(token 13 "{copied}": ' in effect.lines[0]
+        assert effect.equal.size == pytest.approx(changes[12], abs=1e-4) and changes[12] > 0.3
+        assert np.mean(changes) < 0.1
+        instead.append(effect.equal.instead)
+    assert any(one.startswith("token 13 ") for one in instead)
+
+
+@pytest.fixture
+def example():
+    path = Path(__file__).parent.parent / "examples" / "interventions.py"
+    spec = importlib.util.spec_from_file_location("interventions", path)
+    module = sys.modules["interventions"] = importlib.util.module_from_spec(spec)  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules["interventions"]
+
+
+def test_the_planted_words_of_the_example_give_the_labels(example):
+    for name in example.SETS:
+        for one in example.draw(name, 50, 3):
+            words = one.text.split()
+            has = {*words}
+            good = bool(has & {*example.GOOD}) != ("not" in has)
+            topic = next((name for name, words in example.TOPICS.items() if has & {*words}), "")
+            assert (
+                one.label
+                == {
+                    "negation": "pos" if good else "neg",
+                    "two redundant cues": "a" if "apple" in has else "b",
+                    "position": min(("left", "right"), key=[*words, "left", "right"].index),
+                    "default class": "yes" if "signal" in has else "no",
+                    "one cue among labels": "urgent" if "urgent" in has else topic,
+                }[name]
+            )
+            assert {*one.planted} <= has and len(has) == len(words)
+
+
+def test_the_example_measures_two_redundant_cues(example, tmp_path):
+    """Three seconds of training."""
+    texts = example.draw("two redundant cues", 1110, 1)
+    right, _, _, attended, _, alone, three, _, _ = example.measured(
+        example.trained(texts[10:], 1, f"{tmp_path}/run"), texts[:10]
+    )
+    assert right == "10" and attended.endswith(" of 10") and alone == "0" and int(three) > 0

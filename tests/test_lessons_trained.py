@@ -17,16 +17,16 @@ from heed.lessons import lesson as files
 from small_lessons import shrink
 
 STAGES = {
-    "cat": "sentences who spanish verdict",
+    "cat": "sentences who spanish result",
     "hindi": "pair true predicted cross-entropy divergence squared gradient free pieces",
     "it": "words projections heads concatenate second-layer one-head",
     "logan": "conversation words utterances dialogue decoder turns inside response other-film distance cost",
-    "mess": "sentences short halves words verdict",
+    "mess": "sentences short halves words result",
     "milk": "cut masks embeddings loss next",
     "order": "task training time movie judged",
     "patches": "count cut embed place look overlap",
     "pizza": "question training pizza playing bigram elsewhere",
-    "politics": "document training sentences words verdict",
+    "politics": "document training sentences words result",
     "teddy": "sentences forward both backward delay result",
 }
 
@@ -59,7 +59,7 @@ def check_cat(found):
         for kind, apart in zip(kinds, found[stage]["apart"].tolist(), strict=True):
             if not kind.order or stage == "who":  # a whole sentence has next to no probability after two updates
                 assert (apart < cat._SAME) == (not kind.order), kind.title
-    assert "It holds: their probabilities differ by" in found["verdict"].lines[0]
+    assert "It holds: their probabilities differ by" in found["result"].lines[0]
 
 
 def check_mess(found):
@@ -126,8 +126,8 @@ def test_models_with_order_learn_who_sat_and_those_without_cannot():
     right, turned = spanish["probability"][:, [0, 2]], spanish["probability"][:, [1, 3]]
     assert_close(right[0, 0], turned[0, 1], atol=1e-6, rtol=0)  # one answer for both
     assert bool((right[1:] > turned[1:]).all()) and float(spanish["exact_match"][2:].min()) > 0.9
-    assert found["verdict"].lines[2].startswith("With order, 4 of 4 classifiers")
-    assert "does not hold for words side by side" in found["verdict"].lines[3]
+    assert found["result"].lines[2].startswith("With order, 4 of 4 classifiers")
+    assert "does not hold for words side by side" in found["result"].lines[3]
 
 
 # mess
@@ -161,7 +161,7 @@ def test_last_words_decide_until_training_shows_two_halves():
     assert short["probability"][0].argmax(-1).tolist() == [0, 2, 2]  # negative, positive turned round, positive
     assert halves["probability"][0].argmax(-1).tolist() == [1, 1, 2]
     assert float(halves["accuracy"][0].min()) > 0.9 and float(short["accuracy"].max()) < 0.7
-    one, two = found["verdict"].lines[:2]
+    one, two = found["result"].lines[:2]
     assert "the last words decide. Here the claim holds." in one and "Here the claim does not hold" in two
 
 
@@ -188,12 +188,12 @@ def test_the_telling_sentence_is_found_and_the_words_that_weigh_most_are_counted
     probabilities = found["document"]["probability"]
     assert found["document"].tables[0].columns[int(probabilities.argmax())] == "politics"
     assert int(found["sentences"]["weight"].argmax()) == int(found["sentences"]["lost"].argmax()) == 3
-    sentence, word, beside, costs = found["verdict"]["found"].tolist()
+    sentence, word, beside, costs = found["result"]["found"].tolist()
     assert sentence > 0.9 and costs > 0.9 and word <= beside
     says = (
         "The claim holds here" if word >= politics._MOSTLY else "The claim holds for sentences and not for words here"
     )
-    assert found["verdict"].lines[2].startswith(says)
+    assert found["result"].lines[2].startswith(says)
 
 
 # pizza and order

@@ -106,7 +106,7 @@ def stages() -> tuple[Stage, ...]:
         _stage("sentences", lines=_PAIR, nouns=len(_NOUNS), train=len(drawn["train"]), test=len(drawn["test"])),
         _stage("who", of_who, right, nouns=len(_NOUNS)),
         _stage("spanish", of_spanish, turned, lines=lines),
-        _verdict(who, said),
+        _result(who, said),
     )
 
 
@@ -137,7 +137,7 @@ def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     return numbers, [one.text for one in run.predict(list(_PAIR))]
 
 
-def _verdict(who: Tensor, said: Tensor) -> Stage:
+def _result(who: Tensor, said: Tensor) -> Stage:
     """The notes' claims, judged by the numbers."""
     blind, seeing = ([i for i, kind in enumerate(WHO) if kind.order == order] for order in (False, True))
     apart = max(float(who[blind, 2].max()), float(said[0, 4]))
@@ -155,7 +155,7 @@ def _verdict(who: Tensor, said: Tensor) -> Stage:
         **{"solved": sum(float(who[i, :2].min()) > 0.5 for i in seeing), "classifiers": len(seeing)},
         **{"translators": len(SPANISH) - 1, "single": said[1, 5], "transformer": said[-1, 5]},
     }
-    return _stage("verdict", {"apart": double(apart)}, **values)
+    return _stage("result", {"apart": double(apart)}, **values)
 
 
 def _shares(values: Tensor) -> str:

@@ -107,7 +107,7 @@ def stages() -> tuple[Stage, ...]:
         _stage("sentences", lines=(f"{_MESS}   neutral", f"{_TURNED}   neutral", f"{_FUN}   positive")),
         *(_answers(kind, said[kind], right[kind]) for kind in _STEPS),
         _stage("words", {"short": read[:, :3], "halves": read[:, 3:]}, table),
-        _verdict(said, right),
+        _result(said, right),
     )
 
 
@@ -145,7 +145,7 @@ def _label(probabilities: Tensor) -> str:
     return _LABELS[int(probabilities.argmax())]
 
 
-def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
+def _result(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
     """The notes' claim, judged by the numbers."""
     first, turned = ({kind: _label(said[kind][0, i]) for kind in said} for i in range(2))
     last, _, attention, bag = right["halves"]
@@ -163,4 +163,4 @@ def _verdict(said: dict[str, Tensor], right: dict[str, Tensor]) -> Stage:
         **{"attention": attention.mean(), "last": last.mean(), "near_bag": bag[0], "far_bag": bag[-1]},
         "bag": ", but in a mean over many words it is small." if float(bag[-1]) < float(bag[0]) else ".",
     }
-    return _stage("verdict", {"far": double(values["far"])}, **values)
+    return _stage("result", {"far": double(values["far"])}, **values)

@@ -95,7 +95,7 @@ def stages() -> tuple[Stage, ...]:
         _stage("training", lines=[said], train=_SIZES["train"], most=_MOST),
         _stage("sentences", {"weight": reading.sentences, "lost": dropped}, lost),
         _words(reading),
-        _verdict(run, reading, dropped, [document for document in drawn["test"] if document.telling is not None]),
+        _result(run, reading, dropped, [document for document in drawn["test"] if document.telling is not None]),
     )
 
 
@@ -149,7 +149,7 @@ def _words(reading: Reading) -> Stage:
     return _stage("words", numbers, *tables, unknown=unknown[0])
 
 
-def _verdict(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
+def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
     found, accuracy = _found(run, documents), score_on_test(run, "accuracy")
     top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
     words, weights = reading.words[top]
@@ -165,4 +165,4 @@ def _verdict(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Do
         **{"lost": dropped[needed], "accuracy": accuracy, "telling": telling, "costs": costs, "word": word},
         **{"beside": beside, "holds": holds, "first": reading.sentences[0]},
     }
-    return _stage("verdict", {"found": found, "accuracy": double(accuracy)}, **values)
+    return _stage("result", {"found": found, "accuracy": double(accuracy)}, **values)

@@ -8,7 +8,7 @@ all weight on one key:  each row that may attend to key k attends to it alone, f
 words left out:         the input without a word, for one word after the other
 
 Of each intervention the largest change of P(o) over the outputs is kept, and the first output whose most probable class
-is another one. Nothing is averaged over outputs: an output of many tokens may hold a single one that the map decides.
+is another one. Nothing is averaged over outputs: of an output of many tokens a single one may change.
 
 Source: Jain and Wallace 2019, arXiv:1902.10186, and Wiegreffe and Pinter 2019, arXiv:1908.04626 (other weights, equal
 weights); Serrano and Smith 2019, arXiv:1906.03731 (the most attended left out).

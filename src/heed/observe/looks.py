@@ -246,7 +246,7 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> 
         found = _on_common_units(one, replace(there, query=one.query) if _alike(one.query, there.query) else there)
         difference = None if isinstance(found, str) else _difference(*found, name)
         if isinstance(found, str):
-            notes.append(f"{one.title}: nothing is subtracted, because {found}")
+            notes.append(f"{one.title}: nothing is subtracted: {found}")
         elif untrained and difference is not None:
             own[i] = replace(one, untrained=difference.distance)
         beside.append(Beside(i, replace(there, of=name), difference))

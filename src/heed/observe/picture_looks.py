@@ -219,7 +219,7 @@ class PictureLook:
             if there is None or there.grid != one.grid:
                 maps += [one] if there is None else [one, replace(there, title=f"{there.title}, of {name}", opens=None)]
                 why = "there is none" if there is None else f"its grid is {there.grid[0]} x {there.grid[1]}"
-                notes.append(f"{one.title}: nothing is subtracted, because {why}")
+                notes.append(f"{one.title}: nothing is subtracted: {why}")
                 continue
             most, caption = max(one.largest, there.largest), ""
             if one.unit == "weight":

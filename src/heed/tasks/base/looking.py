@@ -196,7 +196,7 @@ class LooksAtText(ABC):
         repeated = [str(found) for map in look.maps if map.shares and (found := repetition(map.query))]
         look = replace(look, notes=(*look.notes, *(f"the {found}" for found in dict.fromkeys(repeated))))
         if overview and not look.maps:
-            raise ConfigError("there is no overview, because this look has no attention maps")
+            raise ConfigError("there is no overview: this look has no attention maps")
         return ShownLook(look, steps, overview, sort)
 
 
