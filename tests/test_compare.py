@@ -1,5 +1,6 @@
 """Comparing runs: one table on shared examples, honest about what it covers; training what is missing, resumably."""
 
+import csv
 import json
 import os
 import re
@@ -184,10 +185,12 @@ def test_runs_that_differ_in_their_seed_are_one_row(three, gru, gru_again):
     assert row["seeds"] == "1 2"
     text = " ".join(three.text().split())
     assert "means over seeds (gru: seeds 1 2; rnn: seeds 1)" in text
-    assert "which the interval does not cover" in text
-    assert "A row with one seed is not tested" in text and "(one seed)" in text
+    assert "Intervals: 95 %, over seeds and examples together" in text
+    assert "another seed of the same model may differ by more" in text and "(one seed)" in text
     for one in three.rows:
-        assert all(one[f"token_accuracy_{name}"] is None for name in ("p_best", "p_baseline", "minus_best_low"))
+        assert one["token_accuracy_p_best"] is None and one["token_accuracy_p_baseline"] is None
+    worse = three.rows[1 - three.best("token_accuracy")]
+    assert worse["token_accuracy_minus_best_low"] <= worse["token_accuracy_minus_best_high"]  # over examples
 
 
 def outcomes_of(*accuracies):
@@ -197,15 +200,12 @@ def outcomes_of(*accuracies):
 
 
 def test_a_difference_within_the_spread_of_the_seeds_is_not_significant():
-    resampling = Resampling(200, 2_000, 1)
-
     def p(*rows):
-        seeds = any(len(row) > 1 for row in rows)
-        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, resampling, has_seeds=seeds)
+        results, _ = results_of([outcomes_of(*row) for row in rows], [], None, Resampling(200, 1))
         return next(one.p for result in results for one in result.against["accuracy"])
 
     assert p([0.72, 0.76], [0.74, 0.78]) > 0.3  # the seeds of a row differ by twice the difference of the rows
-    assert p([0.74], [0.76]) < 0.01  # of one seed each, the test cannot know
+    assert np.isnan(p([0.74], [0.76]))
     assert p([0.720, 0.724, 0.728], [0.780, 0.784, 0.788]) < 0.01
     assert np.isnan(p([0.74], [0.76], [0.5, 0.5]))
 
@@ -232,16 +232,32 @@ def test_differences_are_against_the_best_and_the_baseline(gru, gru_again, rnn, 
                 if run != other:
                     assert row[f"{name}_minus_{what}"] == pytest.approx(values[run] - values[other])
                     assert row[f"{name}_minus_{what}_low"] <= row[f"{name}_minus_{what}_high"]
-                    assert 1 / 301 <= row[f"{name}_p_{what}"] <= 1
+                assert row[f"{name}_p_{what}"] is None  # one seed each
     titles = [table.title for table in comparison.tables()]
     assert "difference from the best" in titles and "difference from rnn" in titles
+    for text in (comparison.text(1_000), comparison.to_html(2), comparison.to_latex()):
+        assert "Each row has one seed: another seed of the same model may differ by more" in text
+        assert "] p " not in text
+    (cells, *_) = csv.DictReader(comparison.to_csv().splitlines())
+    assert cells["token_accuracy_p_baseline"] == "" != cells["token_accuracy_minus_baseline_low"]
+    assert json.loads(comparison.to_json())["rows"][0]["token_accuracy_p_baseline"] is None
+
+
+def test_rows_with_seeds_have_p_values_corrected_for_their_number(gru, gru_again, folder):
+    small = [trained(folder / f"small-{seed}", model__d_hidden=8, training__seed=seed) for seed in (1, 2)]
+    entries = [Entry("a", (gru, gru_again)), Entry("b", tuple(small)), Entry("c", (gru_again, small[0]))]
+    comparison = heed.compare(entries, baseline="a", resamples=100)
+    text = comparison.text(1_000)
+    assert re.search(r"\] p (< )?[01]\.\d{4}", text)
+    assert "corrected by Holm's method for all pairs of rows of a column" in text
+    for row in comparison.rows:
+        assert (row["token_accuracy_p_best"] is None) == (row["token_accuracy_best"] == row["run"])
+        assert row["token_accuracy_p_best"] is None or 0 < row["token_accuracy_p_best"] <= 1
+        assert 0 <= row["token_accuracy_low"] <= row["token_accuracy"] <= row["token_accuracy_high"] <= 1
 
 
 def test_p_values_are_never_shown_as_zero():
-    assert p_text(1 / 10_001, 10_000) == "< 0.0001"
-    assert p_text(2 / 10_001, 10_000) == "0.0002"
-    assert p_text(1 / 201, 200) == "< 0.005"
-    assert p_text(1.0, 200) == "1.00"
+    assert [p_text(p) for p in (0.0, 0.00009, 0.0002, 1.0)] == ["< 0.0001", "< 0.0001", "0.0002", "1.0000"]
 
 
 def test_seeds_that_were_trained_unevenly_are_marked(folder, gru_again, rnn):
@@ -302,7 +318,7 @@ def test_a_row_that_was_not_trained_enough_is_marked_everywhere_and_tested_nowhe
     for row in rows.values():
         assert row["not_trained_enough"] is None and row["token_accuracy_p_baseline"] is None
         assert row["token_accuracy_best"] != best
-    assert sum(row["token_accuracy_p_best"] is not None for row in rows.values()) == 1
+    assert sum(row["token_accuracy_minus_best"] is not None for row in rows.values()) == 1
     remark = f"so in no test and never the best: {best} (10 of about 1,000 updates)"
     label = f"{best} (not trained enough)"
     for written in (comparison.text(1_000), comparison.to_html(2)):

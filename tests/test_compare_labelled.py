@@ -93,7 +93,7 @@ def test_runs_of_classification_are_compared(labels):
         assert row["macro_f1"] == pytest.approx(report["macro_f1"]["value"])
         assert row["calibration_error"] == pytest.approx(report["calibration_error"], abs=1e-6)
     better, worse = comparison.rows
-    assert worse["accuracy_p_best"] < 0.05 and better["accuracy_best"] == "words"
+    assert worse["accuracy_minus_best_high"] < 0 and better["accuracy_best"] == "words"
     assert comparison.length_unit == "characters"  # their tokens differ
     text = comparison.text(width=400)
     assert "accuracy % by text characters" in text and "training texts/s" in text and "beam" not in text

@@ -37,7 +37,7 @@ def test_evaluate_and_compare_give_the_same_numbers(run, tmp_path):
             assert same(bucket[main], {"value": row[at], "low": row[f"{at}_low"], "high": row[f"{at}_high"]})
         return
     outcomes = run.outcomes(run.examples("test"))
-    resampling = Resampling(run.config.evaluation.bootstrap, 10, 1)
+    resampling = Resampling(run.config.evaluation.bootstrap, 1)
     ((result,), _) = results_of([[outcomes]], [1] * len(outcomes.outputs), 0, resampling)
     assert result.scores
     for name, score in result.scores.items():
@@ -64,5 +64,5 @@ def test_resamples_are_the_run_s_own_unless_they_are_given(run, tmp_path):
         return
     shutil.copytree(run.folder, tmp_path / "again")
     pair = [run, tmp_path / "again"]
-    assert heed.compare(pair).resampling == Resampling(run.config.evaluation.bootstrap, 10_000, 1)
-    assert heed.compare(pair, resamples=30, seed=2).resampling == Resampling(30, 30, 2)
+    assert heed.compare(pair).resampling == Resampling(run.config.evaluation.bootstrap, 1)
+    assert heed.compare(pair, resamples=30, seed=2).resampling == Resampling(30, 2)

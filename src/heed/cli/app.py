@@ -418,7 +418,7 @@ def compare(
         option(
             "Comparison",
             metavar="N",
-            help="Resamples for intervals (evaluation.bootstrap by default) and trials of tests (10,000 by default).",
+            help="Resamples of the examples (evaluation.bootstrap by default).",
             min=1,
             max=1_000_000,
         ),

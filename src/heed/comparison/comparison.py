@@ -192,7 +192,7 @@ class Comparison(Predicted, Shown):
     def rows(self) -> list[dict[str, Any]]:
         """One dictionary per entry.
 
-        Shares are of 1, p-values at least 1 / (1 + trials), None where there is no number.
+        Shares are of 1; None where there is no number.
         """
         order = list(range(len(self.entries)))
         if self.sizes:
@@ -284,7 +284,7 @@ class Comparison(Predicted, Shown):
 
     def _scores(self) -> ScoreTable:
         title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
-        notes = (*self.remarks, intervals_note(self.resampling), *self._seeds(), *self._explained(self.measures))
+        notes = (*self.remarks, self._intervals(), *self._seeds(), *self._explained(self.measures))
         heads = [head_of(measure) for measure in self.measures]
         return self._table(title, heads, lambda i, j: self._score(self.measures[j], i), *notes)
 
@@ -315,7 +315,7 @@ class Comparison(Predicted, Shown):
 
     def _difference(self, measure: Measure, entry: int, other: int | None, name: str) -> Cell:
         if found := self.difference(measure.name, entry, other):
-            return Cell(difference_text(found, measure, self.resampling))
+            return Cell(difference_text(found, measure, self.has_seeds))
         return Cell("best" if name == "the best" and other == entry else "-")
 
     def _by_length(self) -> list[ScoreTable]:
@@ -328,7 +328,7 @@ class Comparison(Predicted, Shown):
         def cell(entry: int, column: int) -> Cell:
             return Cell(score_text(self.results[entry].by_length[column], measure))
 
-        return [self._table(title, columns, cell, intervals_note(self.resampling))]
+        return [self._table(title, columns, cell, self._intervals())]
 
     def _cost(self) -> ScoreTable:
         found = [self.costs(i) for i in range(len(self.entries))]
@@ -358,7 +358,7 @@ class Comparison(Predicted, Shown):
             "same shares; a smaller part is contained in a larger one. Vocabulary and tokenizer are also learned from "
             "the part; validation and test sets are the same for all."
         )
-        notes = *self.remarks, parts, *self._seeds(), intervals_note(self.resampling), *self._explained([measure])
+        notes = *self.remarks, parts, *self._seeds(), self._intervals(), *self._explained([measure])
         return self._by_size(title, partial(self._score, measure), *notes)
 
     def _difference_by_size(self, measure: Measure, name: str) -> ScoreTable:
@@ -378,8 +378,11 @@ class Comparison(Predicted, Shown):
 
         return self._by_size(f"training minutes (updates){', means over seeds' if self.has_seeds else ''}", cell)
 
+    def _intervals(self) -> str:
+        return intervals_note(self.resampling, self.has_seeds)
+
     def _tested(self) -> str:
-        return test_note(self.resampling, self.has_seeds)
+        return test_note(self.resampling, {len(entry.runs) for entry in self.entries})
 
     def _seeds(self) -> list[str]:
         if not self.has_seeds:
@@ -389,14 +392,14 @@ class Comparison(Predicted, Shown):
             several = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
             return [
                 f"Scores are means over {several} seeds; sd is their standard deviation over seeds (the draw of the "
-                "part, the initial weights and the order of the data), which the interval does not cover."
+                "part, the initial weights and the order of the data)."
             ]
         listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in self.entries]
         if len(set(listed)) > 1:
             listed = [f"{entry.label}: {seeds}" for entry, seeds in zip(self.entries, listed, strict=True)]
         return [
             f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over "
-            "seeds, which the interval does not cover."
+            "seeds."
         ]
 
     def _conditions(self) -> str:
@@ -469,8 +472,8 @@ class Comparison(Predicted, Shown):
             note = "Whiskers: 95 % intervals."
             return scores_scene(curves, title, curves.x, note) if len(self.buckets) > 1 else None
         title = f"{head_of(measure)} by {self.unit}: {self.entries[0].runs[0].config.data.name}"
-        dots = "; small dots: the seeds" if self.has_seeds else ""
-        note = f"Whiskers: 95 % intervals over {len(self.examples):,} {set_name(self.split)} examples{dots}."
+        over, dots = ("seeds and ", "; small dots: the seeds") if self.has_seeds else ("", "")
+        note = f"Whiskers: 95 % intervals over {over}{len(self.examples):,} {set_name(self.split)} examples{dots}."
         return scores_scene(curves, title, f"{self.unit} (logarithmic)", note)
 
     # Output ----------------------------------------------------------------------------------------------------
@@ -684,12 +687,11 @@ def compare_entries(
     lengths = found.examiner.lengths if len(groups) == 1 else []
     buckets: list[Bucket] = []
     results: dict[int, Result] = {}
-    has_seeds = any(len(entry.runs) > 1 for entry in entries)
     for group in groups.values():
         outcomes, base = [found.outcomes[i] for i in group], _baseline_of(entries, group, first)
         untested = frozenset(place for place, i in enumerate(group) if entries[i].shortfall)
         base = None if base is None else group.index(base)
-        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested, has_seeds)
+        here, buckets = results_of(outcomes, lengths, base, found.resampling, untested)
         for i, result in zip(group, here, strict=True):
             against = {m: tuple(replace(d, other=group[d.other]) for d in each) for m, each in result.against.items()}
             results[i] = replace(result, against=against)

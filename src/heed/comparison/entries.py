@@ -220,10 +220,6 @@ class Conditions:
     passes: tuple[int, int]  # fewest and most predictions of the whole set by a run, to measure its speed
 
 
-_TRIALS = 10_000
-"""Trials of the tests, which resolve p-values down to 0.0001."""
-
-
 @dataclass(frozen=True)
 class ComparisonOptions:
     """The options of a comparison; see `heed.compare`."""
@@ -284,10 +280,8 @@ def predict_all(
     """
     opened = [run for entry in entries for run in entry.runs]
     where, beam_size, threads = choose_device(options.device, "device"), options.beam_size, options.threads
-    if options.resamples is None:
-        resampling = Resampling(max(run.config.evaluation.bootstrap for run in opened), _TRIALS, options.seed)
-    else:
-        resampling = Resampling(options.resamples, options.resamples, options.seed)
+    bootstrap = max(run.config.evaluation.bootstrap for run in opened)
+    resampling = Resampling(bootstrap if options.resamples is None else options.resamples, options.seed)
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
     check_one_task(opened, "can be compared")

@@ -5,28 +5,21 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import permutations
 
 import numpy as np
 
 from heed.evaluation.measures import Array, Measure, Outcomes, length_buckets
-from heed.evaluation.significance import (
-    ends,
-    hierarchical_test,
-    interval,
-    randomisation_test,
-    resampled,
-    score_interval,
-)
+from heed.evaluation.significance import difference_of, ends, holm, over_seeds, resampled, score_interval
 
 
 @dataclass(frozen=True)
 class Resampling:
     """Number and seed of the resamples for intervals and p-values."""
 
-    count: int  # resamples of the intervals
-    trials: int  # of the tests
-    seed: int  # of both
+    count: int
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -34,7 +27,7 @@ class Score:
     """A score over all examples."""
 
     value: float  # mean over the runs (seeds) of an entry
-    low: float  # lower end of the 95 % interval over examples; NaN if there is none
+    low: float  # lower end of the 95 % interval, over seeds and examples if there are seeds; NaN if there is none
     high: float  # its upper end
     runs: tuple[float, ...]  # the score of each run
 
@@ -48,14 +41,14 @@ class Score:
 class Difference:
     """An entry's score minus another's, paired over examples.
 
-    If some entries have several seeds, interval and p-value are over seeds and examples; NaN for an entry with one.
+    If both have several seeds, interval and p-value are over seeds and examples; else the interval is over examples.
     """
 
     other: int  # number of the other entry
     value: float  # the difference
-    low: float  # lower end of its 95 % bootstrap interval
+    low: float  # lower end of its 95 % interval, which is not corrected
     high: float  # its upper end
-    p: float  # two-sided p-value
+    p: float  # two-sided, after Holm's correction for all pairs of entries; NaN if one of the two has one seed
 
 
 @dataclass(frozen=True)
@@ -88,9 +81,10 @@ def results_of(
     baseline: int | None,
     resampling: Resampling,
     untested: frozenset[int] = frozenset(),
-    has_seeds: bool = False,
 ) -> tuple[list[Result], list[Bucket]]:
     """Score every entry, and test it against the best one and against the baseline.
+
+    The best is chosen by its score, so p is corrected for all pairs of entries.
 
     Args:
         outcomes: Those of each entry's runs; all have the same measures over the same examples.
@@ -98,27 +92,19 @@ def results_of(
         baseline: Number of an entry, or None.
         resampling: How to resample.
         untested: Numbers of entries that are in no test and never the best.
-        has_seeds: True to test over seeds and examples, and no entry with one seed.
     """
     names = [measure.name for measure in outcomes[0][0].measures]
     groups = {name: [[one.measure(name) for one in runs] for runs in outcomes] for name in names}
-
-    def draw(count: int) -> dict[str, list[Array]]:
-        """Resampled scores of every entry by measure, with the same draws for all of them."""
-        draws = iter(resampled([group for name in names for group in groups[name]], count, resampling.seed))
-        return {name: [next(draws) for _ in outcomes] for name in names}
-
-    drawn = draw(resampling.count)
-    tested = draw(resampling.trials) if has_seeds else drawn
+    drawn = {name: _drawn(groups[name], resampling) for name in names}
     scores = [{name: _score(groups[name][i], drawn[name][i]) for name in names} for i in range(len(outcomes))]
     against: list[dict[str, tuple[Difference, ...]]] = [{} for _ in outcomes]
     for name in names:
         best = best_of(groups[name][0][0], [scored[name] for scored in scores], untested)
+        known = [i for i, scored in enumerate(scores) if not math.isnan(scored[name].value) and i not in untested]
+        tested = _differences(groups[name], drawn[name], known)
         for place in range(len(outcomes)):
-            named = dict.fromkeys(other for other in (best, baseline) if other is not None and other != place)
-            others = [other for other in named if untested.isdisjoint((place, other))]
-            found = (_difference(groups[name], tested[name], place, other, resampling, has_seeds) for other in others)
-            against[place][name] = tuple(one for one in found if one is not None)
+            wanted = (tested.get((place, other)) for other in dict.fromkeys((best, baseline)) if other is not None)
+            against[place][name] = tuple(one for one in wanted if one is not None)
     buckets, by_length = _by_length(groups[names[0]], lengths, resampling)
     return [Result(*parts) for parts in zip(scores, against, by_length, strict=True)], buckets
 
@@ -130,30 +116,39 @@ def best_of(measure: Measure, scores: Sequence[Score], untested: frozenset[int] 
     return max(known, key=lambda i: sign * scores[i].value, default=None)
 
 
+def _drawn(groups: Sequence[Sequence[Measure]], resampling: Resampling) -> list[Array]:
+    """Resampled scores of the runs of each group, `(seeds, resamples)`, on the same examples for all of them."""
+    draws = iter(resampled([[run] for group in groups for run in group], resampling.count, resampling.seed))
+    return [np.stack([next(draws) for _ in group]) for group in groups]
+
+
 def _score(group: Sequence[Measure], drawn: Array) -> Score:
-    runs = tuple(measure.score() for measure in group)
-    return Score(statistics.fmean(runs), *score_interval(group, drawn), runs)
+    runs = np.array([measure.score() for measure in group])
+    if len(set(runs)) > 1 and not np.isnan(runs).any():
+        found, _ = over_seeds([runs], [drawn], group[0].is_share)
+        ends = found.low, found.high
+    else:
+        ends = score_interval(group, drawn.mean(0))
+    return Score(statistics.fmean(runs), *ends, tuple(runs.tolist()))
 
 
-def _difference(
-    groups: Sequence[Sequence[Measure]],
-    draws: Sequence[Array],
-    place: int,
-    other: int,
-    resampling: Resampling,
-    has_seeds: bool,
-) -> Difference | None:
-    this, that = (np.array([measure.score() for measure in groups[i]]) for i in (place, other))
-    value, drawn = float(this.mean() - that.mean()), draws[place] - draws[other]
-    if math.isnan(value):
-        return None
-    if min(len(this), len(that)) > 1:
-        found, p = hierarchical_test(this, that, drawn, resampling.seed)
-        return Difference(other, found.value, found.low, found.high, p)
-    if has_seeds:
-        return Difference(other, value, math.nan, math.nan, math.nan)
-    p = randomisation_test(groups[place][0], groups[other][0], resampling.trials, resampling.seed)
-    return Difference(other, value, *interval(drawn), p)
+def _differences(
+    groups: Sequence[Sequence[Measure]], drawn: Sequence[Array], places: Sequence[int]
+) -> dict[tuple[int, int], Difference]:
+    """The difference of every pair of places, both ways."""
+    runs, found = [np.array([measure.score() for measure in group]) for group in groups], {}
+    for pair in permutations(places, 2):
+        scores, draws = ([each[i] for i in pair] for each in (runs, drawn))
+        value, p = float(scores[0].mean() - scores[1].mean()), math.nan
+        shown = difference_of(groups[pair[0]][0], value, draws[0].mean(0) - draws[1].mean(0))
+        if min(map(len, scores)) > 1:
+            both, p = over_seeds(scores, draws, groups[0][0].is_share)
+            shown = shown if math.isnan(both.low) else both
+        found[pair] = Difference(pair[1], value, shown.low, shown.high, p)
+    tested = [(i, j) for (i, j), one in found.items() if i < j and not math.isnan(one.p)]
+    for (i, j), p in zip(tested, holm(np.array([found[pair].p for pair in tested])).tolist(), strict=True):
+        found |= {pair: replace(found[pair], p=p) for pair in ((i, j), (j, i))}
+    return found
 
 
 def _by_length(
@@ -164,8 +159,7 @@ def _by_length(
         inside = [i for i, length in enumerate(lengths) if first <= length <= last]
         buckets.append(Bucket(first, last, len(inside)))
         chosen = [[measure.of(inside) for measure in group] for group in groups]
-        draws = resampled(chosen, resampling.count, resampling.seed)
-        columns.append([_score(group, drawn) for group, drawn in zip(chosen, draws, strict=True)])
+        columns.append([_score(*both) for both in zip(chosen, _drawn(chosen, resampling), strict=True)])
     return buckets, [tuple(column[i] for column in columns) for i in range(len(groups))]
 
 
@@ -199,44 +193,46 @@ def deviation_text(score: Score, measure: Measure) -> str:
     return f"{scale * score.value:.{measure.digits}f}{spread}"
 
 
-def difference_text(difference: Difference, measure: Measure, resampling: Resampling) -> str:
-    """A difference with its interval and its p-value."""
+def difference_text(difference: Difference, measure: Measure, has_seeds: bool) -> str:
+    """A difference with its interval, and its p-value or, in a table with seeds, why it has none."""
     scale = 100 if measure.is_share else 1
-    numbers = (difference.low, difference.value, difference.high)
-    low, value, high = (f"{scale * number:+z.{measure.digits}f}" for number in numbers)
-    if math.isnan(difference.p):
-        return f"{value} (one seed)"
-    return f"{value} [{low}, {high}] p {p_text(difference.p, resampling.trials)}"
+    form = f"+z.{measure.digits}f"
+    tested = " (one seed)" * has_seeds if math.isnan(difference.p) else f" p {p_text(difference.p)}"
+    return f"{scale * difference.value:{form}} [{ends(vars(difference), form, scale)}]{tested}"
 
 
-def p_text(p: float, trials: int) -> str:
-    """A p-value with the precision that the number of trials allows; never 0."""
-    if p * (trials + 1) < 1.5:  # no trial was as extreme
-        return f"< {1 / trials:.2g}" if trials < 1000 else f"< {1 / trials:g}"
-    return f"{p:.{min(4, max(2, len(str(trials)) - 1))}f}"
+def p_text(p: float) -> str:
+    """A p-value; never 0."""
+    return "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def intervals_note(drawn: Resampling) -> str:
+def intervals_note(drawn: Resampling, has_seeds: bool) -> str:
     """A note on intervals."""
-    return (
-        f"Intervals: 95 %, percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}), for "
-        "shares of 0 and 100 % Clopper and Pearson's; they cover the choice of test examples, not the variation "
-        "between training runs."
-    )
-
-
-def test_note(drawn: Resampling, has_seeds: bool) -> str:
-    """A note on differences, their intervals and p-values."""
+    bootstrap = f"percentile bootstrap over the examples ({drawn.count:,} resamples, seed {drawn.seed}), for "
+    bootstrap += "shares of 0 and 100 % Clopper and Pearson's"
     if has_seeds:
         return (
-            "Differences: the row minus the other, with 95 % interval and two-sided p over seeds and examples by a "
-            f"hierarchical bootstrap ({drawn.trials:,} resamples, seed {drawn.seed}): examples are resampled for all "
-            "rows together, and the deviation of the seeds is drawn from Student's distribution (Welch's degrees of "
-            "freedom); p is not corrected for the number of comparisons. A row with one seed is not tested."
+            "Intervals: 95 %, over seeds and examples together: Student's distribution for the seeds and the bootstrap "
+            f"for the examples, joined as in Cochran and Cox (1950); of one seed or equal seeds {bootstrap}."
         )
+    covers = "they cover the choice of test examples, not the variation between training runs"
+    return f"Intervals: 95 %, {bootstrap}; {covers}."
+
+
+def test_note(drawn: Resampling, seeds: set[int]) -> str:
+    """A note on differences, their intervals and p-values, for rows with these numbers of seeds."""
+    if seeds != {1}:
+        alone = (
+            " Differences of a row with one seed have no p, and an interval over the examples only: another seed of "
+            "the same model may differ by more."
+        )
+        return (
+            "Differences: the row minus the other, with its 95 % interval over seeds and examples and two-sided p "
+            "(Welch 1947; Cochran and Cox 1950). p is corrected by Holm's method for all pairs of rows of a column, as "
+            "the best is chosen by its score, not for the number of columns; intervals are not corrected."
+        ) + alone * (1 in seeds)
     return (
-        "Differences: the row minus the other, with its 95 % interval by paired bootstrap resampling (Koehn 2004; "
-        f"{drawn.count:,} resamples); p by paired approximate randomisation, two-sided (Riezler and Maxwell 2005; "
-        f"{drawn.trials:,} trials, seed {drawn.seed}), not corrected for the number of comparisons. Both are over "
-        "examples only: another seed may reverse a difference; --seeds 3 (in Python seeds=3) includes seeds."
+        "Differences: the row minus the other, with its 95 % interval by paired bootstrap over the examples (Koehn "
+        f"2004; {drawn.count:,} resamples, seed {drawn.seed}), and no p. Each row has one seed: another seed of the "
+        "same model may differ by more; --seeds 3 (in Python seeds=3) includes seeds."
     )

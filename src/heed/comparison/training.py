@@ -96,8 +96,8 @@ def compare(
         beam_size: Beam for all runs; each run's own by default (translation only).
         threads: Processor threads; by default the largest number that a run was trained with.
         device: Device for training and predicting.
-        resamples: Resamples of intervals, and trials of the tests. By default intervals have as many resamples as in
-            the runs' reports (`evaluation.bootstrap`), so that both are the same; the tests have 10,000 trials.
+        resamples: Resamples of the examples; by default as many as in the runs' reports (`evaluation.bootstrap`), so
+            that both have the same intervals.
         seed: Seed of the resamples; the reports use 1.
         look: A text whose attention in every run is shown too.
         jobs: With `models`, trainings side by side, on the cores or GPUs of this machine (1 by default) or a cluster.
