@@ -308,6 +308,29 @@ def judge(*branches: tuple[str, Sequence[Part]]) -> Verdict:
     return Verdict("does not hold here", part.number, part.what)
 
 
+def judge_each(parts: dict[str, Part]) -> Verdict:
+    """One condition for each of several others that a thing is compared with; those that are settled are named.
+
+    Args:
+        parts: By what it is compared with: "the GRU". The number of the verdict is that of the first with its answer.
+    """
+
+    def named(settled: bool | None) -> str:
+        return " and ".join(name for name, part in parts.items() if part.settled is settled)
+
+    holds, straddles = named(True), named(None)
+    answer = True if holds else None if straddles else False
+    part = next(part for part in parts.values() if part.settled is answer)
+    if all(part.settled for part in parts.values()):
+        return Verdict("holds", part.number, part.what)
+    if holds:
+        rest = f" (undecided against {straddles})" if straddles else ""
+        return Verdict("holds only", part.number, part.what, f"against {holds}{rest}")
+    if straddles:
+        return Verdict("undecided", part.number, f"{part.what} ({part.side} {part.threshold:g}?)", "(interval)")
+    return Verdict("does not hold here", part.number, part.what)
+
+
 class Plot(NamedTuple):
     """One diagram: a measured number over a setting, with a line for each value of another setting."""
 
