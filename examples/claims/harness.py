@@ -247,14 +247,14 @@ def control(what: str, number: str, where: Row, low: float = -math.inf, high: fl
 
 
 def power(pair: Pair, effect: float, threshold: float, source: str) -> Check:
-    """A true difference of the size of the literature's `source` would be seen with these seeds and their spread."""
+    """A true difference of this size, with its source in words, would be seen with these seeds and their spread."""
 
     def seen(results: Results) -> Interval:
         half = pair.difference(results)
         count = len(results.values(pair.number, **pair.where, **pair.first))
         return Interval(*[power_of(effect - threshold, half.high - half.value, count)] * 3)
 
-    return Check("power", f"probability of seeing a difference of {effect:g}, as {source},", seen, POWER)
+    return Check("power", f"probability of seeing a difference of {effect:g} ({source})", seen, POWER)
 
 
 def power_of(distance: float, half: float, seeds: int) -> float:

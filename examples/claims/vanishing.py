@@ -135,7 +135,7 @@ CLAIM = Claim(
         control("symbols recalled by the simple cell at lag 1", "recalled", {"network": "rnn", "lag": 1}, low=0.9),
         headroom("symbols recalled", _RECALLED, 1 / 8),
         solved("symbols recalled", _RECALLED, 0.9),
-        power(_GATED["gru"], -5, -1, "a largest singular value of 0.9 gives (Pascanu et al.)"),
+        power(_GATED["gru"], -5, -1, "Pascanu et al.: a largest singular value of 0.9"),
     ),
     seeds=15,
     decide=decide,
