@@ -314,21 +314,11 @@ def judge_each(parts: dict[str, Part]) -> Verdict:
     Args:
         parts: By what it is compared with: "the GRU". The number of the verdict is that of the first with its answer.
     """
-
-    def named(settled: bool | None) -> str:
-        return " and ".join(name for name, part in parts.items() if part.settled is settled)
-
-    holds, straddles = named(True), named(None)
-    answer = True if holds else None if straddles else False
-    part = next(part for part in parts.values() if part.settled is answer)
-    if all(part.settled for part in parts.values()):
-        return Verdict("holds", part.number, part.what)
-    if holds:
-        rest = f" (undecided against {straddles})" if straddles else ""
-        return Verdict("holds only", part.number, part.what, f"against {holds}{rest}")
-    if straddles:
-        return Verdict("undecided", part.number, f"{part.what} ({part.side} {part.threshold:g}?)", "(interval)")
-    return Verdict("does not hold here", part.number, part.what)
+    holds, straddles = ([name for name, part in parts.items() if part.settled is answer] for answer in (True, None))
+    if 0 < len(holds) < len(parts):
+        part, rest = parts[holds[0]], f" (undecided against {' and '.join(straddles)})" if straddles else ""
+        return Verdict("holds only", part.number, part.what, f"against {' and '.join(holds)}{rest}")
+    return judge(("", [parts[name] for name in straddles or parts]))
 
 
 class Plot(NamedTuple):
@@ -436,15 +426,14 @@ class Measured:
     def facts(self) -> list[str]:
         """Verdict, what was measured, and the rule."""
         less = f"Quick: {self.seeds} seeds and a tenth of any updates, so this verdict is not the recorded one."
-        checks = [
-            f"{check.name}: {check}: {shown(check.measure(self.results))} {'' if passed else 'not '}passed"
+        checks = "; ".join(
+            f"{check.name}: {check}: {shown(check.measure(self.results))}{' (failed)' * (not check.passes(self.results))}"
             for check in self.claim.checks
-            for passed in (check.passes(self.results),)
-        ]
+        )
         return [
             f"Verdict: {self.verdict}",
             *[less] * self.quick,
-            *[f"Checks: {'; '.join(checks)}"] * bool(checks),
+            *[f"Checks: {checks}"] * bool(checks),
             f"Measured: {self.claim.measured} ({self.seeds} seeds; intervals are 95 %)",
             f"Rule: {self.claim.rule}",
         ]

@@ -12,16 +12,17 @@ from random import Random
 from typing import Any
 
 import torch
-from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
+from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, headroom, judge, main, power, solved
 
 from heed.data.embedded.texts import draw_documents
 from heed.tasks.base.looking import watched
 
-SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 1200
+SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 500
+_TRAIN = 300  # with seed 100, both networks are then at 0.6 to 0.85
 _SETTINGS = (
-    "data.sentences=[5,40] data.train=1500 data.valid=50 data.test=50 tokenizer.kind=word tokenizer.lowercase=true "
-    "model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 training.batch_tokens=2000 training.learning_rate=0.01 "
-    "training.warmup=20 training.validate_every=10000 evaluation.bootstrap=5"
+    f"data.sentences=[5,40] data.train={_TRAIN} data.valid=50 data.test=50 tokenizer.kind=word "
+    "tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 training.batch_tokens=2000 "
+    "training.learning_rate=0.01 training.warmup=20 training.validate_every=10000 evaluation.bootstrap=5"
 )
 _OF_NETWORK = {"hierarchical": "model.name=han model.d_attention=32", "flat": "model.name=rnn model.cell=gru"}
 
@@ -59,31 +60,31 @@ def _heaviest(run: Any, text: str) -> int:
     return int(torch.stack([part.sum() for part in seen.weights("pooling").flatten().split(lengths)]).argmax())
 
 
+_SHORT, _, _LONG = (
+    Pair("accuracy", {"network": "hierarchical"}, {"network": "flat"}, {"sentences": length}) for length in SENTENCES
+)
+
+
 def decide(results: Results) -> Verdict:
     """The rule."""
-    networks: tuple[Row, Row] = {"network": "hierarchical"}, {"network": "flat"}
-    short, *_, long = (results.difference("accuracy", *networks, sentences=one) for one in SENTENCES)
-    first = results.mean("first", **networks[0], sentences=SENTENCES[-1])
-    what = f"accuracy at {SENTENCES[-1]} sentences, hierarchical minus flat"
-    if long.low > 0.02 and first.low > 0.9:
-        if short.low <= 0:
-            return Verdict("holds only", long, what, "when documents are long")
-        return Verdict("holds", long, what)
-    return Verdict("does not hold here", long, what)
+    what = "accuracy at {} sentences, hierarchical minus flat"
+    long, short = (
+        Part(what.format(pair.where["sentences"]), pair.difference(results), "above", 0) for pair in (_LONG, _SHORT)
+    )
+    return judge(("", [long, short]), ("when documents are long", [long, short._replace(side="below")]))
 
 
 CLAIM = Claim(
     name="hierarchy",
     sentence="A hierarchical network (words, then sentences) is better at documents.",
     varied=(
-        "model (han, flat attention) of equal width, documents of 5, 20 and 40 sentences with one that decides. "
-        "Shortened: 16 units in each direction, 1,200 updates; after 300 some networks had learned nothing yet"
+        "model (han, flat attention) of equal width, documents of 5, 20 and 40 sentences with one that decides. Few "
+        "training documents, so that neither learns everything; 16 units in each direction, 500 updates"
     ),
     measured="accuracy; share of documents whose deciding sentence has the largest weight",
     rule=(
-        "Holds if at 40 sentences HAN minus flat is above 0.02 and the deciding sentence has the largest weight in "
-        "above 0.9. Holds only when documents are long if moreover the difference at 5 sentences is not above 0. "
-        "Otherwise does not hold here."
+        "Holds if HAN minus flat is above 0 at 5 and at 40 sentences. Holds only when documents are long if above 0 at "
+        "40 and below 0 at 5. Does not hold here if below 0 at 40."
     ),
     literature="Yang et al. 2016 (N16-1174)",
     controls="the same documents with their sentences in another order",
@@ -94,11 +95,16 @@ CLAIM = Claim(
     ),
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,
+    checks=(
+        headroom("accuracy at 40 sentences", _LONG, 0.25),
+        solved("accuracy at 40 sentences", _LONG, 0.6),
+        power(_LONG, 0.04, 0, "Yang et al., over the best network before"),
+    ),
     decide=decide,
     plots=(
         Plot("accuracy", "accuracy", "sentences", "network", (0.25, "chance")),
         Plot("shuffled", "accuracy, sentences in another order", "sentences", "network", (0.25, "chance")),
-        Plot("first", "deciding sentence has the largest weight", "sentences", "network", (0.9, "the rule's level")),
+        Plot("first", "deciding sentence has the largest weight", "sentences", "network", None),
     ),
 )
 
