@@ -426,8 +426,9 @@ class Measured:
     def facts(self) -> list[str]:
         """Verdict, what was measured, and the rule."""
         less = f"Quick: {self.seeds} seeds and a tenth of any updates, so this verdict is not the recorded one."
+        results = self.results
         checks = "; ".join(
-            f"{check.name}: {check}: {shown(check.measure(self.results))}{' (failed)' * (not check.passes(self.results))}"
+            f"{check.name}: {check}: {shown(check.measure(results))}{' (failed)' * (not check.passes(results))}"
             for check in self.claim.checks
         )
         return [
