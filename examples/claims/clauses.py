@@ -93,9 +93,10 @@ CLAIM = Claim(
     literature="probes of sentiment with long distances",
     controls="no filler; shuffled labels, where both should be at chance",
     finding=(
-        "Not as a rule. With three of five seeds the last state of a simple network knew the beginning after 100 "
-        "words as well as attention did; with the other two it had lost it at some lengths, and never the end. With "
-        "attention the beginning was never lost. A GRU needs no attention for it."
+        "With 3 of 15 seeds the last state of a simple network lost the beginning after 10 words and more, and never "
+        "the end; with attention, 3 other seeds lost the end. The last state of a GRU kept both with every seed. With "
+        "attention over its states it lost the end, whatever the filler, with 6 of 15: after 100 words attention minus "
+        "last state is -0.112 [-0.197, -0.026]."
     ),
     grid=(
         *cells(network=("simple recurrent", "GRU"), pooling=("last state", "attention"), texts=("mixed",)),

@@ -1,52 +1,59 @@
 """Documents of which one sentence decides: attention to words and then to sentences, or to all words at once.
 
-The embedded documents `planted` have a label that one word in one sentence gives. The hierarchical network `han` is
-compared with a GRU in both directions over the whole document and attention to all its words, of equal width, after as
-many updates on documents of 5 to 40 sentences.
+Every sentence has a word of a topic, and the label is the topic of the sentence that also has the word "notably": words
+have to be taken together within a sentence, and not beyond it. The hierarchical network `han` is compared with a GRU in
+both directions over the whole document and attention to all its words, of equal width, after as many updates.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from operator import eq
 from random import Random
 from typing import Any
 
 import torch
 from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, headroom, judge, main, power, solved
 
-from heed.data.embedded.texts import draw_documents
+from heed.data.embedded.texts import DECIDING
 from heed.tasks.base.looking import watched
 
-SENTENCES, _ASKED, _LOOKED, _STEPS = (5, 20, 40), 200, 60, 500
-_TRAIN = 300  # with seed 100, both networks are then at 0.6 to 0.85
+_FILLER = "the we some day time way place was had came saw made often never again here and but with for".split()
+SENTENCES, _ASKED, _LOOKED = (3, 10, 20), 200, 60
+_STEPS, _TRAIN = 800, 2000  # with seed 100, both networks are then at 0.6 to 0.85
 _SETTINGS = (
-    f"data.sentences=[5,40] data.train={_TRAIN} data.valid=50 data.test=50 tokenizer.kind=word "
-    "tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 training.batch_tokens=2000 "
-    "training.learning_rate=0.01 training.warmup=20 training.validate_every=10000 evaluation.bootstrap=5"
+    "tokenizer.kind=word tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 "
+    "training.batch_tokens=2000 training.learning_rate=0.01 training.warmup=20 training.validate_every=10000 "
+    "evaluation.bootstrap=5"
 )
 _OF_NETWORK = {"hierarchical": "model.name=han model.d_attention=32", "flat": "model.name=rnn model.cell=gru"}
 
 
+def _documents(count: int, sentences: tuple[int, int], seed: str) -> list[tuple[str, str, int]]:
+    """Documents with `sentences` (fewest, most), their labels and the deciding sentences."""
+    draw, made = Random(seed), []
+    for _ in range(count):
+        lines = [draw.choices(_FILLER, k=draw.randint(3, 8)) for _ in range(draw.randint(*sentences))]
+        topics = draw.choices(list(DECIDING), k=len(lines))
+        decides = draw.randrange(len(lines))
+        lines[decides].insert(draw.randrange(len(lines[decides]) + 1), "notably")
+        for line, topic in zip(lines, topics, strict=True):
+            line.insert(draw.randrange(len(line) + 1), draw.choice(DECIDING[topic]))
+        made.append((" ".join(" ".join(line).capitalize() + "." for line in lines), topics[decides], decides))
+    return made
+
+
 def measure(cell: Cell) -> list[Row]:
-    """Train one network; accuracy by length, also with sentences in another order, and where attention is."""
-    settings = f"{_SETTINGS} data.seed={cell.seed} {_OF_NETWORK[cell['network']]}"
-    run = cell.train("classification", _STEPS, settings, data="planted")
+    """Train one network; accuracy by length, and where attention is."""
+    made = [document[:2] for document in _documents(_TRAIN + 50, (SENTENCES[0], SENTENCES[-1]), f"{cell.seed}:train")]
+    settings = f"{_SETTINGS} {_OF_NETWORK[cell['network']]}"
+    run = cell.train("classification", _STEPS, settings, train=made[50:], valid=made[:50])
 
-    def right(texts: Sequence[str], labels: Sequence[str]) -> float:
-        found = run.probabilities(texts).argmax(-1).tolist()
-        pairs = zip((run.task.labels[one] for one in found), labels, strict=True)
-        return sum(bool(given == label) for given, label in pairs) / len(labels)
-
-    rows, draw = [], Random(cell.seed)
+    rows: list[Row] = []
     for length in SENTENCES:
-        made = draw_documents("test", _ASKED, (length, length), cell.seed)
-        texts, labels = zip(*((one.text.text, one.text.labels[0]) for one in made), strict=True)
-        shuffled = [". ".join(draw.sample(parts := text[:-1].split(". "), len(parts))) + "." for text in texts]
-        decided = [one for one in made if one.sentence is not None][:_LOOKED]
-        first = sum(_heaviest(run, one.text.text) == one.sentence for one in decided) / len(decided)
-        rows.append(
-            {"sentences": length, "accuracy": right(texts, labels), "shuffled": right(shuffled, labels), "first": first}
-        )
+        texts, labels, decides = zip(*_documents(_ASKED, (length, length), f"{cell.seed}:{length}"), strict=True)
+        predicted = (run.task.labels[number] for number in run.probabilities(texts).argmax(-1).tolist())
+        first = sum(map(eq, (_heaviest(run, text) for text in texts[:_LOOKED]), decides)) / _LOOKED
+        rows.append({"sentences": length, "accuracy": sum(map(eq, predicted, labels)) / _ASKED, "first": first})
     return rows
 
 
@@ -78,16 +85,16 @@ CLAIM = Claim(
     name="hierarchy",
     sentence="A hierarchical network (words, then sentences) is better at documents.",
     varied=(
-        "model (han, flat attention) of equal width, documents of 5, 20 and 40 sentences with one that decides. Few "
-        "training documents, so that neither learns everything; 16 units in each direction, 500 updates"
+        "model (han, flat attention) of equal width, documents of 3, 10 and 20 sentences with one that decides. "
+        "Shortened: 16 units in each direction, so few updates that neither learns everything"
     ),
     measured="accuracy; share of documents whose deciding sentence has the largest weight",
     rule=(
-        "Holds if HAN minus flat is above 0 at 5 and at 40 sentences. Holds only when documents are long if above 0 at "
-        "40 and below 0 at 5. Does not hold here if below 0 at 40."
+        "Holds if HAN minus flat is above 0 at 3 and at 20 sentences. Holds only when documents are long if above 0 at "
+        "20 and below 0 at 3. Does not hold here if below 0 at 20."
     ),
     literature="Yang et al. 2016 (N16-1174)",
-    controls="the same documents with their sentences in another order",
+    controls="words of all topics in every document",
     finding=(
         "Not here: after 1,200 updates attention over all words at once finds the deciding sentence always, and most "
         "hierarchical networks do too. For neither does the length of the document matter, nor the order of its "
@@ -96,14 +103,13 @@ CLAIM = Claim(
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,
     checks=(
-        headroom("accuracy at 40 sentences", _LONG, 0.25),
-        solved("accuracy at 40 sentences", _LONG, 0.6),
+        headroom("accuracy at 20 sentences", _LONG, 1 / 3),
+        solved("accuracy at 20 sentences", _LONG, 0.6),
         power(_LONG, 0.04, 0, "Yang et al., over the best network before"),
     ),
     decide=decide,
     plots=(
-        Plot("accuracy", "accuracy", "sentences", "network", (0.25, "chance")),
-        Plot("shuffled", "accuracy, sentences in another order", "sentences", "network", (0.25, "chance")),
+        Plot("accuracy", "accuracy", "sentences", "network", (1 / 3, "chance")),
         Plot("first", "deciding sentence has the largest weight", "sentences", "network", None),
     ),
 )

@@ -125,9 +125,10 @@ CLAIM = Claim(
     literature="Bengio et al. 1994; Pascanu et al. 2013 (arXiv:1211.5063)",
     controls="the same seeds untrained; the share of symbols recalled",
     finding=(
-        "True at the start: over 100 steps the gradient of the simple network is 23 orders of magnitude smaller, but "
-        "that of GRU and LSTM is nearly as small. Training opens the gates of the GRU, and attention has no such path "
-        "to lose. Among trained simple networks the seeds differ too much for a verdict."
+        "After training the difference to the GRU is -7.0 [-13.6, -0.4] decades: of 15 simple networks 8 keep more than "
+        "a hundredth of the gradient and others less than 1e-15. That they forget is certain: they recall 0.67 at lag "
+        "100, GRUs all. But an LSTM recalls 0.96 with a gradient as small, at 1e-6, and before training the gradients of "
+        "all three cells are 19 to 23 decades smaller."
     ),
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,
