@@ -125,10 +125,10 @@ CLAIM = Claim(
     literature="Bengio et al. 1994; Pascanu et al. 2013 (arXiv:1211.5063)",
     controls="the same seeds untrained; the share of symbols recalled",
     finding=(
-        "After training the difference to the GRU is -7.0 [-13.6, -0.4] decades: of 15 simple networks 8 keep more than "
-        "a hundredth of the gradient and others less than 1e-15. That they forget is certain: they recall 0.67 at lag "
-        "100, GRUs all. But an LSTM recalls 0.96 with a gradient as small, at 1e-6, and before training the gradients of "
-        "all three cells are 19 to 23 decades smaller."
+        "After training the difference to the GRU is -7.0 [-13.6, -0.4] decades: of 15 simple networks 8 keep more "
+        "than a hundredth of the gradient, and others less than 1e-15. That they forget is certain: they recall 0.67 "
+        "at lag 100, GRUs all. But an LSTM recalls 0.96 with a gradient as small, of 1e-6, and before training the "
+        "gradients of all three cells are 19 to 23 decades smaller."
     ),
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,
