@@ -346,13 +346,13 @@ class Claim:
     measured: str
     rule: str
     literature: str
-    controls: str
     finding: str  # what the recorded verdict means
     grid: tuple[dict[str, Value], ...]
     measure: Callable[[Cell], list[Row]]
     decide: Callable[[Results], Verdict]
     plots: tuple[Plot, ...]
     checks: tuple[Check, ...] = ()
+    controls: str = ""  # those that are no checks
     seeds: int = SEEDS
     figure: bool = True  # whether the figure shows more than the numbers in words
 
@@ -441,7 +441,8 @@ class Measured:
 
     def text(self) -> str:
         """The facts, and for each plot a table of means with a column for each line."""
-        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in ("varied", "controls", "literature"))
+        named = [name for name in ("varied", "controls", "literature") if getattr(self.claim, name)]
+        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in named)
         lines = [self.claim.sentence, *self.facts, *about]
         wrapped = [part for line in lines for part in textwrap.wrap(line, 100, subsequent_indent="  ")]
         for plot in self.claim.plots:

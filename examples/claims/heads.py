@@ -106,7 +106,6 @@ CLAIM = Claim(
     literature=(
         "Vaswani et al. 2017, table 3A; Voita et al. 2018 (arXiv:1805.10163); Michel et al. 2019 (arXiv:1905.10650)"
     ),
-    controls="head ablation; shuffled labels",
     finding=(
         'One head is enough, for "it" as for two things at once, if there are texts to learn from. With half as many '
         "texts, eight heads learn the look-ups of two things from fewer: 0.82 against 0.60. And of several heads no "

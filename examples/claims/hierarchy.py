@@ -1,7 +1,8 @@
 """Documents of which one sentence decides: attention to words and then to sentences, or to all words at once.
 
 Every sentence has a word of a topic, and the label is the topic of the sentence that also has the word "notably": words
-have to be taken together within a sentence, and not beyond it. The hierarchical network `han` is compared with a GRU in
+have to be taken together within a sentence, and not beyond it. A topic has so many words that few training documents do
+not show all of them. The hierarchical network `han` is compared with a GRU in
 both directions over the whole document and attention to all its words, of equal width, after as many updates.
 """
 
@@ -14,12 +15,11 @@ from typing import Any
 import torch
 from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, headroom, judge, main, power, solved
 
-from heed.data.embedded.texts import DECIDING
 from heed.tasks.base.looking import watched
 
 _FILLER = "the we some day time way place was had came saw made often never again here and but with for".split()
 SENTENCES, _ASKED, _LOOKED = (3, 10, 20), 200, 60
-_STEPS, _TRAIN = 800, 2000  # with seed 100, both networks are then at 0.6 to 0.85
+_STEPS, _TRAIN, _TOPICS, _WORDS = 400, 600, ("a", "b", "c"), 100  # with seed 100, both networks are then at 0.6 to 0.85
 _SETTINGS = (
     "tokenizer.kind=word tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 "
     "training.batch_tokens=2000 training.learning_rate=0.01 training.warmup=20 training.validate_every=10000 "
@@ -33,11 +33,11 @@ def _documents(count: int, sentences: tuple[int, int], seed: str) -> list[tuple[
     draw, made = Random(seed), []
     for _ in range(count):
         lines = [draw.choices(_FILLER, k=draw.randint(3, 8)) for _ in range(draw.randint(*sentences))]
-        topics = draw.choices(list(DECIDING), k=len(lines))
+        topics = draw.choices(_TOPICS, k=len(lines))
         decides = draw.randrange(len(lines))
         lines[decides].insert(draw.randrange(len(lines[decides]) + 1), "notably")
         for line, topic in zip(lines, topics, strict=True):
-            line.insert(draw.randrange(len(line) + 1), draw.choice(DECIDING[topic]))
+            line.insert(draw.randrange(len(line) + 1), f"{topic}{draw.randrange(_WORDS)}")
         made.append((" ".join(" ".join(line).capitalize() + "." for line in lines), topics[decides], decides))
     return made
 
@@ -94,7 +94,6 @@ CLAIM = Claim(
         "20 and below 0 at 3. Does not hold here if below 0 at 20."
     ),
     literature="Yang et al. 2016 (N16-1174)",
-    controls="words of all topics in every document",
     finding=(
         "Not here: after 1,200 updates attention over all words at once finds the deciding sentence always, and most "
         "hierarchical networks do too. For neither does the length of the document matter, nor the order of its "

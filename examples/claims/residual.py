@@ -120,7 +120,6 @@ CLAIM = Claim(
         "gain above 0.1 in the task at 2 layers too, after so few updates that it is not yet learned without them."
     ),
     literature="He et al. 2016 (arXiv:1512.03385)",
-    controls="untrained twins",
     finding=(
         "True, and they do more: with two layers the task is learned without them too, with six or twelve hardly or "
         "not at all. Even untrained, a deep network without them has lost the word that it read."

@@ -85,7 +85,6 @@ CLAIM = Claim(
         "against dot, scaled dot and general, does not hold here if against none."
     ),
     literature="Luong et al. 2015 (arXiv:1508.04025); Britz et al. 2017 (arXiv:1703.03906): additive slightly ahead",
-    controls="shuffled pairs, from which nothing can be learned",
     finding=(
         "Additive scores are ahead of the two dot products, with 300 updates of a network of width 32, but not of the "
         "dot product with a matrix between. Concatenation with a vector is additive as well, and equal. Dividing by "

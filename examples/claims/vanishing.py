@@ -123,7 +123,6 @@ CLAIM = Claim(
         "not hold here if against neither."
     ),
     literature="Bengio et al. 1994; Pascanu et al. 2013 (arXiv:1211.5063)",
-    controls="the same seeds untrained; the share of symbols recalled",
     finding=(
         "After training the difference to the GRU is -7.0 [-13.6, -0.4] decades: of 15 simple networks 8 keep more "
         "than a hundredth of the gradient, and others less than 1e-15. That they forget is certain: they recall 0.67 "
