@@ -117,8 +117,8 @@ CLAIM = Claim(
     literature="He et al. 2016 (arXiv:1512.03385)",
     finding=(
         "After training a probe still finds the word in 0.89 to 0.97 of the states with connections, and without them "
-        "in 0.13 at 2 layers and by chance at 12. Even untrained, a deep network without them has lost the word that it "
-        "read. The task is learned without them by 2 layers, and not by 12."
+        "in 0.13 at 2 layers and by chance at 12. Even untrained, a deep network without them has lost the word that "
+        "it read. The task is learned without them by 2 layers, and not by 12."
     ),
     grid=(
         *cells(connections=("residual", "none"), layers=LAYERS, updates=(UPDATES,)),
