@@ -97,9 +97,9 @@ CLAIM = Claim(
         "Vaswani et al. 2017, table 3A; Voita et al. 2018 (arXiv:1805.10163); Michel et al. 2019 (arXiv:1905.10650)"
     ),
     finding=(
-        'One head is enough, for "it" as for two things at once, if there are texts to learn from. With half as many '
-        "texts, eight heads learn the look-ups of two things from fewer: 0.82 against 0.60. And of several heads no "
-        "single one is needed as much as an only one."
+        'Learned from many texts, one head is enough for "it" and for two things at once. From 60 it-sentences eight '
+        "heads learn as much as one, 0.79 (difference 0.007 [-0.036, 0.049]); of look-ups of two things, from 3,500 "
+        "texts, eight know 0.91 and one 0.70."
     ),
     grid=(
         *cells(texts=("look-ups", "it"), heads=(1, 2, 8)),
