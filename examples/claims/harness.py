@@ -302,7 +302,7 @@ def judge(*branches: tuple[str, Sequence[Part]]) -> Verdict:
             continue
         part = parts[settled.index(None) if None in settled else 0]
         if None in settled:
-            return Verdict("undecided", part.number, f"{part.what} ({part.side} {part.threshold:g}?)", "(interval)")
+            return Verdict("undecided", part.number, f"{part.what} (threshold {part.threshold:g})", "(interval)")
         return Verdict("holds only" if when else "holds", part.number, part.what, when)
     part = next(part for part in branches[0][1] if part.settled is False)
     return Verdict("does not hold here", part.number, part.what)
