@@ -233,17 +233,17 @@ class Check(NamedTuple):
 
 def headroom(what: str, pair: Pair, chance: float) -> Check:
     """The weaker of the two has learned something, and the other can be better than it."""
-    return Check("headroom", f"{what} of the weaker", lambda found: pair.means(found)[0], chance + 0.05, CEILING)
+    return Check("headroom", f"{what} of the weaker", lambda results: pair.means(results)[0], chance + 0.05, CEILING)
 
 
 def solved(what: str, pair: Pair, score: float) -> Check:
     """The better of the two can do the task."""
-    return Check("solved task", f"{what} of the better", lambda found: pair.means(found)[1], score)
+    return Check("solved task", f"{what} of the better", lambda results: pair.means(results)[1], score)
 
 
 def control(what: str, number: str, where: Row, low: float = -math.inf, high: float = math.inf) -> Check:
     """What must come out as known."""
-    return Check("control", what, lambda found: found.mean(number, **where), low, high)
+    return Check("control", what, lambda results: results.mean(number, **where), low, high)
 
 
 def power(pair: Pair, effect: float, threshold: float, source: str) -> Check:

@@ -8,6 +8,7 @@ and the shape of the other belong to the answer. The encoder has one layer of wi
 from __future__ import annotations
 
 from itertools import islice, product
+from operator import eq
 from random import Random
 
 from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, control, headroom, judge, main, power
@@ -62,8 +63,8 @@ def measure(cell: Cell) -> list[Row]:
     seen = {label for _, label in train}  # few it-sentences do not show every noun
     data = {"train": train, "valid": [pair for pair in valid if pair[1] in seen]}
     run = cell.train("classification", _STEPS, f"{_SETTINGS} model.num_heads={cell['heads']}", **data)
-    predicted = run.predictions([text for text, _ in test])
-    return [{"accuracy": sum(given.label == label for given, (_, label) in zip(predicted, test, strict=True)) / _TEST}]
+    predicted = (answer.label for answer in run.predictions([text for text, _ in test]))
+    return [{"accuracy": sum(map(eq, predicted, (label for _, label in test))) / _TEST}]
 
 
 _IT, _TWO = (
