@@ -27,12 +27,19 @@ python examples/claims/leak.py --out leak.svg    # its figure; .json for the rec
 python examples/claims/leak.py --from-file docs/claims/leak.json   # judge and draw a record, without training
 ```
 
-Finished cells are kept in `claims/NAME` in the working folder. A verdict is *holds*, *holds only* under a condition, or
-*does not hold here*: on these small networks and generated data. It follows from a rule that was fixed before the
-recorded runs. In a rule, "above" and "below" a number mean that the whole interval is. Intervals are 95 %, by Student's
-distribution over seeds; if all seeds agree exactly, the interval is a point. Each script says what is varied and which
-controls there are. Sentences with a closed form, which need no experiment, are in
-[Models and equations](systems.md#f-claims-that-are-measured).
+Finished cells are kept in `claims/NAME` in the working folder. A verdict is *holds*, *holds only* under a condition,
+*does not hold here* (on these small networks and generated data), or *undecided*. It follows from a rule and from
+checks that were fixed before the recorded runs. In a rule, "above" and "below" a number mean that the whole 95 %
+interval over seeds is, by Student's distribution; if the number lies inside, the claim is *undecided (interval)*.
+Before that, checks can stop a claim:
+
+- *headroom*: the weaker of two networks is above chance by 0.05 and below 0.95;
+- *solved task*: the better of the two can do the task;
+- *control*: what must come out as known does;
+- *power*: a difference of the size that the literature found would be seen in 4 of 5 such experiments.
+
+`--from-file` prints rule, checks, controls, literature and all numbers of a claim. Sentences with a closed form, which
+need no experiment, are in [Models and equations](systems.md#f-claims-that-are-measured).
 """
 
 
@@ -49,31 +56,31 @@ def record(claim: Claim) -> Measured:
 
 def page() -> str:
     """The page that the records give."""
-    lines, sections = [_HEAD, "| claim | sentence | verdict | cost |", "|---|---|---|---|"], []
+    lines, sections = [_HEAD, "| claim | verdict | cost |", "|---|---|---|"], []
     for claim in claims():
         measured = record(claim)
         kind, effect, what, when = measured.verdict
         said, seconds = " ".join(filter(None, (kind, when))), measured.seconds
         cost = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{max(1, round(seconds))} s"
-        lines.append(f"| [{claim.name}](#{claim.name}) | {claim.sentence} | {said} | {cost} |")
-        script = f"examples/claims/{claim.name.replace('-', '_')}.py"
+        lines.append(f"| [{claim.name}](#{claim.name}) | {said} | {cost} |")
         sections += [
             f"## {claim.name}\n",
-            f"{claim.sentence} `python {script}`\n",
-            f"**{said[0].upper()}{said[1:]}**: {what} {shown(effect)}.\n",
+            f"> {claim.sentence}\n",
+            f"**{said[0].upper()}{said[1:]}**: {what} {shown(effect)} ({measured.seeds} seeds).\n",
             f"{claim.finding}\n",
-            f"![{claim.sentence}](claims/{claim.name}.svg)\n",
-            f"Rule: {claim.rule}\n",
-            f"Literature: {claim.literature}.\n",
+            *[f"![{claim.name}](claims/{claim.name}.svg)\n"] * claim.figure,
         ]
     note = "Cost is that of the recorded runs on one core, with other work on the machine.\n"
     return "\n".join([*lines, "", note, *sections]).rstrip() + "\n"
 
 
 def main() -> None:
-    """Write the page and the figure of each record."""
+    """Write the page, the figures, and the verdicts of the records."""
     for claim in claims():
-        (RECORDS / f"{claim.name}.svg").write_text(record(claim).svg(), encoding="utf-8")
+        measured = record(claim)
+        (RECORDS / f"{claim.name}.json").write_text(measured.json(), encoding="utf-8")
+        if claim.figure:
+            (RECORDS / f"{claim.name}.svg").write_text(measured.svg(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
 

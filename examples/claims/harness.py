@@ -33,7 +33,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import torch
 import yaml
-from scipy.special import stdtrit
+from scipy.special import nctdtr, stdtrit
 from torch import Tensor, nn
 
 sys.path.append(str(Path(__file__).parents[1] / "data"))  # where scripts that need other data import it from
@@ -44,6 +44,7 @@ from heed.observe.curves import Curves, Line, Panel, curves_scene, legend
 from heed.observe.scene import to_svg
 
 SEEDS, QUICK_SEEDS = 5, 2
+CEILING, POWER = 0.95, 0.8
 Value = str | int | bool
 Row = dict[str, Any]
 """Measured numbers, as floats, and the settings that they belong to: `{"length": 20, "exact": 0.98}`."""
@@ -182,16 +183,142 @@ def shown(interval: Interval) -> str:
     return f"{interval.value:,.3g} [{interval.low:,.3g}, {interval.high:,.3g}]"
 
 
+class Pair(NamedTuple):
+    """Two settings and the number in whose difference, first minus second, a claim sees its effect."""
+
+    number: str
+    first: Row
+    second: Row
+    where: Row = {}  # noqa: RUF012 - never changed
+
+    def difference(self, results: Results) -> Interval:
+        """The mean difference over seeds."""
+        return results.difference(self.number, self.first, self.second, **self.where)
+
+    def means(self, results: Results) -> list[Interval]:
+        """The means of both, the weaker first."""
+        means = (results.mean(self.number, **self.where, **each) for each in (self.first, self.second))
+        return sorted(means, key=lambda mean: mean.value)
+
+
 class Verdict(NamedTuple):
     """What the rule says of the numbers."""
 
-    kind: Literal["holds", "holds only", "does not hold here"]
+    kind: Literal["holds", "holds only", "does not hold here", "undecided"]
     effect: Interval  # the deciding number
     what: str  # what it is
-    when: str = ""  # of "holds only": "when the word is on the unread side"
+    when: str = ""  # of "holds only": "when the word is on the unread side"; of "undecided": "(headroom)"
 
     def __str__(self) -> str:
         return f"{self.kind}{' ' * bool(self.when)}{self.when}: {self.what} {shown(self.effect)}"
+
+
+class Check(NamedTuple):
+    """What must be so before a claim is judged: the mean of a number lies between two bounds."""
+
+    name: Literal["headroom", "control", "solved task", "power"]
+    what: str  # "accuracy of the weaker of the two"
+    measure: Callable[[Results], Interval]
+    low: float = -math.inf
+    high: float = math.inf
+
+    def __str__(self) -> str:
+        ends = ((self.low, "above"), (self.high, "below"))
+        return f"{self.what} {' and '.join(f'{side} {end:.3g}' for end, side in ends if math.isfinite(end))}"
+
+    def passes(self, results: Results) -> bool:
+        """Whether the claim can be judged."""
+        return self.low < self.measure(results).value < self.high
+
+
+def headroom(what: str, pair: Pair, chance: float) -> Check:
+    """The weaker of the two has learned something, and the other can be better than it."""
+    return Check("headroom", f"{what} of the weaker", lambda results: pair.means(results)[0], chance + 0.05, CEILING)
+
+
+def solved(what: str, pair: Pair, score: float) -> Check:
+    """The better of the two can do the task."""
+    return Check("solved task", f"{what} of the better", lambda results: pair.means(results)[1], score)
+
+
+def control(what: str, number: str, where: Row, low: float = -math.inf, high: float = math.inf) -> Check:
+    """What must come out as known."""
+    return Check("control", what, lambda results: results.mean(number, **where), low, high)
+
+
+def power(pair: Pair, effect: float, threshold: float, source: str) -> Check:
+    """A true difference of this size, with its source in words, would be seen with these seeds and their spread."""
+
+    def seen(results: Results) -> Interval:
+        half = pair.difference(results)
+        count = len(results.values(pair.number, **pair.where, **pair.first))
+        return Interval(*[power_of(effect - threshold, half.high - half.value, count)] * 3)
+
+    return Check("power", f"probability of seeing a difference of {effect:g} ({source})", seen, POWER)
+
+
+def power_of(distance: float, half: float, seeds: int) -> float:
+    """The probability that the interval over seeds leaves out a value at this distance from the true mean.
+
+    The differences of seeds are taken as normal, with the spread that gave an interval of half the width `half`; then
+    the mean over its standard error has the noncentral distribution of Student.
+    """
+    if half == 0:
+        return float(distance != 0)
+    quantile = stdtrit(seeds - 1, 0.975)
+    return float(1 - nctdtr(seeds - 1, abs(distance) * quantile / half, quantile))
+
+
+class Part(NamedTuple):
+    """One condition of a rule: a number is above, or below, a threshold."""
+
+    what: str
+    number: Interval
+    side: Literal["above", "below"]
+    threshold: float
+
+    @property
+    def settled(self) -> bool | None:
+        """Whether it is so; None if the interval has values on both sides."""
+        low, high = self.number.low - self.threshold, self.number.high - self.threshold
+        if self.side == "below":
+            low, high = -high, -low
+        return True if low > 0 else False if high <= 0 else None
+
+
+def judge(*branches: tuple[str, Sequence[Part]]) -> Verdict:
+    """The first branch that is not ruled out; "undecided" if its intervals do not settle it.
+
+    Args:
+        branches: "" for "holds" or the condition of "holds only", with the parts that all must be so. The number of the
+            first part is that of the verdict.
+
+    Returns:
+        "does not hold here" with the number that rules out the first branch, if all are ruled out.
+    """
+    for when, parts in branches:
+        settled = [part.settled for part in parts]
+        if False in settled:
+            continue
+        part = parts[settled.index(None) if None in settled else 0]
+        if None in settled:
+            return Verdict("undecided", part.number, f"{part.what} (threshold {part.threshold:g})", "(interval)")
+        return Verdict("holds only" if when else "holds", part.number, part.what, when)
+    part = next(part for part in branches[0][1] if part.settled is False)
+    return Verdict("does not hold here", part.number, part.what)
+
+
+def judge_each(parts: dict[str, Part]) -> Verdict:
+    """One condition for each of several others that a thing is compared with; those that are settled are named.
+
+    Args:
+        parts: By what it is compared with: "the GRU". The number of the verdict is that of the first with its answer.
+    """
+    holds, straddles = ([name for name, part in parts.items() if part.settled is answer] for answer in (True, None))
+    if 0 < len(holds) < len(parts):
+        part, rest = parts[holds[0]], f" (undecided against {' and '.join(straddles)})" if straddles else ""
+        return Verdict("holds only", part.number, part.what, f"against {' and '.join(holds)}{rest}")
+    return judge(("", [parts[name] for name in straddles or parts]))
 
 
 class Plot(NamedTuple):
@@ -210,7 +337,7 @@ class Claim:
     """A sentence of lecture notes or textbooks, with its experiment and the rule that judges it.
 
     The rule stands before the recorded runs that it judges. In it, "above" and "below" a number mean that the whole
-    95 % interval over seeds is.
+    95 % interval over seeds is; an interval with the number inside leaves the claim undecided. Checks compare means.
     """
 
     name: str
@@ -219,12 +346,22 @@ class Claim:
     measured: str
     rule: str
     literature: str
-    controls: str
     finding: str  # what the recorded verdict means
     grid: tuple[dict[str, Value], ...]
     measure: Callable[[Cell], list[Row]]
     decide: Callable[[Results], Verdict]
     plots: tuple[Plot, ...]
+    checks: tuple[Check, ...] = ()
+    controls: str = ""  # those that are no checks
+    seeds: int = SEEDS
+    figure: bool = True  # whether the figure shows more than the numbers in words
+
+    def judge(self, results: Results) -> Verdict:
+        """The verdict of the rule, or "undecided" if a check has failed."""
+        for check in self.checks:
+            if not check.passes(results):
+                return Verdict("undecided", check.measure(results), f"{check} is required:", f"({check.name})")
+        return self.decide(results)
 
     def folder(self, quick: bool) -> Path:
         """Folder of the cells; another one after the code before `decide` has changed."""
@@ -283,22 +420,29 @@ class Measured:
     @cached_property
     def verdict(self) -> Verdict:
         """The verdict of the rule."""
-        return self.claim.decide(self.results)
+        return self.claim.judge(self.results)
 
     @property
     def facts(self) -> list[str]:
         """Verdict, what was measured, and the rule."""
         less = f"Quick: {self.seeds} seeds and a tenth of any updates, so this verdict is not the recorded one."
+        results = self.results
+        checks = "; ".join(
+            f"{check.name}: {check}: {shown(check.measure(results))}{' (failed)' * (not check.passes(results))}"
+            for check in self.claim.checks
+        )
         return [
             f"Verdict: {self.verdict}",
             *[less] * self.quick,
+            *[f"Checks: {checks}"] * bool(checks),
             f"Measured: {self.claim.measured} ({self.seeds} seeds; intervals are 95 %)",
             f"Rule: {self.claim.rule}",
         ]
 
     def text(self) -> str:
         """The facts, and for each plot a table of means with a column for each line."""
-        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in ("varied", "controls", "literature"))
+        named = [name for name in ("varied", "controls", "literature") if getattr(self.claim, name)]
+        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in named)
         lines = [self.claim.sentence, *self.facts, *about]
         wrapped = [part for line in lines for part in textwrap.wrap(line, 100, subsequent_indent="  ")]
         for plot in self.claim.plots:
@@ -361,7 +505,8 @@ class Measured:
 def main(claim: Claim) -> None:
     """The command of a script."""
     parser = argparse.ArgumentParser(description=claim.sentence)
-    parser.add_argument("--seeds", type=int, metavar="N", help=f"seeds 1 to N; {SEEDS}, with --quick {QUICK_SEEDS}")
+    seeds = f"seeds 1 to N; {claim.seeds}, with --quick {QUICK_SEEDS}"
+    parser.add_argument("--seeds", type=int, metavar="N", help=seeds)
     parser.add_argument("--quick", action="store_true", help="a tenth of the updates: not the recorded verdict")
     parser.add_argument("--from-file", type=Path, metavar="RECORD", help="judge and draw a record, without training")
     parser.add_argument("--out", type=Path, metavar="FILE", help=".json for the record, .svg for the figure")
@@ -376,7 +521,7 @@ def main(claim: Claim) -> None:
         except (OSError, ValueError, KeyError) as error:
             parser.error(f"--from-file {asked.from_file}: {error}")
     else:
-        measured = claim.run(asked.seeds or (QUICK_SEEDS if asked.quick else SEEDS), asked.quick)
+        measured = claim.run(asked.seeds or (QUICK_SEEDS if asked.quick else claim.seeds), asked.quick)
     if asked.out:
         asked.out.write_text(measured.svg() if asked.out.suffix == ".svg" else measured.json(), encoding="utf-8")
     print(measured.text())
