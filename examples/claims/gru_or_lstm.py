@@ -122,7 +122,11 @@ CLAIM = Claim(
         "al. 2018 (arXiv:1805.04908): LSTMs count"
     ),
     controls="LSTM with forget bias 0 and 1; the simple cell",
-    finding="",
+    finding=(
+        "All gated cells add perfectly at every practised distance. At eight times the longest of these the GRU is ahead "
+        "(0.96 against 0.75), the reverse of the sentence; the simple cell has 0.89. LSTMs count on beyond the "
+        "practised n, GRUs hardly; a forget bias of 0 or 1 made no difference."
+    ),
     grid=cells(task=tuple(_STEPS), network=tuple(_WIDTHS)),
     measure=measure,
     decide=decide,
