@@ -87,8 +87,8 @@ CLAIM = Claim(
     controls="random walks, where nothing can be predicted; inside the window both directions read the answer",
     finding=(
         "Inside its window a bidirectional network has read the answer (error 0.003). For the step after it, both "
-        "directions predict a trend as well as one (0.37; the least is 0.36), and a random walk no better than the last "
-        "value. The series are generated: no prices were predicted."
+        "directions predict a trend as well as one (0.37; the least is 0.36), and a random walk no better than the "
+        "last value. The series are generated: no prices were predicted."
     ),
     grid=cells(series=tuple(_KEPT), direction=("forward", "both"), future=("inside", "outside")),
     measure=measure,

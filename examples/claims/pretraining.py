@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import product
 from random import Random
+from typing import Any
 
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
 
@@ -24,6 +26,7 @@ _MODEL = (
 _PRETRAINING = f"{_MODEL} model.first_embeddings=drawn training.batch_tokens=1000 training.learning_rate=0.003"
 _CLASSIFICATION = f"{_MODEL} training.batch_tokens=600 training.learning_rate=0.001 training.warmup=10"
 _OBJECTIVES = {"none": False, "masked words": False, "masked words, next sentence": True, "shuffled text": False}
+_TASKS = {"sentence": "", "pair": "data.columns.text=[0,1]"}
 
 
 def _shuffled(text: str, draw: Random) -> str:
@@ -31,23 +34,33 @@ def _shuffled(text: str, draw: Random) -> str:
     return " ".join(draw.sample(words, len(words)))
 
 
-def _labelled(stories: list[Document], draw: Random) -> list[tuple[str, str]]:
+def _sentences(stories: list[Document], draw: Random) -> list[tuple[str, str]]:
     """One sentence of each story, not the one that names its place, and the place."""
     return [(f"{draw.choice(one.text[:-1].split('. ')[1:])}.", one.origin.partition(":")[2]) for one in stories]
 
 
-def _in_turn(labelled: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The stories in an order in which places take turns, so that few of them already have every place."""
+def _pairs(sentences: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
+    """Two sentences, never of the same story, and whether their places are the same: for every other pair they are."""
+    pairs = []
+    for i, (text, place) in enumerate(sentences):
+        others = sentences[i + 1 :] + sentences[:i]
+        second = next(other for other, where in others if (where == place) == (i % 2 == 0))
+        pairs.append((text, second, "same" if i % 2 == 0 else "other"))
+    return pairs
+
+
+def _in_turn(sentences: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The sentences in an order in which places take turns, so that few of them already have every place."""
     seen = Counter[str]()
     turns = []
-    for _, place in labelled:
+    for _, place in sentences:
         turns.append(seen[place])
         seen[place] += 1
-    return [labelled[n] for n in sorted(range(len(labelled)), key=turns.__getitem__)]
+    return [sentences[n] for n in sorted(range(len(sentences)), key=turns.__getitem__)]
 
 
 def measure(cell: Cell) -> list[Row]:
-    """Pretrain one network and tune it with few labels; accuracy on held-out stories."""
+    """Pretrain one network and tune it with few labels on each task; accuracy on held-out stories."""
     stories = {name: draw_stories(name, 500, cell.seed) for name in ("valid", "test")}
     unlabelled = draw_stories("train", _UNLABELLED, cell.seed)
     texts = [one.text for one in unlabelled]
@@ -57,16 +70,19 @@ def measure(cell: Cell) -> list[Row]:
     steps = _STEPS if cell["pretraining"] != "none" else 1  # whose run gives the tokenizer only
     first = replace(cell, settings={**cell.settings, "part": "unlabelled"})
     pretrained = first.train("pretraining", steps, objective, train=texts, valid=[one.text for one in stories["valid"]])
-    draw = Random(cell.seed)
-    labelled = _in_turn(_labelled(draw_stories("train", 2 * max(_LABELS), cell.seed + 1000), draw))
-    rows = []
-    for count in _LABELS:
-        second = replace(cell, settings={**cell.settings, "labels": count})
-        parent = {} if cell["pretraining"] == "none" else {"parent": pretrained.folder}
-        data = {name: _labelled(stories[name], draw) for name in stories}
-        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder}"
-        run = second.train("classification", _TUNING, settings, train=labelled[:count], **data, **parent)
-        rows.append({"labels": count, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]})
+    parent = {} if cell["pretraining"] == "none" else {"parent": pretrained.folder}
+    draw, rows = Random(cell.seed), []
+    train = _sentences(draw_stories("train", 2 * max(_LABELS), cell.seed + 1000), draw)
+    data: dict[str, dict[str, Any]] = {"sentence": {"train": _in_turn(train)}, "pair": {"train": _pairs(train)}}
+    for name in stories:
+        data["sentence"][name] = _sentences(stories[name], draw)
+        data["pair"][name] = _pairs(data["sentence"][name])
+    for (task, columns), count in product(_TASKS.items(), _LABELS):
+        second = replace(cell, settings={**cell.settings, "task": task, "labels": count})
+        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder} {columns}"
+        labelled = data[task] | {"train": data[task]["train"][:count]}
+        run = second.train("classification", _TUNING, settings, **labelled, **parent)
+        rows.append({"task": task, "labels": count, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]})
     return rows
 
 
