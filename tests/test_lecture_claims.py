@@ -5,8 +5,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
+from scipy.stats import t
 
 from heed import registry
 
@@ -70,11 +72,14 @@ PLANTED = {  # rows with these settings get these numbers, with which the rule g
         ("gradient", -1.0, {"training": "after"}),
         ("gradient", -9.0, {"training": "after", "network": "rnn"}),
     ],
-    "clauses": [("both", 1.0, {}), ("both", 0.3, {"pooling": "last state", "filler": 100})],
-    "heads": [("accuracy", 0.5, {"texts": "it", "heads": 1})],
-    "hierarchy": [("accuracy", 0.5, {}), ("accuracy", 1.0, {"network": "hierarchical"}), ("first", 1.0, {})],
+    "clauses": [("both", 1.0, {"texts": "mixed"}), ("both", 0.5, {"pooling": "last state", "filler": 100})],
+    "heads": [
+        ("accuracy", 0.6, {"texts": "it, fewer", "heads": 1}),
+        ("accuracy", 0.9, {"texts": "it, fewer", "heads": 8}),
+    ],
+    "hierarchy": [("accuracy", 0.7, {}), ("accuracy", 0.8, {"network": "hierarchical"})],
     "vit-or-cnn": [("accuracy", 0.5, {}), ("accuracy", 0.9, {"model": "vit"}), ("accuracy", 0.4, _VIT_ON_FEW)],
-    "scores": [("exact", 0.5, {}), ("exact", 0.9, {"score": "additive"})],
+    "scores": [("exact", 0.5, {"pairs": "true"}), ("exact", 0.9, {"pairs": "true", "score": "additive"})],
     "pretraining": [("accuracy", 0.5, {}), ("accuracy", 0.7, _WORDS), ("accuracy", 0.9, _BOTH)],
     "decoder-training": [("leak", 0.5, {"way": "one masked pass"})],
     "gru-or-lstm": [("right", 1.0, {"task": "counting", "network": "LSTM"})],
@@ -151,6 +156,121 @@ def test_errors_are_explained(command, capsys, words, said):
     with pytest.raises(SystemExit) as ended:
         command("leak", *words)
     assert said in capsys.readouterr().err and ended.value.code == 2
+
+
+def interval(low, high):
+    return harness.Interval((low + high) / 2, low, high)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "side", "settled"),
+    [
+        (0.11, 0.3, "above", True),
+        (0.05, 0.3, "above", None),
+        (-0.3, 0.09, "above", False),
+        (-0.3, 0.09, "below", True),
+        (-0.19, 0.4, "below", None),
+        (0.11, 0.3, "below", False),
+        (0.1, 0.1, "above", False),  # all seeds agree, and on the threshold
+        (0.1, 0.1, "below", False),
+    ],
+)
+def test_an_interval_with_the_threshold_inside_settles_nothing(low, high, side, settled):
+    part = harness.Part("a difference", interval(low, high), side, 0.1)
+    assert part.settled is settled
+    kinds = {True: "holds", False: "does not hold here", None: "undecided"}
+    assert harness.judge(("", [part])).kind == harness.judge_each({"it": part}).kind == kinds[settled]
+
+
+YES, NO, OPEN = (
+    harness.Part(what, interval(*ends), "above", 0)
+    for what, ends in zip("yno", ((1, 2), (-2, -1), (-1, 1)), strict=True)
+)
+
+
+def test_a_rule_takes_the_first_branch_that_is_not_ruled_out():
+    assert harness.judge(("", [YES, NO]), ("when deep", [YES]))[::3] == ("holds only", "when deep")
+    assert str(harness.judge(("", [YES, OPEN]), ("when deep", [YES]))) == "undecided (interval): o (above 0?) 0 [-1, 1]"
+    assert str(harness.judge(("", [YES, NO]), ("when deep", [NO]))) == "does not hold here: n -1.5 [-2, -1]"
+
+
+def test_what_is_compared_with_several_others_is_judged_against_each():
+    said = harness.judge_each({"dot": NO, "scaled": YES, "general": OPEN})
+    assert str(said) == "holds only against scaled (undecided against general): y 1.5 [1, 2]"
+    assert harness.judge_each({"dot": NO, "general": OPEN}).kind == "undecided"
+    assert harness.judge_each({"dot": NO, "general": NO}).kind == "does not hold here"
+
+
+PAIR = harness.Pair("accuracy", {"heads": 8}, {"heads": 1})
+
+
+def claim_of(eight, few, *checks):
+    """The verdict on accuracies of eight heads and of one head, for each seed, and a claim that eight are better."""
+    results = harness.Results([{"heads": 8, "accuracy": eight}, {"heads": 1, "accuracy": few}])
+
+    def decide(results):
+        return harness.judge(("", [harness.Part("more", PAIR.difference(results), "above", 0.1)]))
+
+    return replace(CLAIMS["heads"], decide=decide, checks=checks).judge(results)
+
+
+FAR, NEAR = [0.9, 0.91, 0.92], [0.6, 0.65, 0.64]
+
+
+@pytest.mark.parametrize(
+    ("eight", "few", "check", "said"),
+    [
+        (FAR, NEAR, harness.headroom("accuracy", PAIR, 0.5), "holds: more 0.28 ["),
+        (
+            [1, 1, 1],
+            [0.96, 1, 1],
+            harness.headroom("accuracy", PAIR, 0.5),
+            "undecided (headroom): accuracy of the weaker",
+        ),
+        (
+            FAR,
+            [0.5, 0.55, 0.51],
+            harness.headroom("accuracy", PAIR, 0.5),
+            "undecided (headroom): accuracy of the weaker",
+        ),
+        (FAR, NEAR, harness.solved("accuracy", PAIR, 0.9), "holds"),
+        (
+            FAR,
+            NEAR,
+            harness.solved("accuracy", PAIR, 0.95),
+            "undecided (solved task): accuracy of the better above 0.95",
+        ),
+        (FAR, NEAR, harness.control("by chance", "accuracy", {"heads": 1}, high=0.7), "holds"),
+        (
+            FAR,
+            NEAR,
+            harness.control("by chance", "accuracy", {"heads": 1}, high=0.6),
+            "undecided (control): by chance below",
+        ),
+        (FAR, NEAR, harness.power(PAIR, 0.3, 0.1, "Who 2000"), "holds"),
+        (FAR, [0.2, 0.9, 0.7], harness.power(PAIR, 0.3, 0.1, "Who 2000"), "undecided (power): probability of seeing a"),
+    ],
+)
+def test_a_check_that_fails_leaves_a_claim_undecided(eight, few, check, said):
+    assert str(claim_of(eight, few, check)).startswith(said)
+    assert claim_of(eight, few).kind in ("holds", "undecided", "does not hold here")
+
+
+def test_the_checks_are_printed_with_their_numbers():
+    text = " ".join(PAGE["record"](CLAIMS["clauses"]).text().split())
+    assert "headroom: both clauses known of the weaker above 0.3 and below 0.95: 0." in text and "failed" not in text
+
+
+@pytest.mark.parametrize(
+    ("distance", "spread", "seeds"), [(0.3, 0.3, 5), (0.1, 0.3, 15), (-4.0, 4.8, 15), (0.2, 0.1, 5)]
+)
+def test_power_is_the_share_of_simulated_experiments_that_see_the_effect(distance, spread, seeds):
+    drawn = np.random.default_rng(1).normal(abs(distance), spread, (20_000, seeds))
+    half = t.ppf(0.975, seeds - 1) * drawn.std(axis=1, ddof=1) / seeds**0.5
+    seen = (drawn.mean(axis=1) - half > 0).mean()
+    expected = t.ppf(0.975, seeds - 1) * spread / seeds**0.5
+    assert harness.power_of(distance, expected, seeds) == pytest.approx(seen, abs=0.015)
+    assert (harness.power_of(0.1, 0.0, 5), harness.power_of(0.0, 0.0, 5)) == (1, 0)
 
 
 def test_the_interval_over_seeds_is_students():

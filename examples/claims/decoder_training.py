@@ -62,6 +62,7 @@ CLAIM = Claim(
     grid=cells(length=LENGTHS),
     measure=measure,
     decide=decide,
+    figure=False,
     plots=(
         Plot("passes", "passes through the decoder", "length", "way"),
         Plot("difference", "largest difference of logits", "length", "way"),

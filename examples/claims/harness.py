@@ -247,14 +247,14 @@ def control(what: str, number: str, where: Row, low: float = -math.inf, high: fl
 
 
 def power(pair: Pair, effect: float, threshold: float, source: str) -> Check:
-    """A true difference of the size of the literature's `source` would be seen with these seeds and their spread."""
+    """A true difference of this size, with its source in words, would be seen with these seeds and their spread."""
 
     def seen(results: Results) -> Interval:
         half = pair.difference(results)
         count = len(results.values(pair.number, **pair.where, **pair.first))
         return Interval(*[power_of(effect - threshold, half.high - half.value, count)] * 3)
 
-    return Check("power", f"probability of seeing a difference of {effect:g}, as {source},", seen, POWER)
+    return Check("power", f"probability of seeing a difference of {effect:g} ({source})", seen, POWER)
 
 
 def power_of(distance: float, half: float, seeds: int) -> float:
@@ -308,6 +308,19 @@ def judge(*branches: tuple[str, Sequence[Part]]) -> Verdict:
     return Verdict("does not hold here", part.number, part.what)
 
 
+def judge_each(parts: dict[str, Part]) -> Verdict:
+    """One condition for each of several others that a thing is compared with; those that are settled are named.
+
+    Args:
+        parts: By what it is compared with: "the GRU". The number of the verdict is that of the first with its answer.
+    """
+    holds, straddles = ([name for name, part in parts.items() if part.settled is answer] for answer in (True, None))
+    if 0 < len(holds) < len(parts):
+        part, rest = parts[holds[0]], f" (undecided against {' and '.join(straddles)})" if straddles else ""
+        return Verdict("holds only", part.number, part.what, f"against {' and '.join(holds)}{rest}")
+    return judge(("", [parts[name] for name in straddles or parts]))
+
+
 class Plot(NamedTuple):
     """One diagram: a measured number over a setting, with a line for each value of another setting."""
 
@@ -333,13 +346,13 @@ class Claim:
     measured: str
     rule: str
     literature: str
-    controls: str
     finding: str  # what the recorded verdict means
     grid: tuple[dict[str, Value], ...]
     measure: Callable[[Cell], list[Row]]
     decide: Callable[[Results], Verdict]
     plots: tuple[Plot, ...]
     checks: tuple[Check, ...] = ()
+    controls: str = ""  # those that are no checks
     seeds: int = SEEDS
     figure: bool = True  # whether the figure shows more than the numbers in words
 
@@ -413,22 +426,23 @@ class Measured:
     def facts(self) -> list[str]:
         """Verdict, what was measured, and the rule."""
         less = f"Quick: {self.seeds} seeds and a tenth of any updates, so this verdict is not the recorded one."
-        checks = [
-            f"{check.name}: {check}: {shown(check.measure(self.results))} {'' if passed else 'not '}passed"
+        results = self.results
+        checks = "; ".join(
+            f"{check.name}: {check}: {shown(check.measure(results))}{' (failed)' * (not check.passes(results))}"
             for check in self.claim.checks
-            for passed in (check.passes(self.results),)
-        ]
+        )
         return [
             f"Verdict: {self.verdict}",
             *[less] * self.quick,
-            *[f"Checks: {'; '.join(checks)}"] * bool(checks),
+            *[f"Checks: {checks}"] * bool(checks),
             f"Measured: {self.claim.measured} ({self.seeds} seeds; intervals are 95 %)",
             f"Rule: {self.claim.rule}",
         ]
 
     def text(self) -> str:
         """The facts, and for each plot a table of means with a column for each line."""
-        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in ("varied", "controls", "literature"))
+        named = [name for name in ("varied", "controls", "literature") if getattr(self.claim, name)]
+        about = (f"{name.capitalize()}: {getattr(self.claim, name)}" for name in named)
         lines = [self.claim.sentence, *self.facts, *about]
         wrapped = [part for line in lines for part in textwrap.wrap(line, 100, subsequent_indent="  ")]
         for plot in self.claim.plots:

@@ -11,7 +11,24 @@ from itertools import islice
 from typing import Any
 
 import torch
-from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, untrained
+from harness import (
+    Cell,
+    Claim,
+    Pair,
+    Part,
+    Plot,
+    Results,
+    Row,
+    Verdict,
+    cells,
+    control,
+    headroom,
+    judge_each,
+    main,
+    power,
+    solved,
+    untrained,
+)
 from torch import Tensor
 
 from heed.layers import TokenEmbedding
@@ -77,20 +94,20 @@ def measure(cell: Cell) -> list[Row]:
     return rows + [{"lag": lag, "recalled": recalled(run, lag, cell.seed)} for lag in LAGS]
 
 
+_AFTER: Row = {"training": "after", "lag": LAGS[-1]}
+_GATED = {name: Pair("gradient", {"network": "rnn"}, {"network": name}, _AFTER) for name in ("gru", "lstm")}
+_RECALLED = Pair("recalled", {"network": "rnn"}, {"network": "gru"}, {"lag": LAGS[-1]})
+
+
 def decide(results: Results) -> Verdict:
-    """The rule; what is recalled is drawn, not judged."""
-    at = {
-        (name, when): results.mean("gradient", network=name, training=when, lag=LAGS[-1])
-        for name in _OF_NETWORK
-        for when in ("before", "after")
-    }
-    what = f"decimal logarithm of the simple cell's gradient at lag {LAGS[-1]}, "
-    if at["rnn", "before"].high < -3 and not at["rnn", "after"].high < -3:
-        return Verdict("holds only", at["rnn", "after"], what + "after training", "before training")
-    others = min(at[name, "after"].low for name in _OF_NETWORK if name != "rnn")
-    if at["rnn", "before"].high < -3 and others > -2:
-        return Verdict("holds", at["rnn", "after"], what + "after training")
-    return Verdict("does not hold here", at["rnn", "after"], what + "after training")
+    """The rule, for each gated cell."""
+    what = f"decimal logarithm of the gradient at lag {LAGS[-1]} after training, simple cell minus {{}}"
+    return judge_each(
+        {
+            f"the {name.upper()}": Part(what.format(name.upper()), pair.difference(results), "below", -1)
+            for name, pair in _GATED.items()
+        }
+    )
 
 
 CLAIM = Claim(
@@ -101,19 +118,26 @@ CLAIM = Claim(
     ),
     measured="logarithm to base 10 of the gradient's norm at a lag relative to that at lag 1",
     rule=(
-        "Holds if before and after training the simple cell is below -3 at lag 100 and after training every other "
-        "network is above -2. Holds only before training if the simple cell is below -3 only then. Otherwise does not "
-        "hold here."
+        "Holds against a gated cell if after training the gradient at lag 100 of the simple cell, relative to that at "
+        "lag 1, is smaller by more than a factor of 10 (a logarithm below -1). Holds if so against GRU and LSTM, does "
+        "not hold here if against neither."
     ),
     literature="Bengio et al. 1994; Pascanu et al. 2013 (arXiv:1211.5063)",
-    controls="the same seeds untrained; the share of symbols recalled",
     finding=(
-        "True at the start: over 100 steps the gradient of the simple network is 23 orders of magnitude smaller, but "
-        "that of GRU and LSTM is nearly as small. Training opens the gates of the GRU, and attention has no such path "
-        "to lose. Among trained simple networks the seeds differ too much for a verdict."
+        "After training the difference to the GRU is -7.0 [-13.6, -0.4] decades: of 15 simple networks 8 keep more "
+        "than a hundredth of the gradient, and others less than 1e-15. That they forget is certain: they recall 0.67 "
+        "at lag 100, GRUs all. But an LSTM recalls 0.96 with a gradient as small, of 1e-6, and before training the "
+        "gradients of all three cells are 19 to 23 decades smaller."
     ),
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,
+    checks=(
+        control("symbols recalled by the simple cell at lag 1", "recalled", {"network": "rnn", "lag": 1}, low=0.9),
+        headroom("symbols recalled", _RECALLED, 1 / 8),
+        solved("symbols recalled", _RECALLED, 0.9),
+        power(_GATED["gru"], -5, -1, "Pascanu et al.: a largest singular value of 0.9"),
+    ),
+    seeds=15,
     decide=decide,
     plots=(
         Plot("gradient", "log10 gradient, before training", "lag", "network", None, {"training": "before"}),
