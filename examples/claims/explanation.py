@@ -124,8 +124,9 @@ CLAIM = Claim(
     literature="Jain and Wallace 2019 (arXiv:1902.10186); Wiegreffe and Pinter 2019 (arXiv:1908.04626)",
     controls="untrained twins, whose weights are random",
     finding=(
-        "True where states are the words themselves. After an LSTM or a Transformer a state carries its neighbours "
-        "too, and attention points at the planted word less reliably than leaving words out or integrated gradients."
+        "All encoders classify every test document correctly. Attention over words alone or an LSTM's states then has "
+        "its largest weight on the planted word in every document; over a Transformer's states in 66 %, where leaving "
+        "words out finds it always. One word decides each label: several cues were not tried."
     ),
     grid=cells(encoder=tuple(_OF_ENCODER)),
     measure=measure,
