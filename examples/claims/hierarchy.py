@@ -15,7 +15,8 @@ from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells,
 
 _FILLER = "the we some day time way place was had came saw made often never again here and but with for".split()
 SENTENCES, _ASKED = (3, 10, 20), 200
-_STEPS, _TRAIN, _TOPICS, _WORDS = 400, 600, ("a", "b", "c"), 100  # with seed 100, both networks are then at 0.6 to 0.85
+_TOPICS, _WORDS = ("a", "b", "c"), 100
+_STEPS, _TRAIN = 400, 1800  # with seed 100, both networks are then at 0.7 to 0.85
 _SETTINGS = (
     "tokenizer.kind=word tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=16 model.dropout=0.0 "
     "training.batch_tokens=2000 training.learning_rate=0.01 training.warmup=20 training.validate_every=10000 "
@@ -91,6 +92,7 @@ CLAIM = Claim(
         solved("accuracy at 20 sentences", _LONG, 0.6),
         power(_LONG, 0.04, 0, "Yang et al., over the best network before"),
     ),
+    seeds=20,
     decide=decide,
     plots=(Plot("accuracy", "accuracy", "sentences", "network", (1 / 3, "chance")),),
 )

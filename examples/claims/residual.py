@@ -116,8 +116,9 @@ CLAIM = Claim(
     ),
     literature="He et al. 2016 (arXiv:1512.03385)",
     finding=(
-        "True, and they do more: with two layers the task is learned without them too, with six or twelve hardly or "
-        "not at all. Even untrained, a deep network without them has lost the word that it read."
+        "After training a probe still finds the word in 0.89 to 0.97 of the states with connections, and without them "
+        "in 0.13 at 2 layers and by chance at 12. Even untrained, a deep network without them has lost the word that "
+        "it read. The task is learned without them by 2 layers, and not by 12."
     ),
     grid=(
         *cells(connections=("residual", "none"), layers=LAYERS, updates=(UPDATES,)),
@@ -129,6 +130,7 @@ CLAIM = Claim(
         solved("word by a probe at 12 layers", _PROBE[LAYERS[-1]], 0.8),
         headroom("task at 2 layers", _TASK, 1 / _WORDS),
     ),
+    seeds=15,
     decide=decide,
     plots=(
         _plot("probe", "the word, by a probe"),

@@ -100,7 +100,7 @@ CLAIM = Claim(
         *(headroom(f"strings reversed with additive and {name}", pair, 0) for name, pair in _PAIRS.items()),
         *(power(pair, 0.1, 0.02, "called better here") for pair in _PAIRS.values()),
     ),
-    seeds=8,
+    seeds=40,
     decide=decide,
     plots=(Plot("exact", "share of strings reversed exactly", "updates", "score", None, {"pairs": "true"}),),
 )
