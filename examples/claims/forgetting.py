@@ -64,7 +64,6 @@ CLAIM = Claim(
         "Cho et al. 2014 (arXiv:1409.1259), Bahdanau et al. 2015 (arXiv:1409.0473): BLEU falls with length without "
         "attention"
     ),
-    controls="the shortest length, where both should be right; a length beyond training",
     finding=(
         "After 1,500 updates, copies without attention fail from ten digits on; with attention every practised length, "
         "up to 20, is copied. Neither network copies a string of 40: this says nothing about forgetting, because no "

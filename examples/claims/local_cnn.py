@@ -71,7 +71,6 @@ CLAIM = Claim(
         "Otherwise does not hold here."
     ),
     literature="Luo et al. 2016 (arXiv:1701.04128) on receptive fields",
-    controls="a residual network whose field covers all",
     finding=(
         "One convolution guesses, which follows from its receptive field. Seven relate the figures as well as the ViT, "
         "which had five times their updates and patches cut to fit the figures. All seeds share their pictures, so the "

@@ -25,6 +25,7 @@ _MODEL = (
 )
 _WORDS = "model.next_sentence=false model.first_embeddings=drawn training.learning_rate=0.003"
 _NEXT = "model.masked_words=false training.learning_rate=0.0005"
+_COLUMNS = {"sentence": "", "pair": "data.columns.text=[0,1]"}
 _PRETRAINING = {
     "sentence": {"none": (1, _WORDS), "masked words": (1200, _WORDS), "shuffled text": (1200, _WORDS)},
     "pair": {"embeddings alone": (1, _NEXT), "next sentence": (3000, _NEXT)},
@@ -75,19 +76,13 @@ def measure(cell: Cell) -> list[Row]:
     pretrained = first.train("pretraining", steps, settings, train=texts, valid=[one.text for one in stories["valid"]])
     scores, draw = pretrained.report["scores"]["valid"], Random(cell.seed)
     rows: list[Row] = [{"right": scores["masked_accuracy" if task == "sentence" else "next_accuracy"]}]
-    labelled = _sentences(draw_stories("train", 2 * _LABELS[task][-1], cell.seed + 1000), draw)
-    held_out = {split: _sentences(stories[split], draw) for split in stories}
-    train, data = (
-        (_in_turn(labelled), held_out)
-        if task == "sentence"
-        else (_pairs(labelled), {split: _pairs(sentences) for split, sentences in held_out.items()})
-    )
+    made = _in_turn if task == "sentence" else _pairs
+    train = made(_sentences(draw_stories("train", 2 * _LABELS[task][-1], cell.seed + 1000), draw))
+    data = {split: made(_sentences(stories[split], draw)) for split in stories}
     parent = {} if name == "none" else {"parent": pretrained.folder}
     for count in _LABELS[task]:
         second = replace(cell, settings={**cell.settings, "labels": count})
-        settings = (
-            f"{_CLASSIFICATION} tokenizer.from={pretrained.folder}{' data.columns.text=[0,1]' * (task == 'pair')}"
-        )
+        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder} {_COLUMNS[task]}"
         run = second.train("classification", _TUNING[task], settings, train=train[:count], **data, **parent)
         rows.append({"labels": count, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]})
     return rows
@@ -101,13 +96,9 @@ def decide(results: Results) -> Verdict:
     return judge(("", [masked, gains]), ("for masked words", [masked, nothing]))
 
 
-_FIRST, _SECOND = (
-    Pair("accuracy", {"pretraining": with_it}, {"pretraining": without}, {"task": task, "labels": labels})
-    for task, labels, with_it, without in (
-        ("sentence", 20, "masked words", "none"),
-        ("pair", 400, "next sentence", "embeddings alone"),
-    )
-)
+_FIRST = Pair("accuracy", {"pretraining": "masked words"}, {"pretraining": "none"}, {"task": "sentence", "labels": 20})
+_NEITHER, _PAIRS = {"pretraining": "embeddings alone"}, {"task": "pair", "labels": 400}
+_SECOND = Pair("accuracy", {"pretraining": "next sentence"}, _NEITHER, _PAIRS)
 
 CLAIM = Claim(
     name="pretraining",

@@ -56,7 +56,6 @@ CLAIM = Claim(
     measured="accuracy",
     rule="Holds if with 1,500 pictures CNN minus ViT is above 0.1. Otherwise does not hold here.",
     literature="Dosovitskiy et al. 2021 (arXiv:2010.11929)",
-    controls="with 4,000 pictures the ViT learns the task in the same number of updates",
     finding=(
         "With 2,000 updates each, the convolutional network learns the relation from 1,000 pictures, the ViT from "
         "4,000 (0.95); with 1,500 they reach 0.99 and 0.65. One generated task with patches cut to fit it: larger "
