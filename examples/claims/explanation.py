@@ -119,9 +119,9 @@ CLAIM = Claim(
     literature="Jain and Wallace 2019 (arXiv:1902.10186); Wiegreffe and Pinter 2019 (arXiv:1908.04626)",
     controls="untrained twins, whose weights are random",
     finding=(
-        "All encoders classify every test document correctly. Attention over words alone or an LSTM's states then has "
-        "its largest weight on the planted word in every document; over a Transformer's states in 66 %, where leaving "
-        "words out finds it always. One word decides each label: several cues were not tried."
+        "All encoders classify every test document correctly. Attention over words alone or LSTM states then always "
+        "has its largest weight on the planted word; over a Transformer's states in 66 % of documents, where leaving "
+        "words out never fails. One word decides each label: several cues were not tried."
     ),
     grid=cells(encoder=tuple(_OF_ENCODER)),
     measure=measure,
