@@ -3,7 +3,7 @@
 Of a window of steps, the network gives at each place a guess of the following one. Inside the window, a bidirectional
 network has already read that step; what it predicts is its own input. After the last step there is nothing to read. The
 steps of a random walk are independent, so nothing can be predicted there; those of a trend are 0.8 of the step before
-and noise, so 64 % of their variance can. New series are drawn for every update, so nothing is overfitted.
+and noise, so 64 % of their variance can be predicted. New series are drawn for every update, so nothing is overfitted.
 """
 
 from __future__ import annotations
