@@ -75,9 +75,12 @@ def page() -> str:
 
 
 def main() -> None:
-    """Write the page and the figures of the records."""
-    for claim in filter(lambda claim: claim.figure, claims()):
-        (RECORDS / f"{claim.name}.svg").write_text(record(claim).svg(), encoding="utf-8")
+    """Write the page, the figures, and the verdicts of the records."""
+    for claim in claims():
+        measured = record(claim)
+        (RECORDS / f"{claim.name}.json").write_text(measured.json(), encoding="utf-8")
+        if claim.figure:
+            (RECORDS / f"{claim.name}.svg").write_text(measured.svg(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 
 

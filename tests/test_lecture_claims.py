@@ -204,7 +204,9 @@ YES, NO, OPEN = (
 
 def test_a_rule_takes_the_first_branch_that_is_not_ruled_out():
     assert harness.judge(("", [YES, NO]), ("when deep", [YES]))[::3] == ("holds only", "when deep")
-    assert str(harness.judge(("", [YES, OPEN]), ("when deep", [YES]))) == "undecided (interval): o (above 0?) 0 [-1, 1]"
+    assert (
+        str(harness.judge(("", [YES, OPEN]), ("when deep", [YES]))) == "undecided (interval): o (threshold 0) 0 [-1, 1]"
+    )
     assert str(harness.judge(("", [YES, NO]), ("when deep", [NO]))) == "does not hold here: n -1.5 [-2, -1]"
 
 

@@ -233,17 +233,17 @@ class Check(NamedTuple):
 
 def headroom(what: str, pair: Pair, chance: float) -> Check:
     """The weaker of the two has learned something, and the other can be better than it."""
-    return Check("headroom", f"{what} of the weaker", lambda found: pair.means(found)[0], chance + 0.05, CEILING)
+    return Check("headroom", f"{what} of the weaker", lambda results: pair.means(results)[0], chance + 0.05, CEILING)
 
 
 def solved(what: str, pair: Pair, score: float) -> Check:
     """The better of the two can do the task."""
-    return Check("solved task", f"{what} of the better", lambda found: pair.means(found)[1], score)
+    return Check("solved task", f"{what} of the better", lambda results: pair.means(results)[1], score)
 
 
 def control(what: str, number: str, where: Row, low: float = -math.inf, high: float = math.inf) -> Check:
     """What must come out as known."""
-    return Check("control", what, lambda found: found.mean(number, **where), low, high)
+    return Check("control", what, lambda results: results.mean(number, **where), low, high)
 
 
 def power(pair: Pair, effect: float, threshold: float, source: str) -> Check:
@@ -302,7 +302,7 @@ def judge(*branches: tuple[str, Sequence[Part]]) -> Verdict:
             continue
         part = parts[settled.index(None) if None in settled else 0]
         if None in settled:
-            return Verdict("undecided", part.number, f"{part.what} ({part.side} {part.threshold:g}?)", "(interval)")
+            return Verdict("undecided", part.number, f"{part.what} (threshold {part.threshold:g})", "(interval)")
         return Verdict("holds only" if when else "holds", part.number, part.what, when)
     part = next(part for part in branches[0][1] if part.settled is False)
     return Verdict("does not hold here", part.number, part.what)

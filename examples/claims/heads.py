@@ -8,6 +8,7 @@ and the shape of the other belong to the answer. The encoder has one layer of wi
 from __future__ import annotations
 
 from itertools import islice, product
+from operator import eq
 from random import Random
 
 from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, control, headroom, judge, main, power
@@ -62,8 +63,8 @@ def measure(cell: Cell) -> list[Row]:
     seen = {label for _, label in train}  # few it-sentences do not show every noun
     data = {"train": train, "valid": [pair for pair in valid if pair[1] in seen]}
     run = cell.train("classification", _STEPS, f"{_SETTINGS} model.num_heads={cell['heads']}", **data)
-    predicted = run.predictions([text for text, _ in test])
-    return [{"accuracy": sum(given.label == label for given, (_, label) in zip(predicted, test, strict=True)) / _TEST}]
+    predicted = (answer.label for answer in run.predictions([text for text, _ in test]))
+    return [{"accuracy": sum(map(eq, predicted, (label for _, label in test))) / _TEST}]
 
 
 _IT, _TWO = (
@@ -85,7 +86,7 @@ CLAIM = Claim(
     sentence='One head cannot resolve what "it" refers to; several can.',
     varied=(
         "heads 1, 2, 8 of one layer of width 64; it-sentences, and look-ups of the colour of A and the shape of B by "
-        "one query, learned from many texts and from so few that one head is at 0.6 to 0.85"
+        "one query, each learned from many texts and from few"
     ),
     measured="accuracy",
     rule=(
@@ -93,13 +94,11 @@ CLAIM = Claim(
         "when one query must fetch two things if below 0.1 there and above 0.1 on look-ups. Does not hold here if "
         "below 0.1 on both."
     ),
-    literature=(
-        "Vaswani et al. 2017, table 3A; Voita et al. 2018 (arXiv:1805.10163); Michel et al. 2019 (arXiv:1905.10650)"
-    ),
+    literature="Vaswani et al. 2017, table 3A; Voita et al. 2018 (arXiv:1805.10163)",
     finding=(
-        'One head is enough, for "it" as for two things at once, if there are texts to learn from. With half as many '
-        "texts, eight heads learn the look-ups of two things from fewer: 0.82 against 0.60. And of several heads no "
-        "single one is needed as much as an only one."
+        'Learned from many texts, one head is enough for "it" and for two things at once. From 60 it-sentences eight '
+        "heads learn as much as one, 0.79 (difference 0.007 [-0.036, 0.049]); of look-ups of two things, from 3,500 "
+        "texts, eight know 0.91 and one 0.70."
     ),
     grid=(
         *cells(texts=("look-ups", "it"), heads=(1, 2, 8)),

@@ -81,9 +81,9 @@ CLAIM = Claim(
     ),
     literature="Yang et al. 2016 (N16-1174)",
     finding=(
-        "Not here: after 1,200 updates attention over all words at once finds the deciding sentence always, and most "
-        "hierarchical networks do too. For neither does the length of the document matter, nor the order of its "
-        "sentences."
+        "Neither network learned these documents well enough: the seed by which their number was chosen gave 0.72 and"
+        " 0.80, twenty others 0.54 for flat and 0.48 for hierarchical attention. Hierarchical minus flat is -0.060 "
+        "[-0.138, 0.017] at 20 sentences and -0.073 [-0.128, -0.017] at 3."
     ),
     grid=cells(network=tuple(_OF_NETWORK)),
     measure=measure,

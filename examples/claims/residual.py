@@ -116,9 +116,10 @@ CLAIM = Claim(
     ),
     literature="He et al. 2016 (arXiv:1512.03385)",
     finding=(
-        "After training a probe still finds the word in 0.89 to 0.97 of the states with connections, and without them "
-        "in 0.13 at 2 layers and by chance at 12. Even untrained, a deep network without them has lost the word that "
-        "it read. The task is learned without them by 2 layers, and not by 12."
+        "After training a probe finds the word in 0.88 to 0.98 of the states with connections, and without them in "
+        "0.13 at 2 layers and by chance at 12. Without them the task is learned by 2 layers and not by 12; at 2 "
+        "layers, after 90 updates, with minus without is 0.081 [-0.002, 0.163]. Even untrained, a deep network "
+        "without them has lost the word that it read."
     ),
     grid=(
         *cells(connections=("residual", "none"), layers=LAYERS, updates=(UPDATES,)),

@@ -64,12 +64,11 @@ _PAIRS = {
 def decide(results: Results) -> Verdict:
     """The rule, for each dot product."""
     what = "strings reversed exactly, mean of three budgets, additive minus {}"
-    return judge_each(
-        {
-            name.replace("_", " "): Part(what.format(name), pair.difference(results), "above", 0.02)
-            for name, pair in _PAIRS.items()
-        }
-    )
+    parts = {
+        name.replace("_", " "): Part(what.format(name), pair.difference(results), "above", 0.02)
+        for name, pair in _PAIRS.items()
+    }
+    return judge_each(parts)
 
 
 CLAIM = Claim(

@@ -102,12 +102,11 @@ _RECALLED = Pair("recalled", {"network": "rnn"}, {"network": "gru"}, {"lag": LAG
 def decide(results: Results) -> Verdict:
     """The rule, for each gated cell."""
     what = f"decimal logarithm of the gradient at lag {LAGS[-1]} after training, simple cell minus {{}}"
-    return judge_each(
-        {
-            f"the {name.upper()}": Part(what.format(name.upper()), pair.difference(results), "below", -1)
-            for name, pair in _GATED.items()
-        }
-    )
+    parts = {
+        f"the {name.upper()}": Part(what.format(name.upper()), pair.difference(results), "below", -1)
+        for name, pair in _GATED.items()
+    }
+    return judge_each(parts)
 
 
 CLAIM = Claim(
