@@ -18,19 +18,20 @@ from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells,
 from heed.data.kinds.documents import Document
 from stories import draw_stories
 
-_LABELS, _TUNING, _UNLABELLED = {"sentence": (20, 100), "pair": (200, 400)}, {"sentence": 60, "pair": 240}, 2000
+_LABELS, _TUNING, _UNLABELLED = {"sentence": (20, 100), "pair": (400,)}, {"sentence": 60, "pair": 240}, 2000
 _MODEL = (
-    "model.name=bert model.d_model=64 model.num_heads=2 model.num_layers=2 model.d_ff=128 model.dropout=0.0 "
-    "model.attention_dropout=0.0 training.validate_every=10000 evaluation.bootstrap=5"
+    "model.name=bert model.d_model=64 model.num_heads=2 model.num_layers=2 model.d_ff=128 "
+    "training.validate_every=10000 evaluation.bootstrap=5"
 )
 _WORDS = "model.next_sentence=false model.first_embeddings=drawn training.learning_rate=0.003"
-_NEXT = "model.masked_words=false training.learning_rate=0.0005"
-_COLUMNS = {"sentence": "", "pair": "data.columns.text=[0,1]"}
+_PAIRED = "model.dropout=0.0 model.attention_dropout=0.0"
+_NEXT = f"{_PAIRED} model.masked_words=false training.learning_rate=0.0005"
 _PRETRAINING = {
-    "sentence": {"none": (1, _WORDS), "masked words": (1200, _WORDS), "shuffled text": (1200, _WORDS)},
+    "sentence": {"none": (1, _WORDS), "masked words": (2400, _WORDS), "shuffled text": (2400, _WORDS)},
     "pair": {"embeddings alone": (1, _NEXT), "next sentence": (3000, _NEXT)},
 }
 _CLASSIFICATION = f"{_MODEL} training.batch_tokens=600 training.learning_rate=0.001 training.warmup=10"
+_OF_TASK = {"sentence": "", "pair": f"{_PAIRED} data.columns.text=[0,1]"}
 
 
 def _shuffled(text: str, draw: Random) -> str:
@@ -75,14 +76,15 @@ def measure(cell: Cell) -> list[Row]:
     settings = f"{_MODEL} training.batch_tokens=1000 {objective}"
     pretrained = first.train("pretraining", steps, settings, train=texts, valid=[one.text for one in stories["valid"]])
     scores, draw = pretrained.report["scores"]["valid"], Random(cell.seed)
-    rows: list[Row] = [{"right": scores["masked_accuracy" if task == "sentence" else "next_accuracy"]}]
-    made = _in_turn if task == "sentence" else _pairs
-    train = made(_sentences(draw_stories("train", 2 * _LABELS[task][-1], cell.seed + 1000), draw))
-    data = {split: made(_sentences(stories[split], draw)) for split in stories}
+    rows: list[Row] = [{"right": scores["next_accuracy"]}] if task == "pair" else []
+    labelled = _sentences(draw_stories("train", 2 * _LABELS[task][-1], cell.seed + 1000), draw)
+    train = _in_turn(labelled) if task == "sentence" else _pairs(labelled)
     parent = {} if name == "none" else {"parent": pretrained.folder}
     for count in _LABELS[task]:
+        held_out = {split: _sentences(stories[split], draw) for split in stories}
+        data = held_out if task == "sentence" else {split: _pairs(held_out[split]) for split in held_out}
         second = replace(cell, settings={**cell.settings, "labels": count})
-        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder} {_COLUMNS[task]}"
+        settings = f"{_CLASSIFICATION} tokenizer.from={pretrained.folder} {_OF_TASK[task]}"
         run = second.train("classification", _TUNING[task], settings, train=train[:count], **data, **parent)
         rows.append({"labels": count, "accuracy": run.report["scores"]["test"]["accuracy"]["value"]})
     return rows
@@ -97,17 +99,17 @@ def decide(results: Results) -> Verdict:
 
 
 _FIRST = Pair("accuracy", {"pretraining": "masked words"}, {"pretraining": "none"}, {"task": "sentence", "labels": 20})
-_NEITHER, _PAIRS = {"pretraining": "embeddings alone"}, {"task": "pair", "labels": 400}
-_SECOND = Pair("accuracy", {"pretraining": "next sentence"}, _NEITHER, _PAIRS)
+_NEITHER, _ON_PAIRS = {"pretraining": "embeddings alone"}, {"task": "pair", "labels": 400}
+_SECOND = Pair("accuracy", {"pretraining": "next sentence"}, _NEITHER, _ON_PAIRS)
 
 CLAIM = Claim(
     name="pretraining",
     sentence="BERT's pretraining, with masked words and next sentences, improves what follows.",
     varied=(
-        "masked words (none, 1,200 updates, the same on shuffled text; 20 and 100 labelled sentences); next sentence "
-        "(none, 3,000 updates; 200 and 400 labelled pairs of sentences of different stories)"
+        "masked words (none, 2,400 updates, the same on shuffled text; 20 and 100 labelled sentences); next sentence "
+        "(none, 3,000 updates; 400 labelled pairs of sentences of different stories)"
     ),
-    measured="accuracy after fine-tuning; share of masked words and next sentences right after pretraining",
+    measured="accuracy after fine-tuning; share of next sentences right after pretraining",
     rule=(
         "Holds if masked words minus none is above 0.05 with 20 labelled sentences, and next sentence minus its "
         "embeddings alone is above 0 with 400 labelled pairs. Holds only for masked words if the first is so and the "
@@ -118,11 +120,13 @@ CLAIM = Claim(
     ),
     controls="shuffled text for pretraining",
     finding="x",
-    grid=tuple(cell for task in _PRETRAINING for cell in cells(task=(task,), pretraining=tuple(_PRETRAINING[task]))),
+    grid=(
+        *cells(task=("pair",), pretraining=tuple(_PRETRAINING["pair"])),
+        *cells(task=("sentence",), pretraining=tuple(_PRETRAINING["sentence"])),
+    ),
     measure=measure,
     decide=decide,
     checks=(
-        control("masked words right after pretraining", "right", {"pretraining": "masked words"}, 0.5),
         control("next sentences right after pretraining", "right", {"pretraining": "next sentence"}, 0.65),
         headroom("accuracy with 20 labels", _FIRST, 1 / 8),
     ),
