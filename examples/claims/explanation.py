@@ -112,9 +112,8 @@ CLAIM = Claim(
     measured="accuracy; share of documents whose planted word is first; Kendall's tau of attention with leaving out",
     rule=(
         "Holds if the share of planted words found first by attention minus that by leaving words out is above -0.1 "
-        "for every encoder. Holds only when states are not mixed if it is above -0.1 for the embeddings alone and "
-        "below for the LSTM and the Transformer; only when a Transformer does not mix the states if it is below for "
-        "the Transformer alone. Otherwise does not hold here."
+        "for every encoder. Holds only when states are not mixed (or a Transformer does not mix them) if it is below "
+        "for the LSTM and the Transformer (or the Transformer alone). Otherwise does not hold here."
     ),
     literature="Jain and Wallace 2019 (arXiv:1902.10186); Wiegreffe and Pinter 2019 (arXiv:1908.04626)",
     controls="untrained twins, whose weights are random",

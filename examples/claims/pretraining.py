@@ -95,7 +95,7 @@ def decide(results: Results) -> Verdict:
     masked = Part("accuracy with 20 labels, masked words minus none", _FIRST.difference(results), "above", 0.05)
     what, effect = "accuracy with 400 pairs, next sentence minus embeddings alone", _SECOND.difference(results)
     gains, nothing = Part(what, effect, "above", 0), Part(what, effect, "below", 0.05)
-    return judge(("", [masked, gains]), ("for masked words", [masked, nothing]))
+    return judge(("when each is pretrained alone", [masked, gains]), ("for masked words", [masked, nothing]))
 
 
 _FIRST = Pair("accuracy", {"pretraining": "masked words"}, {"pretraining": "none"}, {"task": "sentence", "labels": 20})
@@ -111,19 +111,20 @@ CLAIM = Claim(
     ),
     measured="accuracy after fine-tuning; share of next sentences right after pretraining",
     rule=(
-        "Holds if masked words minus none is above 0.05 with 20 labelled sentences, and next sentence minus its "
-        "embeddings alone is above 0 with 400 labelled pairs. Holds only for masked words if the first is so and the "
-        "second is not. Otherwise does not hold here."
+        "Holds only when each is pretrained alone, as here, if masked words minus none is above 0.05 with 20 labelled "
+        "sentences, and next sentence minus its embeddings alone is above 0 with 400 labelled pairs; only for masked "
+        "words if the second is not. Otherwise does not hold here."
     ),
     literature=(
         "Devlin et al. 2019 (arXiv:1810.04805); Liu et al. 2019 (arXiv:1907.11692): next sentence does not help"
     ),
     controls="shuffled text for pretraining",
-    finding="x",
-    grid=(
-        *cells(task=("pair",), pretraining=tuple(_PRETRAINING["pair"])),
-        *cells(task=("sentence",), pretraining=tuple(_PRETRAINING["sentence"])),
+    finding=(
+        "Alone, masked words add 18 points with 20 labelled sentences, and next sentences 9 with 400 pairs, a task "
+        "close to that objective. Shuffled text adds more than ordered text: no word order was needed. Both together, "
+        "as in BERT, did not learn next sentences here (one seed)."
     ),
+    grid=tuple(cell for task in _PRETRAINING for cell in cells(task=(task,), pretraining=tuple(_PRETRAINING[task]))),
     measure=measure,
     decide=decide,
     checks=(

@@ -27,7 +27,8 @@ from harness import (
 )
 
 ASKED, UPDATES, _TRAIN = 300, (100, 150, 300), 8000
-# With seed 100, of the rates 0.003, 0.01, 0.03, 0.06 and 0.1, 0.03 is the best for each score.
+# With seed 100, 0.03 is the best rate for each score: of 0.003, 0.01 and 0.03 after 300 updates, of 0.03, 0.06 and 0.1
+# after 150.
 _SETTINGS = (
     "model.name=luong model.cell=gru model.num_layers=1 model.d_embedding=32 model.d_hidden=32 model.d_attention=32 "
     "model.dropout=0.0 model.input_feeding=false tokenizer.kind=char training.batch_tokens=1000 training.warmup=20 "
@@ -85,9 +86,10 @@ CLAIM = Claim(
     ),
     literature="Luong et al. 2015 (arXiv:1508.04025); Britz et al. 2017 (arXiv:1703.03906): additive slightly ahead",
     finding=(
-        "Additive scores are ahead of the two dot products, with 300 updates of a network of width 32, but not of the "
-        "dot product with a matrix between. Concatenation with a vector is additive as well, and equal. Dividing by "
-        "the root slows this small network down."
+        "True here against all three, as long as not all have learned the task: the lead over dot is 0.13, over "
+        "scaled dot 0.44 [0.41, 0.48], over general 0.12 [0.07, 0.16]. After 300 updates additive reverses 0.99, "
+        "general 0.97 (a lead of 0.025 [0.013, 0.036]), dot 0.92, and scaled dot, which learns slowly at this "
+        "width, 0.48."
     ),
     grid=(
         *cells(pairs=("true",), score=("additive", *_PAIRS), updates=UPDATES),
