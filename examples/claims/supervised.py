@@ -7,13 +7,14 @@ the same number of links is given with their source words exchanged within each 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from random import Random
 
-from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main
+from harness import Cell, Claim, Pair, Part, Plot, Results, Row, Verdict, cells, headroom, judge, main
 
 from grammar import GrammarSource
-from heed.data.examples import Pair
+from heed.data.examples import Pair as SentencePair
 from heed.storage.disk import write_outputs
 
 _PAIRS, _STEPS = (200, 1000, 4000), 250
@@ -24,14 +25,14 @@ _SETTINGS = (
 _OF_LINKS = {"none": 0.0, "true": 0.3, "shuffled": 0.3}
 
 
-def _written(pairs: Sequence[Pair], folder: Path, split: str) -> list[str]:
+def _written(pairs: Sequence[SentencePair], folder: Path, split: str) -> list[str]:
     """Files of both sides of some pairs."""
     paths = folder / f"{split}.en", folder / f"{split}.hi"
     write_outputs({path: "".join(f"{pair.texts[i]}\n" for pair in pairs) for i, path in enumerate(paths)})
     return [*map(str, paths)]
 
 
-def _links(pairs: Sequence[Pair], shuffled: Random | None) -> str:
+def _links(pairs: Sequence[SentencePair], shuffled: Random | None) -> str:
     """The links between words, counted from 0, a line for each pair."""
     lines = []
     for pair in pairs:
@@ -67,41 +68,44 @@ def measure(cell: Cell) -> list[Row]:
 
 
 def decide(results: Results) -> Verdict:
-    """The rule; the shuffled links are a control, drawn and not judged."""
-    true, none = {"links": "true"}, {"links": "none"}
-    errors = [results.difference("alignment error", true, none, pairs=count) for count in _PAIRS]
-    better = [results.difference("token accuracy", true, none, pairs=count) for count in _PAIRS]
-    fewest = f"token accuracy with {_PAIRS[0]} pairs, with true links minus without"
-    if all(one.high < -0.1 for one in errors) and all(one.low > 0 for one in better):
-        return Verdict("holds", better[0], fewest)
-    if better[0].low > 0:
-        return Verdict("holds only", better[0], fewest, "when there are few pairs")
-    return Verdict("does not hold here", better[0], fewest)
+    """The rule."""
+    parts = []
+    for pairs, other in product(_PAIRS, ("none", "shuffled")):
+        better = Pair("token accuracy", {"links": "true"}, {"links": other}, {"pairs": pairs})
+        what = f"token accuracy with {pairs:,} pairs, true links minus {other}"
+        parts.append(Part(what, better.difference(results), "above", 0))
+    wrong = (results.difference("alignment error", {"links": "true"}, {"links": "none"}, pairs=n) for n in _PAIRS)
+    parts += [Part("alignment error, true links minus none", error, "below", -0.1) for error in wrong]
+    return judge((f"after {_STEPS} updates", parts))
 
 
 CLAIM = Claim(
     name="supervised",
     sentence="Attention should be trained towards the true alignment.",
-    varied=(
-        "weight of the alignment loss 0 and 0.3; 200, 1,000 and 4,000 pairs of English and Hindi; true or shuffled "
-        "links (shortened: without the weights 0.05 and 1 and 20,000 pairs, 250 updates)"
-    ),
+    varied="true links, shuffled ones (weight 0.3 of their loss) or none; 200, 1,000, 4,000 pairs of English and Hindi",
     measured="share of linked words with most weight on a wrong word, token accuracy",
     rule=(
-        "Holds if with weight 0.3 minus 0 the alignment error rate is below -0.1 and accuracy is above 0 at every "
-        "size. Holds only when there are few pairs if accuracy is above 0 at the smallest sizes only. Otherwise does "
-        "not hold here."
+        "Holds only after 250 updates, the one budget measured, if with true links minus without the alignment error "
+        "is below -0.1 and token accuracy is above 0 at every size, and the accuracy with true links minus shuffled "
+        "ones is above 0 too. Otherwise does not hold here."
     ),
     literature="Liu et al. 2016 (arXiv:1609.04186), Mi et al. 2016, Garg et al. 2019 (arXiv:1909.02074)",
     controls="shuffled links",
     finding=(
-        "True here at every size: with the true links attention finds the right word in up to 87 % of cases instead "
-        "of 27 to 41, and translations improve by 8 to 11 points. Links to wrong words of the same sentence gain "
-        "little or nothing, so it is not the additional loss alone."
+        "With true links attention finds the right word more often, and token accuracy rises by 8 to 11 points; with "
+        "links to wrong words by 3 at most. Every size had 250 updates, many passes over 200 pairs and few over 4,000: "
+        "nothing follows for size or for longer training."
     ),
     grid=cells(pairs=_PAIRS, links=tuple(_OF_LINKS)),
     measure=measure,
     decide=decide,
+    checks=(
+        headroom(
+            "token accuracy with 200 pairs",
+            Pair("token accuracy", {"links": "true"}, {"links": "none"}, {"pairs": _PAIRS[0]}),
+            0,
+        ),
+    ),
     plots=(
         Plot("token accuracy", "token accuracy", "pairs", "links"),
         Plot("alignment error", "share of words with most weight on a wrong word", "pairs", "links"),
