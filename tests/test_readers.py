@@ -7,7 +7,7 @@ import json
 import lzma
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from heed.config import Columns, FilesData
@@ -321,6 +321,7 @@ def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, severa
 
 
 @relaxed
+@example(b",", "auto", Findings())
 @given(any_bytes, st.sampled_from(["auto", "bio", "plain"]), policies)
 def test_any_bytes_are_tagged_words_or_a_data_error(folder, data, scheme, findings):
     path = written(folder, "c.conll", data)
