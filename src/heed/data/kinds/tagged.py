@@ -374,8 +374,14 @@ def _separator(lines: Sequence[str]) -> str | None:
     if "\t" in lines[0]:
         return "\t"
     some = lines[:_JUDGED]
-    regular = (one for one in (",", ";", None) if is_regular([_split(line, one) for line in some]))
-    return next(regular, None)
+    by_spaces = [_split(line, None) for line in some]
+    for one in (",", ";"):
+        rows = [_split(line, one) for line in some]
+        inside = any(" " in cell for row in rows for cell in row)  # as in "a;b T", a word and its tag
+        fewer = is_regular(by_spaces) and inside and len(rows[0]) <= len(by_spaces[0])
+        if is_regular(rows) and all(rows[0]) and not fewer:
+            return one
+    return None
 
 
 def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
