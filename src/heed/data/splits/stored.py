@@ -10,19 +10,15 @@
 The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
 memory-mapped Arrow table would). A cache entry is written like a checkpoint.
 
-For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB. Memory
-takes 8 bytes a pair for lengths, 16 for the choice and order of training pairs, 8 a link of given alignments, and the
-pages of files that the system keeps while there is room. Tokenizers are trained on a fixed random sample of 20 MB of
-text; a character that does not occur in it is unknown. Tokens are counted in 20,000 evenly spread pairs (`counted`).
-Data sets of the Hub are kept as long as the process lives.
+For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB, and
+tokens 4 bytes each. Memory takes 24 bytes a pair for lengths and places, 16 for the choice and order of training pairs,
+8 a link of given alignments, and the pages of files that the system keeps while there is room. Tokenizers are trained
+on a fixed random sample of 20 MB of text; a character that does not occur in it is unknown. Data sets of the Hub are
+kept as long as the process lives.
 
 Of large corpora, trained tokenizers and encoded texts are cached too: from half a million characters on, in memory as
 well, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
 again.
-
-Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
-tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
-be too high for runs of spaces; a text that may have half of `data.max_length` tokens or more is always encoded.
 """
 
 from __future__ import annotations
@@ -32,8 +28,8 @@ import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from itertools import accumulate, chain, islice, pairwise
+from contextlib import ExitStack, suppress
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -42,7 +38,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, take
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -315,6 +311,36 @@ def digest_of(texts: Iterable[str]) -> str:
     return content.hexdigest()
 
 
+def kept_of(
+    examples: Sequence[Example], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
+) -> Entry | None:
+    """What `make` writes about examples into a folder; None if it is neither in the cache nor in a temporary folder.
+
+    Args:
+        examples: Those on disk, or with many characters, are worth an entry; without a cache key theirs is temporary.
+        make: Writes files, from these examples only, and returns their record (JSON).
+        worth: False to make it again for examples in memory, however many.
+        what: Everything else it depends on (JSON).
+
+    Raises:
+        CacheError: The examples are on disk, and the cache cannot be written to.
+    """
+    if isinstance(examples, StoredExamples) and not examples.key:
+        folder = temporary_folder()
+        try:
+            return Entry(folder, "", make(folder))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    if isinstance(examples, StoredExamples):
+        return make_entry(key_of(examples=examples.key, **what), make)
+    if not worth or not are_many(text for example in examples for text in example.texts):
+        return None
+    with suppress(CacheError):
+        return make_entry(key_of(texts=digest_of(one for e in examples for one in e.fields), **what), make)
+    return None
+
+
 def learn_cached(
     texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
 ) -> TextTokenizer:
@@ -324,101 +350,8 @@ def learn_cached(
         learn().save(folder / "tokenizer.json")
         return {}
 
-    folder = _cached(texts, make, kind="tokenizer", settings=dict(settings))
-    return learn() if folder is None else TextTokenizer.load(folder / "tokenizer.json")
-
-
-def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """`tokenizer.encode_all`, cached."""
-
-    def make(folder: Path) -> dict[str, Any]:
-        ids = tokenizer.encode_all(texts)
-        np.fromiter(map(len, ids), dtype="<i4").tofile(folder / "lengths.bin")
-        np.fromiter(chain.from_iterable(ids), dtype="<i4").tofile(folder / "ids.bin")
-        return {}
-
-    folder = _cached(texts, make, kind="ids", tokenizer=tokenizer.text)
-    if folder is None:
-        return tokenizer.encode_all(texts)
-    flat = np.fromfile(folder / "ids.bin", dtype="<i4").tolist()
-    ends = accumulate(np.fromfile(folder / "lengths.bin", dtype="<i4").tolist(), initial=0)
-    return [flat[start:end] for start, end in pairwise(ends)]
-
-
-def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
-    """The cache folder of a result made from texts; None for few texts or an unwritable cache."""
-    if not are_many(texts):
-        return None
-    try:
-        return make_entry(key_of(texts=digest_of(texts), **what), make).path
-    except CacheError:
-        return None
-
-
-Lengths = NDArray[np.int32]
-"""`(examples, sides)`."""
-_TOGETHER = 10_000  # examples counted at once
-
-
-def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
-    """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
-
-    Texts that seem to have more than `exact_from` tokens are encoded, so that their lengths are exact.
-    """
-    key = examples.key if isinstance(examples, StoredExamples) else ""
-    if not key:
-        return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
-
-    def make(folder: Path) -> dict[str, Any]:
-        with (folder / "lengths.bin").open("wb") as file:
-            for part in _lengths(examples, tokenizers, exact_from):
-                file.write(part.astype("<i4").tobytes())
-        return {}
-
-    texts = [tokenizer.text for tokenizer in tokenizers]
-    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=texts, exact_from=exact_from), make)
-    lengths = np.fromfile(entry.path / "lengths.bin", dtype="<i4").astype(np.int32, copy=False)
-    return lengths.reshape(-1, len(tokenizers))
-
-
-def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
-    """The lengths, chunk by chunk."""
-    counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
-    for start in range(0, len(examples), _TOGETHER):
-        chunk = range(start, min(start + _TOGETHER, len(examples)))
-        sides = zip(*(example.texts for example in take(examples, chunk)), strict=True)
-        yield np.stack([counter.count(side) for counter, side in zip(counters, sides, strict=True)], axis=1)
-
-
-_KNOWN = 300_000
-"""Words of a side whose counts are kept."""
-
-
-class _Counter:
-    """Counts the tokens of the texts of one side: the sums over their words, whose counts are kept."""
-
-    def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
-        self._tokenizer, self._exact_from = tokenizer, exact_from
-        self._known: dict[str, int] = {}
-
-    def count(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """The number of tokens of each text."""
-        tokenizer = self._tokenizer
-        if tokenizer.unit == "character":
-            whole = (len(text) if text.isascii() else len(tokenizer.normalize(text)) for text in texts)
-            return np.fromiter(whole, np.int32, len(texts))
-        if tokenizer.unit == "byte":
-            return np.array([len(tokenizer.normalize(text).encode()) for text in texts], dtype=np.int32)
-        words = [text.split(" ") for text in texts]
-        if tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
-            words = [[first, *(f" {word}" for word in others)] for first, *others in words]
-        if len(self._known) > _KNOWN:
-            self._known = {}
-        if new := sorted({*chain.from_iterable(words)} - self._known.keys()):
-            self._known |= zip(new, map(len, tokenizer.encode_all(new)), strict=True)
-        self._known[""] = 0 if tokenizer.is_of_pieces else 1  # the token of a space next to a space
-        result = np.array([sum(map(self._known.__getitem__, of_text)) for of_text in words], np.int32)
-        doubtful = np.flatnonzero(result > self._exact_from).tolist()
-        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i] for i in doubtful]), strict=True):
-            result[i] = len(ids)
-        return result
+    if are_many(texts):
+        with suppress(CacheError):
+            entry = make_entry(key_of(texts=digest_of(texts), kind="tokenizer", settings=dict(settings)), make)
+            return TextTokenizer.load(entry.path / "tokenizer.json")
+    return learn()
