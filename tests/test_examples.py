@@ -7,12 +7,11 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
-from heed.data.corpus import Corpus
 from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
-from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples
+from heed.data.splits.stored import StoredExamples, corpus_of, hashes_in, keep_examples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
@@ -131,7 +130,7 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     coding = Coding(lambda lengths: lengths, None)
     sets = []
     for given in (examples, stored, stored):
-        corpus = Corpus.of(given, encode, lambda _, rows: rows)
+        corpus = corpus_of(given, encode, lambda _, rows: rows)
         assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
         assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
         sets.append(TrainingSet([Weighted(given, corpus)], coding))

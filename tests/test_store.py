@@ -253,8 +253,8 @@ def test_another_version_or_format_finds_nothing(tmp_path, monkeypatch):
 def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
     files = write(tmp_path)
     whole = prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
-    texts = entry / "texts.bin"
+    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
+    texts = entry / "values.bin"
     data = texts.read_bytes()
     if damage in ("cut", "flip"):
         texts.unlink()  # the first task goes on reading what it opened
@@ -292,7 +292,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     files = write(tmp_path)
     prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
+    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
     left = entry.rename(entry.with_name(f".{entry.name}.part"))
     prepare(files)
     assert not left.exists() and entry.exists()

@@ -2,7 +2,6 @@
 
 import pytest
 
-from heed.data.corpus import Corpus
 from heed.data.examples import Text
 from heed.data.splits import stored as token_cache
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -83,7 +82,9 @@ def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
     long = "abc" * 50
     for texts in ([long, "a"], [long + "a", ""]):
         encode = lambda some: [[ids] for ids in tokenizer.encode_all([one.text for one in some])]  # noqa: E731
-        corpus = Corpus.of([Text(text) for text in texts], encode, lambda _, rows: rows, tokenizer=tokenizer.text)
+        corpus = token_cache.corpus_of(
+            [Text(text) for text in texts], encode, lambda _, rows: rows, tokenizer=tokenizer.text
+        )
         assert [ids for (ids,) in corpus] == tokenizer.encode_all(texts)
         assert corpus.lengths.tolist() == [[len(text)] for text in texts]
 

@@ -1,10 +1,10 @@
-"""Examples as token numbers, encoded once: rows of numbers one after the other in an array, and the length of each.
+"""Examples as rows of numbers: token numbers, or bytes of texts, one after the other in an array, with their offsets.
 
-    values.bin    int32, the rows of each example, one after the other
-    lengths.bin   int32 (examples, rows), numbers in each row
+    values.bin   the rows of each example, one after the other
+    offsets.bin  int64 (examples * rows + 1), where each row begins in them, and their end
 
-Of examples on disk, or of many, both are in the cache (`heed.data.splits.stored.kept_of`), and `values.bin` is
-memory-mapped. Its pages are given back after each access, so that the process does not grow with what it has read.
+Both are in memory, or memory-mapped from a folder. Pages of `values.bin` are given back after each access, so that the
+process does not grow with what it has read.
 """
 
 from __future__ import annotations
@@ -13,113 +13,106 @@ import io
 import mmap
 import shutil
 import weakref
-from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, pairwise
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.data.examples import Example, Lazy, in_turn
-from heed.data.splits.stored import kept_of
+from heed.data.examples import Lazy
+from heed.storage.cache import Entry
 
-E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 Lengths = NDArray[np.int32]
 """`(examples, rows)`."""
 Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind."""
-_TYPE = np.dtype("<i4")
 
 
 class Corpus(Lazy[T]):
-    """Encoded examples, made on access of their rows; `lengths` has the numbers in each row, `(examples, rows)`."""
+    """Examples, made on access of their rows."""
 
     def __init__(
         self,
-        values: NDArray[np.int32],
-        lengths: Lengths,
-        make: Callable[[Sequence[int], list[Rows]], list[T]],
-        places: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None,
+        values: NDArray[Any],
+        offsets: NDArray[np.int64],
+        width: int,
+        make: Callable[[Sequence[int], list[Any]], list[T]],
+        numbers: NDArray[np.int64] | None = None,
     ) -> None:
         """Take arrays.
 
         Args:
             values: All rows, one after the other.
-            lengths: Numbers in each row.
+            offsets: Where each row begins in them, and their end.
+            width: Rows of an example.
             make: Makes some items of the numbers of their examples, and of their rows.
-            places: The number and the first value of each example; None if `lengths` are those of all examples.
+            numbers: The numbers of the examples; by default all.
         """
-        self._values, self.lengths, self._make = values, lengths, make
-        if places is None:
-            sizes = lengths.sum(1, dtype=np.int64)
-            places = np.arange(len(lengths)), np.cumsum(sizes) - sizes
-        self._numbers, self._starts = places
+        self._parts = values, offsets, width, make
+        self.numbers = np.arange((len(offsets) - 1) // width) if numbers is None else numbers
+        """The numbers of these examples among all."""
 
     @classmethod
-    def of(
-        cls,
-        examples: Sequence[E],
-        encode: Callable[[Sequence[E]], Sequence[Rows]],
-        make: Callable[[Sequence[int], list[Rows]], list[T]],
-        **what: Any,
-    ) -> Corpus[T]:
-        """Encode examples, or take what a run before has made of them from the cache.
+    def held(cls, chunks: Iterable[Sequence[Rows]], make: Callable[[Sequence[int], list[Any]], list[T]]) -> Corpus[T]:
+        """Rows of numbers in memory, from those of some examples at a time."""
+        files = io.BytesIO(), io.BytesIO()
+        width = _write(chunks, "i", *files)
+        return cls(np.frombuffer(files[0].getbuffer(), "i"), np.frombuffer(files[1].getbuffer(), "q"), width, make)
 
-        Args:
-            examples: The examples.
-            encode: The rows of some examples.
-            make: Items of the numbers of some examples, and of their rows.
-            what: All that `encode` depends on (JSON).
+    @classmethod
+    def open(cls, entry: Entry, code: str, make: Callable[[Sequence[int], list[Any]], list[T]]) -> Corpus[T]:
+        """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
+        path = entry.path / "values.bin"
+        values: NDArray[Any] = np.memmap(path, code, "r") if path.stat().st_size else np.zeros(0, code)
+        if not entry.key:
+            weakref.finalize(values, shutil.rmtree, entry.path, ignore_errors=True)
+        return cls(values, np.memmap(entry.path / "offsets.bin", "q", "r"), entry.record["rows"], make)
 
-        Raises:
-            CacheError: The examples are on disk, and the cache cannot be written to.
-        """
-
-        def write(values: BinaryIO, lengths: BinaryIO) -> None:
-            for chunk in in_turn(examples):
-                rows = encode(chunk)
-                lengths.write(np.array([[*map(len, one)] for one in rows], dtype=_TYPE).tobytes())
-                numbers = chain.from_iterable(chain.from_iterable(rows))
-                values.write(np.fromiter(numbers, dtype=_TYPE).tobytes())
-
-        def make_files(folder: Path) -> dict[str, Any]:
-            with (folder / "values.bin").open("wb") as values, (folder / "lengths.bin").open("wb") as lengths:
-                write(values, lengths)
-            return {}
-
-        entry = kept_of(examples, make_files, kind="tokens", **what)
-        if entry is None:
-            files = io.BytesIO(), io.BytesIO()
-            write(*files)
-            values, lengths = (np.frombuffer(file.getbuffer(), dtype=_TYPE) for file in files)
-        else:
-            lengths = np.fromfile(entry.path / "lengths.bin", dtype=_TYPE)
-            values = np.zeros(0, _TYPE)
-            if size := int(lengths.sum(dtype=np.int64)):
-                values = np.memmap(entry.path / "values.bin", _TYPE, "r", shape=(size,))
-            if not entry.key:  # a temporary folder is removed with the tokens
-                weakref.finalize(values, shutil.rmtree, entry.path, ignore_errors=True)
-        return cls(values, lengths.reshape(len(examples), -1) if len(examples) else np.zeros((0, 2), _TYPE), make)
+    @property
+    def lengths(self) -> Lengths:
+        """The numbers in each row, `(examples, rows)`."""
+        _, offsets, width, _ = self._parts
+        return np.diff(offsets).reshape(-1, width)[self.numbers].astype(np.int32)
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.numbers)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        chosen = np.asarray(indices, dtype=np.int64)
-        values, rows = self._values.view(np.ndarray), list[Rows]()
-        for start, lengths in zip(self._starts[chosen].tolist(), self.lengths[chosen].tolist(), strict=True):
-            ends = accumulate(lengths, initial=start)
-            rows.append([values[first:last].tolist() for first, last in pairwise(ends)])
-        if isinstance(self._values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-            self._values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-        return self._make(self._numbers[chosen].tolist(), rows)
+        values, offsets, width, make = self._parts
+        numbers, plain = self.numbers[np.asarray(indices, dtype=np.int64)], values.view(np.ndarray)
+        places = offsets[numbers[:, None] * width + np.arange(width + 1)].tolist()
+        parts = [[plain[first:last] for first, last in pairwise(ends)] for ends in places]
+        is_text = plain.dtype == np.uint8
+        rows: list[Any] = [[one.tobytes() if is_text else one.tolist() for one in row] for row in parts]
+        if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        return make(numbers.tolist(), rows)
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Corpus[T]:
-        chosen = np.asarray(indices, dtype=np.int64)
-        places = self._numbers[chosen], self._starts[chosen]
-        return Corpus(self._values, self.lengths[chosen], self._make, places)
+        return Corpus(*self._parts, self.numbers[np.asarray(indices, dtype=np.int64)])
+
+
+def write_rows(chunks: Iterable[Sequence[Any]], folder: Path, code: str) -> dict[str, Any]:
+    """Write rows of numbers, or of bytes, of some examples at a time; returns the record needed to read them back."""
+    with (folder / "values.bin").open("wb") as values, (folder / "offsets.bin").open("wb") as offsets:
+        return {"rows": _write(chunks, code, values, offsets)}
+
+
+def _write(chunks: Iterable[Sequence[Any]], code: str, values: BinaryIO, offsets: BinaryIO) -> int:
+    """The number of rows of an example, 2 if there are none."""
+    end, width = 0, 2
+    offsets.write(array("q", [0]))
+    for rows in chunks:
+        every = [array(code, row) for one in rows for row in one]
+        ends = array("q", accumulate(map(len, every), initial=end))
+        end, width = ends[-1], len(rows[0])
+        values.write(b"".join(every))
+        offsets.write(ends[1:])
+    return width
 
 
 def parts_of(values: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:

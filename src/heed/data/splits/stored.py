@@ -1,14 +1,10 @@
 """Corpora on disk: texts in one file, read on access; and 64-bit hashes, by which texts are compared and chosen.
 
-    texts.bin    the fields of each example in UTF-8, one after the other
-    starts.bin   int64 (examples + 1), byte position of each example in texts.bin
-    sizes.bin    int32 (examples, fields), bytes of each field
-    origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
-    hashes.bin   uint64 (examples, fields)
-    labels.bin   int32 (examples), number of the label set
+The texts of an example and its origin are rows of bytes in UTF-8 (`heed.data.corpus`). Beside them is
 
-The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
-memory-mapped Arrow table would). A cache entry is written like a checkpoint.
+    columns.bin  uint64 (examples, fields + 1), the hash of each field, and the number of the label set
+
+A cache entry is written like a checkpoint.
 
 For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB, and
 tokens 4 bytes each. Memory takes 24 bytes a pair for lengths and places, 16 for the choice and order of training pairs,
@@ -26,19 +22,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of
+from heed.data.corpus import Corpus, Rows, write_rows
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, in_turn
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -79,9 +76,7 @@ def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 E = TypeVar("E", bound=Example)
-_TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8", "labels": "<i4"}
-_SPARSE, _PIECE = 16, 1 << 26
-"""Examples are read in one piece unless that is over `_SPARSE` times their size or `_PIECE` bytes."""
+T = TypeVar("T")
 
 
 def keep_examples(
@@ -108,7 +103,7 @@ def keep_examples(
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
-        return key_of(kind="corpus", of=kind.__name__, names=names, contents=contents, settings=settings)
+        return key_of(kind="examples", of=kind.__name__, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)
@@ -118,7 +113,8 @@ def keep_examples(
         if in_memory is None or len(first) <= in_memory:
             return first, report(), ""
         if key is None:  # a data set of the Hub, say
-            return StoredExamples.write(chain(first, examples), kind), report(), ""
+            entry = _temporary(lambda folder: write_examples(chain(first, examples), folder))
+            return StoredExamples.open(entry, kind), report(), ""
 
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), folder)
@@ -128,7 +124,7 @@ def keep_examples(
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
         entry = make_entry(key, make)
-    stored = StoredExamples(_Files(entry), kind)
+    stored = StoredExamples.open(entry, kind)
     if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
     size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
@@ -138,123 +134,68 @@ def keep_examples(
 
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    names: dict[str, int] = {}
     sets: dict[str, int] = {}
-    at = count = width = 0
-    with ExitStack() as stack:
-        files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ("texts", *_TYPES)}
-        files["starts"].write(np.array([0], dtype=_TYPES["starts"]).tobytes())
+
+    def rows(columns: BinaryIO) -> Iterator[list[list[bytes]]]:
         rest = iter(examples)
         while chunk := list(islice(rest, sequences.TOGETHER)):
-            fields = [[*map(str.encode, side)] for side in zip(*(example.fields for example in chunk), strict=True)]
-            sizes = np.array([[*map(len, side)] for side in fields]).T
-            ends = at + np.cumsum(sizes.sum(1))
-            at, count, width = int(ends[-1]), count + len(chunk), sizes.shape[1]
-            files["texts"].write(b"".join(chain.from_iterable(zip(*fields, strict=True))))
-            origins = [_place(example.origin, names) for example in chunk]
-            hashes = np.stack([hashes_of(side) for side in fields], axis=1)
-            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
-            columns["labels"] = [sets.setdefault(example.label_set, len(sets)) for example in chunk]
-            for name, column in columns.items():
-                files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
-    return {"examples": count, "fields": width, "names": list(names), "label_sets": list(sets)}
+            encoded = [[*map(str.encode, (*example.fields, example.origin))] for example in chunk]
+            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
+            *fields, _ = zip(*encoded, strict=True)
+            columns.write(np.stack([*map(hashes_of, fields), labels], axis=1).astype("<u8").tobytes())
+            yield encoded
+
+    with (folder / "columns.bin").open("wb") as columns:
+        return {**write_rows(rows(columns), folder, "B"), "label_sets": list(sets)}
 
 
-def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
-    """An origin such as "train.en:17" as the number of its name and its line."""
-    name, colon, line = origin.rpartition(":")
-    if not (colon and line.isascii() and line.isdecimal() and len(line) < 10 and (line[0] != "0" or line == "0")):
-        name, line = origin, "-1"
-    return names.setdefault(name, len(names)), int(line)
-
-
-class _Files:
-    """The open files of one corpus in a cache entry, or in a temporary folder that is removed with this object."""
-
-    def __init__(self, entry: Entry) -> None:
-        count, fields = entry.record["examples"], entry.record["fields"]
-        shapes = {"starts": (count + 1,), "sizes": (count, fields), "origins": (count, 2), "hashes": (count, fields)}
-        shapes["labels"] = (count,)
-        self.starts, self.sizes, self.origins, self.hashes, self.labels = (
-            np.memmap(entry.path / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name])
-            for name, kind in _TYPES.items()
-        )
-        self.key = entry.key
-        self.names: list[str] = entry.record["names"]
-        self.label_sets: list[str] = entry.record["label_sets"]
-        self._texts = os.open(entry.path / "texts.bin", os.O_RDONLY)
-        weakref.finalize(self, os.close, self._texts)
-        if not entry.key:
-            weakref.finalize(self, shutil.rmtree, entry.path, ignore_errors=True)
-
-    def read(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Fields and origin of the examples at these rows."""
-        piece, starts = self._bytes(rows)
-        places = zip(starts.tolist(), self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True)
-        for at, sizes, (name, line) in places:
-            fields = []
-            for size in sizes:
-                fields.append(piece[at : at + size].decode())
-                at += size
-            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
-
-    def _bytes(self, rows: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-        """Bytes with those of the examples at these rows, and where each begins in them."""
-        starts, ends = self.starts[rows], self.starts[rows + 1]
-        first, last = int(starts.min()), int(ends.max())
-        if last - first > min(_PIECE, _SPARSE * int((ends - starts).sum())):
-            places = zip(starts.tolist(), ends.tolist(), strict=True)
-            raws = [os.pread(self._texts, end - start, start) for start, end in places]
-            return b"".join(raws), np.cumsum(ends - starts) - (ends - starts)
-        return os.pread(self._texts, last - first, first), starts - first
-
-
+@dataclass(frozen=True, eq=False)
 class StoredExamples(Kept[E]):
-    """Examples whose texts are in a file: all of the file, or some `rows`."""
+    """Examples whose texts are in a file: all of the file, or some."""
 
-    def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
-        self._files, self._kind = files, kind
-        self._rows: NDArray[np.int64] = np.arange(len(files.sizes)) if rows is None else rows
+    _entry: Entry
+    _texts: Corpus[E]
+    _columns: NDArray[np.uint64]
 
     @classmethod
-    def write(cls, examples: Iterable[E], kind: type[E]) -> Self:
-        """Write examples into a temporary folder, removed with the last object that uses it."""
-        folder = temporary_folder()
-        try:
-            return cls(_Files(Entry(folder, "", write_examples(examples, folder))), kind)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+    def open(cls, entry: Entry, kind: type[E]) -> Self:
+        """The examples in an entry, or in a temporary folder, removed with the last object that uses it."""
+
+        def made(_: Sequence[int], rows: Sequence[Sequence[bytes]]) -> list[E]:
+            return [kind.of(tuple(map(bytes.decode, fields)), origin.decode()) for *fields, origin in rows]
+
+        columns = np.memmap(entry.path / "columns.bin", dtype="<u8", mode="r")
+        texts: Corpus[E] = Corpus.open(entry, "B", made)
+        return cls(entry, texts, columns.reshape(len(texts), -1))
 
     @property
     def key(self) -> str:
         """Cache key of these examples: the key of their entry and a hash of their rows; "" in a temporary folder."""
-        rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
-        return f"{self._files.key} {rows}" if self._files.key else ""
+        rows = hashlib.blake2b(self._texts.numbers.tobytes(), digest_size=16).hexdigest()
+        return f"{self._entry.key} {rows}" if self._entry.key else ""
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all their texts."""
-        return int(self._files.sizes.sum(1, dtype=np.int64)[self._rows].sum())
+        return int(self._texts.lengths[:, :-1].sum(dtype=np.int64))
 
     @property
     def hashes(self) -> Hashes:
-        return np.array(self._files.hashes[self._rows], dtype=np.uint64)
+        return np.array(self._columns[self._texts.numbers, :-1])
 
     @property
     def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
-        used, numbers = np.unique(self._files.labels[self._rows], return_inverse=True)
-        return [self._files.label_sets[i] for i in used], numbers
+        used, numbers = np.unique(self._columns[self._texts.numbers, -1], return_inverse=True)
+        return [self._entry.record["label_sets"][i] for i in used.tolist()], numbers
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._texts)
 
     def take(self, indices: Sequence[int]) -> list[E]:
-        rows = self._rows[np.asarray(indices, dtype=np.int64)]
-        return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)] if len(rows) else []
+        return self._texts.take(indices)
 
-    def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
-        return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
+        return replace(self, _texts=self._texts.select(indices))
 
 
 def bytes_of(paths: Iterable[str | Path]) -> int:
@@ -326,12 +267,7 @@ def kept_of(
         CacheError: The examples are on disk, and the cache cannot be written to.
     """
     if isinstance(examples, StoredExamples) and not examples.key:
-        folder = temporary_folder()
-        try:
-            return Entry(folder, "", make(folder))
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+        return _temporary(make)
     if isinstance(examples, StoredExamples):
         return make_entry(key_of(examples=examples.key, **what), make)
     if not worth or not are_many(text for example in examples for text in example.texts):
@@ -339,6 +275,41 @@ def kept_of(
     with suppress(CacheError):
         return make_entry(key_of(texts=digest_of(one for e in examples for one in e.fields), **what), make)
     return None
+
+
+def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
+    """A temporary folder with what `make` writes; who reads it removes it."""
+    folder = temporary_folder()
+    try:
+        return Entry(folder, "", make(folder))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def corpus_of(
+    examples: Sequence[E],
+    encode: Callable[[Sequence[E]], Sequence[Rows]],
+    make: Callable[[Sequence[int], list[Rows]], list[T]],
+    **what: Any,
+) -> Corpus[T]:
+    """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
+
+    Args:
+        examples: The examples.
+        encode: The rows of some examples.
+        make: Items of the numbers of some examples, and of their rows.
+        what: All that `encode` depends on (JSON).
+
+    Raises:
+        CacheError: The examples are on disk, and the cache cannot be written to.
+    """
+
+    def write(folder: Path) -> dict[str, Any]:
+        return write_rows(map(encode, in_turn(examples)), folder, "i")
+
+    entry = kept_of(examples, write, kind="tokens", **what)
+    return Corpus.held(map(encode, in_turn(examples)), make) if entry is None else Corpus.open(entry, "i", make)
 
 
 def learn_cached(

@@ -20,9 +20,9 @@ from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
 from heed.data.splits.splits import Splits
-from heed.data.splits.stored import StoredExamples, are_many, digest_of, learn_cached
+from heed.data.splits.stored import StoredExamples, kept_of, learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
+from heed.storage.cache import Entry
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
 
@@ -110,23 +110,10 @@ def encode_documents(
             weakref.finalize(found[0], shutil.rmtree, entry.path, ignore_errors=True)
         return starts, *found
 
-    stored = isinstance(documents, StoredExamples)
-    slow = tokenizer.unit not in ("character", "byte")
-    if stored or (slow and are_many(document.text for document in documents)):
-        texts = (document.text for document in documents)
-        corpus = documents.key if isinstance(documents, StoredExamples) else digest_of(texts)
-        try:
-            if corpus:
-                return mapped(make_entry(key_of(corpus=corpus, tokenizer=tokenizer.text, **settings), make))
-            folder = temporary_folder()
-            try:
-                return mapped(Entry(folder, "", make(folder)))
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
-        except CacheError:
-            if stored:
-                raise
+    worth = tokenizer.unit not in ("character", "byte")
+    entry = kept_of(documents, make, worth, tokenizer=tokenizer.text, **settings)
+    if entry is not None:
+        return mapped(entry)
     parts = list(encoded())
     starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
     columns = [[part[n] for part in parts] for n in range(len(kinds))]

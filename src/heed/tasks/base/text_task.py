@@ -21,7 +21,7 @@ from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, label_order, take
 from heed.data.findings import found_table
 from heed.data.splits.splits import Splits, drawn_splits
-from heed.data.splits.stored import StoredExamples, label_sets_in, sample_of
+from heed.data.splits.stored import StoredExamples, corpus_of, label_sets_in, sample_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
@@ -225,7 +225,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         if split not in self._corpora:
             examples = self.splits.examples[split]
             made = lambda numbers, rows: self.made_of(take(examples, numbers), rows)  # noqa: E731
-            self._corpora[split] = Corpus.of(examples, self.rows_of, made, **self.rows_by)
+            self._corpora[split] = corpus_of(examples, self.rows_of, made, **self.rows_by)
         return self._corpora[split]
 
     def encoded(self, split: str) -> Sequence[T]:

@@ -22,6 +22,7 @@ from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
+from heed.data.splits.stored import corpus_of
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
@@ -227,7 +228,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             what = {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
             encode = partial(self.encode_pairs, tag=tag)
             what |= {"tokenizers": texts, "tag": tag}
-            self._encoded[name] = Corpus.of(pairs, encode, lambda _, rows: [*starmap(TokenPair, rows)], **what)
+            self._encoded[name] = corpus_of(pairs, encode, lambda _, rows: [*starmap(TokenPair, rows)], **what)
         return self._encoded[name]
 
     def _pairs_of(self, name: str) -> tuple[Sequence[Pair], str | None]:
