@@ -15,7 +15,7 @@ import shutil
 import weakref
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -115,6 +115,11 @@ def _write(chunks: Iterable[Sequence[Any]], code: str, values: BinaryIO, offsets
     return width
 
 
+def joined(parts: Sequence[Sequence[int]]) -> Rows:
+    """Parts as one row, and the number in each part as another."""
+    return [*chain(*parts)], [*map(len, parts)]
+
+
 def parts_of(values: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
-    """A row cut into parts of these sizes."""
+    """The parts that `joined` has made one row."""
     return [list(values[first:last]) for first, last in pairwise(accumulate(sizes, initial=0))]

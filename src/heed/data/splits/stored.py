@@ -112,9 +112,6 @@ def keep_examples(
         first = list(examples if in_memory is None else islice(examples, in_memory + 1))
         if in_memory is None or len(first) <= in_memory:
             return first, report(), ""
-        if key is None:  # a data set of the Hub, say
-            entry = _temporary(lambda folder: write_examples(chain(first, examples), folder))
-            return StoredExamples.open(entry, kind), report(), ""
 
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), folder)
@@ -123,12 +120,12 @@ def keep_examples(
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
-        entry = make_entry(key, make)
+        entry = _temporary(make) if key is None else make_entry(key, make)  # temporary: a data set of the Hub, say
     stored = StoredExamples.open(entry, kind)
     if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
     size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
-    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)"
+    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)" if entry.key else ""
     return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
 
 

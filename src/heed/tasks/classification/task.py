@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
-from heed.data.corpus import Lengths, Rows, parts_of
+from heed.data.corpus import Lengths, Rows, joined, parts_of
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
@@ -168,11 +168,6 @@ def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
     return TextFormat(data.format, columns.text, label, *given, columns.second, trained=bool(labels), marks=marks)
 
 
-def _joined(parts: list[list[int]]) -> tuple[list[int], list[int]]:
-    """All tokens of a text, and the number of them in each of its parts."""
-    return list(chain(*parts)), [*map(len, parts)]
-
-
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
     """The sentences up to a number of tokens, and the number of tokens cut off."""
     kept: list[list[int]] = []
@@ -292,7 +287,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         sides = [side for text in texts for side in (parted(text, not self.is_imported) if self.pairs else (text,))]
         parts = [self.parts(side) for side in sides]
         tokens = iter(self.tokenizer.encode_all([part for of_side in parts for _, part in of_side]))
-        rows = [row for own in parts for row in _joined(list(islice(tokens, len(own))))]
+        rows = [row for own in parts for row in joined(list(islice(tokens, len(own))))]
         width = 2 + 2 * self.pairs
         return [rows[i : i + width] for i in range(0, len(rows), width)]
 

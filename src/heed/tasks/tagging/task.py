@@ -28,7 +28,7 @@ from heed.data.batch import (
     framed_features,
     unframed,
 )
-from heed.data.corpus import Lengths, Rows, parts_of
+from heed.data.corpus import Lengths, Rows, joined, parts_of
 from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import Sentence, is_entity_tag, select
 from heed.data.findings import Findings
@@ -424,9 +424,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def rows_of(self, examples: Sequence[Sentence]) -> list[Rows]:
         """Tokens, their number in each word, and the same of characters."""
-        encoded = self.encode_words([e.words for e in examples])
-        both = [(e.words, e.characters) for e in encoded]
-        return [[row for own in two for row in ([*chain(*own)], [*map(len, own)])] for two in both]
+        return [[*joined(e.words), *joined(e.characters)] for e in self.encode_words([e.words for e in examples])]
 
     @property
     def rows_by(self) -> dict[str, Any]:
