@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from heed.data.examples import Lazy
 from heed.storage.cache import Entry
@@ -30,6 +30,8 @@ Lengths = NDArray[np.int32]
 """`(examples, rows)`."""
 Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind."""
+Make = Callable[[Sequence[int], list[Any]], list[T]]
+"""Makes some items of the numbers of their examples, and of their rows."""
 
 
 class Corpus(Lazy[T]):
@@ -40,7 +42,7 @@ class Corpus(Lazy[T]):
         values: NDArray[Any],
         offsets: NDArray[np.int64],
         width: int,
-        make: Callable[[Sequence[int], list[Any]], list[T]],
+        make: Make[T],
         numbers: NDArray[np.int64] | None = None,
     ) -> None:
         """Take arrays.
@@ -49,7 +51,7 @@ class Corpus(Lazy[T]):
             values: All rows, one after the other.
             offsets: Where each row begins in them, and their end.
             width: Rows of an example.
-            make: Makes some items of the numbers of their examples, and of their rows.
+            make: Makes items of rows.
             numbers: The numbers of the examples; by default all.
         """
         self._parts = values, offsets, width, make
@@ -57,20 +59,16 @@ class Corpus(Lazy[T]):
         """The numbers of these examples among all."""
 
     @classmethod
-    def held(cls, chunks: Iterable[Sequence[Rows]], make: Callable[[Sequence[int], list[Any]], list[T]]) -> Corpus[T]:
+    def held(cls, chunks: Iterable[Sequence[Rows]], make: Make[T]) -> Corpus[T]:
         """Rows of numbers in memory, from those of some examples at a time."""
         files = io.BytesIO(), io.BytesIO()
         width = _write(chunks, "i", *files)
         return cls(np.frombuffer(files[0].getbuffer(), "i"), np.frombuffer(files[1].getbuffer(), "q"), width, make)
 
     @classmethod
-    def open(cls, entry: Entry, code: str, make: Callable[[Sequence[int], list[Any]], list[T]]) -> Corpus[T]:
-        """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
-        path = entry.path / "values.bin"
-        values: NDArray[Any] = np.memmap(path, code, "r") if path.stat().st_size else np.zeros(0, code)
-        if not entry.key:
-            weakref.finalize(values, shutil.rmtree, entry.path, ignore_errors=True)
-        return cls(values, np.memmap(entry.path / "offsets.bin", "q", "r"), entry.record["rows"], make)
+    def open(cls, entry: Entry, code: str, make: Make[T]) -> Corpus[T]:
+        """What `write_rows` has written."""
+        return cls(mapped(entry, "values", code), mapped(entry, "offsets", "q"), entry.record["rows"], make)
 
     @property
     def lengths(self) -> Lengths:
@@ -85,15 +83,24 @@ class Corpus(Lazy[T]):
         values, offsets, width, make = self._parts
         numbers, plain = self.numbers[np.asarray(indices, dtype=np.int64)], values.view(np.ndarray)
         places = offsets[numbers[:, None] * width + np.arange(width + 1)].tolist()
-        parts = [[plain[first:last] for first, last in pairwise(ends)] for ends in places]
         is_text = plain.dtype == np.uint8
-        rows: list[Any] = [[one.tobytes() if is_text else one.tolist() for one in row] for row in parts]
+        parts = [[plain[first:last] for first, last in pairwise(ends)] for ends in places]
+        rows: list[Any] = [[row.tobytes() if is_text else row.tolist() for row in example] for example in parts]
         if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
             values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
         return make(numbers.tolist(), rows)
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Corpus[T]:
         return Corpus(*self._parts, self.numbers[np.asarray(indices, dtype=np.int64)])
+
+
+def mapped(entry: Entry, name: str, code: DTypeLike) -> NDArray[Any]:
+    """A file of numbers of an entry, memory-mapped; a temporary folder is removed with the array."""
+    path = entry.path / f"{name}.bin"
+    values: NDArray[Any] = np.memmap(path, code, "r") if path.stat().st_size else np.zeros(0, code)
+    if not entry.key:
+        weakref.finalize(values, shutil.rmtree, entry.path, ignore_errors=True)
+    return values
 
 
 def write_rows(chunks: Iterable[Sequence[Any]], folder: Path, code: str) -> dict[str, Any]:
@@ -107,7 +114,7 @@ def _write(chunks: Iterable[Sequence[Any]], code: str, values: BinaryIO, offsets
     end, width = 0, 2
     offsets.write(array("q", [0]))
     for rows in chunks:
-        every = [array(code, row) for one in rows for row in one]
+        every = [array(code, row) for example in rows for row in example]
         ends = array("q", accumulate(map(len, every), initial=end))
         end, width = ends[-1], len(rows[0])
         values.write(b"".join(every))

@@ -34,7 +34,7 @@ import torch
 from numpy.typing import NDArray
 
 from heed.data import examples as sequences
-from heed.data.corpus import Corpus, Rows, write_rows
+from heed.data.corpus import Corpus, Make, Rows, mapped, write_rows
 from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, in_turn
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
@@ -161,9 +161,8 @@ class StoredExamples(Kept[E]):
         def made(_: Sequence[int], rows: Sequence[Sequence[bytes]]) -> list[E]:
             return [kind.of(tuple(map(bytes.decode, fields)), origin.decode()) for *fields, origin in rows]
 
-        columns = np.memmap(entry.path / "columns.bin", dtype="<u8", mode="r")
         texts: Corpus[E] = Corpus.open(entry, "B", made)
-        return cls(entry, texts, columns.reshape(len(texts), -1))
+        return cls(entry, texts, mapped(entry, "columns", "<u8").reshape(len(texts), -1))
 
     @property
     def key(self) -> str:
@@ -270,7 +269,9 @@ def kept_of(
     if not worth or not are_many(text for example in examples for text in example.texts):
         return None
     with suppress(CacheError):
-        return make_entry(key_of(texts=digest_of(one for e in examples for one in e.fields), **what), make)
+        return make_entry(
+            key_of(texts=digest_of(field for example in examples for field in example.fields), **what), make
+        )
     return None
 
 
@@ -287,7 +288,7 @@ def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
 def corpus_of(
     examples: Sequence[E],
     encode: Callable[[Sequence[E]], Sequence[Rows]],
-    make: Callable[[Sequence[int], list[Rows]], list[T]],
+    make: Make[T],
     **what: Any,
 ) -> Corpus[T]:
     """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
@@ -295,7 +296,7 @@ def corpus_of(
     Args:
         examples: The examples.
         encode: The rows of some examples.
-        make: Items of the numbers of some examples, and of their rows.
+        make: Makes items of rows.
         what: All that `encode` depends on (JSON).
 
     Raises:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 
 from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
+from heed.data.corpus import mapped
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
@@ -22,7 +21,6 @@ from heed.data.splits.documents import open_documents, sample_texts
 from heed.data.splits.splits import Splits
 from heed.data.splits.stored import StoredExamples, kept_of, learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.storage.cache import Entry
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
 
@@ -101,19 +99,11 @@ def encode_documents(
         np.array(starts, dtype="<i8").tofile(folder / "starts.bin")
         return {}
 
-    def mapped(entry: Entry) -> tuple[NDArray[Any], ...]:
-        starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
-        size = (int(starts[-1]),)
-        files = {name: entry.path / f"{name}.bin" for name in kinds}
-        found = [np.memmap(files[n], k, "r", shape=size) if size[0] else np.zeros(0, k) for n, k in kinds.items()]
-        if not entry.key:  # a temporary folder is removed with the tokens
-            weakref.finalize(found[0], shutil.rmtree, entry.path, ignore_errors=True)
-        return starts, *found
-
     worth = tokenizer.unit not in ("character", "byte")
     entry = kept_of(documents, make, worth, tokenizer=tokenizer.text, **settings)
     if entry is not None:
-        return mapped(entry)
+        starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
+        return starts, *(mapped(entry, name, kind) for name, kind in kinds.items())
     parts = list(encoded())
     starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
     columns = [[part[n] for part in parts] for n in range(len(kinds))]

@@ -287,7 +287,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         sides = [side for text in texts for side in (parted(text, not self.is_imported) if self.pairs else (text,))]
         parts = [self.parts(side) for side in sides]
         tokens = iter(self.tokenizer.encode_all([part for of_side in parts for _, part in of_side]))
-        rows = [row for own in parts for row in joined(list(islice(tokens, len(own))))]
+        rows = [row for of_side in parts for row in joined(list(islice(tokens, len(of_side))))]
         width = 2 + 2 * self.pairs
         return [rows[i : i + width] for i in range(0, len(rows), width)]
 
