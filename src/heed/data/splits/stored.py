@@ -269,9 +269,8 @@ def kept_of(
     if not worth or not are_many(text for example in examples for text in example.texts):
         return None
     with suppress(CacheError):
-        return make_entry(
-            key_of(texts=digest_of(field for example in examples for field in example.fields), **what), make
-        )
+        content = digest_of(field for example in examples for field in example.fields)
+        return make_entry(key_of(texts=content, **what), make)
     return None
 
 
@@ -286,10 +285,7 @@ def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
 
 
 def corpus_of(
-    examples: Sequence[E],
-    encode: Callable[[Sequence[E]], Sequence[Rows]],
-    make: Make[T],
-    **what: Any,
+    examples: Sequence[E], encode: Callable[[Sequence[E]], Sequence[Rows]], make: Make[T], **what: Any
 ) -> Corpus[T]:
     """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
 
