@@ -1,6 +1,8 @@
 """Data of one text or of three is read, held out, stored, measured and planned as pairs are."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -140,6 +142,15 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     assert all(len(b) == 1 or held.work(b) <= 90 for b in plan)
     assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
     assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the memory of one mapped file is listed by Linux")
+def test_memory_does_not_grow_with_the_tokens_read_from_disk():
+    stored = keep_examples(lambda: iter(texts(300)), Text, 0)[0]
+    corpus = corpus_of(stored, lambda some: [[range(5_000)] for _ in some], lambda _, rows: [sum(*row) for row in rows])
+    assert sum(corpus) == 300 * sum(range(5_000))
+    maps = Path("/proc/self/smaps").read_text().split("values.bin\n")[1:]  # of the texts and of 6 MB of tokens
+    assert [int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps] == [0, 0]
 
 
 def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():
