@@ -98,7 +98,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             tokenizer = cls.train_tokenizer(config, sample)
             if len(sample) < len(train):
                 used = f"{len(sample):,} of {len(train):,} {train[0].unit}s"
-                splits.remarks.append(f"tokenizer trained on a sample of {used}; tokens are made batch by batch")
+                splits.remarks.append(f"tokenizer trained on a sample of {used}")
         else:
             texts = [" ".join(cls.texts_of(example)) for example in sample_of(train)]
             least = config.tokenizer.min_count if config.tokenizer.extend else None
