@@ -1,6 +1,8 @@
 """Data of one text or of three is read, held out, stored, measured and planned as pairs are."""
 
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,10 +13,10 @@ from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
-from heed.data.splits.stored import StoredExamples, hashes_in, keep_examples, lengths_of
+from heed.data.splits.stored import StoredExamples, corpus_of, hashes_in, keep_examples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.training_set import Coding, Corpus, Encoding, TrainingSet
+from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
 from heed.tasks.classification.config import TextsData
 from heed.tasks.translation.start import open_pairs
 
@@ -114,34 +116,41 @@ def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
         open_splits(CorpusData(train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
 
 
-def coding_of(tokenizers):
-    def encode(examples, tag):
-        sides = zip(*(example.texts for example in examples), strict=True)
-        rows = (tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, sides, strict=True))
-        return list(zip(*rows, strict=True))
-
-    return Coding(encode, lambda examples, tag: lengths_of(examples, tokenizers, 100), lambda lengths: lengths, None)
-
-
 @pytest.mark.parametrize(("make", "reader"), KINDS)
-def test_lengths_by_words_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
+def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     examples = make(200)
     sides = zip(*(example.texts for example in examples), strict=True)
     tokenizers = [TextTokenizer.train(side, TokenizerConfig(kind="bpe", vocab_size=60)) for side in sides]
     stored = keep_examples(lambda: iter(examples), reader.kind, 0, [written(tmp_path, examples)])[0]
-    wanted = [[len(ids) for ids in tokens] for tokens in coding_of(tokenizers).encode(examples, None)]
+
+    def encode(some):
+        sides = zip(*(example.texts for example in some), strict=True)
+        rows = (tokenizer.encode_all(list(side)) for tokenizer, side in zip(tokenizers, sides, strict=True))
+        return list(map(list, zip(*rows, strict=True)))
+
+    wanted = encode(examples)
+    coding = Coding(lambda lengths: lengths, None)
+    sets = []
     for given in (examples, stored, stored):
-        assert lengths_of(given, tokenizers, 100).tolist() == wanted
-    coding = coding_of(tokenizers)
-    lengths = coding.lengths(examples, None)
-    tokens = Encoding(stored, lambda some: coding.encode(some, None))
-    held = TrainingSet([Corpus(examples, coding.encode(examples, None), lengths)], coding)
-    unheld = TrainingSet([Corpus(stored, tokens, lengths)], coding)
+        corpus = corpus_of(given, encode, lambda _, rows: rows)
+        assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
+        assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
+        sets.append(TrainingSet([Weighted(given, corpus)], coding))
+    held, unheld, _ = sets
     plan = held.batches(90, 1, 2)
     assert plan == list(unheld.batches(90, 1, 2)) and sorted(i for b in plan for i in b) == list(range(200))
     assert all(len(b) == 1 or held.work(b) <= 90 for b in plan)
     assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
     assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the memory of one mapped file is listed by Linux")
+def test_memory_does_not_grow_with_the_tokens_read_from_disk():
+    stored = keep_examples(lambda: iter(texts(300)), Text, 0)[0]
+    corpus = corpus_of(stored, lambda some: [[range(5_000)] for _ in some], lambda _, rows: [sum(*row) for row in rows])
+    assert sum(corpus) == 300 * sum(range(5_000))
+    maps = Path("/proc/self/smaps").read_text().split("values.bin\n")[1:]  # of the texts and of 6 MB of tokens
+    assert [int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps] == [0, 0]
 
 
 def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():

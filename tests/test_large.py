@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import heed
+from heed.data.corpus import Corpus
 from heed.data.splits import splits as reading
 from heed.data.splits.stored import StoredExamples
 from heed.tasks import check_config, task_class
 from heed.tasks.base import text_task, training_set
-from heed.tasks.base.training_set import Encoding
 
 WORDS = "the a red old big cat dog man sees eats likes fish house.".split()
 SETTINGS = {"training.device": "cpu", "training.threads": 1, "evaluation.bootstrap": 5, "data.valid": 8}
@@ -18,9 +18,8 @@ SETTINGS = {"training.device": "cpu", "training.threads": 1, "evaluation.bootstr
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Files of texts and of tagged sentences; those on disk are encoded on access however few they are."""
+    """Files of texts and of tagged sentences; tokens of those on disk are sampled however few they are."""
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(text_task, "MOST_COUNTED", 10)
     monkeypatch.setattr(training_set, "MOST_COUNTED", 10)
     drawn = random.Random(0)
     texts = [[drawn.choice(WORDS) for _ in range(drawn.randrange(1, 12))] for _ in range(80)]
@@ -41,7 +40,7 @@ def prepared(task, file, **fields):
 def test_labelled_texts_on_disk_are_those_in_memory(files, task):
     held, stored = (prepared(task, files[task], in_memory=most) for most in (1_000, 20))
     train = stored.splits.examples["train"]
-    assert isinstance(train, StoredExamples) and isinstance(stored.encoded("train"), Encoding)
+    assert isinstance(train, StoredExamples) and isinstance(stored.encoded("train"), Corpus)
     assert list(train) == list(held.splits.examples["train"])
     assert list(stored.splits.examples["valid"]) == list(held.splits.examples["valid"])
     assert stored.labels == held.labels and stored.tokenizer.text == held.tokenizer.text
@@ -50,12 +49,14 @@ def test_labelled_texts_on_disk_are_those_in_memory(files, task):
     kept = [one for one in stored.notes.splitlines() if "stored in" not in one]
     assert kept == held.notes.splitlines() and any("stored in" in one for one in stored.notes.splitlines())
     plan = list(stored.train_batches(0))
+    assert plan == held.train_batches(0)
     assert sorted(i for batch in plan for i in batch) == list(range(len(train)))
     for indices in plan:
         mine, theirs = stored.collate(indices), held.collate(indices)
         assert mine.indices == theirs.indices == indices
         assert (mine.tokens == theirs.tokens).all() and (mine.mask == theirs.mask).all()
-        assert stored.work(indices) >= 0.5 * held.work(indices)
+        assert stored.work(indices) == held.work(indices)
+        assert task == "tagging" or held.work(indices) == mine.mask.numel()
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])

@@ -9,7 +9,7 @@ import pytest
 from heed.data import examples as sequences
 from heed.data.examples import Joined, Pair, select, take
 from heed.data.splits import stored as store
-from heed.data.splits.stored import StoredExamples, keep_examples, lengths_of
+from heed.data.splits.stored import StoredExamples, keep_examples
 from heed.errors import ConfigError, DataError
 from heed.observe import png
 from heed.storage import cache as caching
@@ -127,22 +127,9 @@ def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monk
     assert not made  # planned without a text
     batch = plan[len(plan) // 2]
     task.collate(batch)
-    assert len(made) == len(batch)  # no other pair is read
+    assert not made  # of the tokens, without a text
     assert not isinstance(plan, list)
     assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(range(len(task.training)))
-
-
-def test_lengths_from_words_are_those_of_the_texts(tmp_path, monkeypatch):
-    texts = ["The cat, the cat; (sat)!", "don't  stop ", "a\tb \u00e9t\u0065\u0301", "x", "\u4f60\u597d \u4e16\u754c"]
-    pairs = [Pair(text, text.upper()) for text in texts * 20]
-    for kind in ("bpe", "unigram", "word", "char", "byte", "byte_bpe"):
-        task = prepare(write(tmp_path, [pair for pair in pairs if "\t" not in pair.source]), 10_000, kind)
-        both = (task.source_tokenizer, task.target_tokenizer)
-        wanted = [[len(side) for side in pair] for pair in task.encode_pairs(pairs)]
-        for known in (300_000, 3, 0):
-            monkeypatch.setattr("heed.data.splits.stored._KNOWN", known)
-            assert lengths_of(pairs, both, 1_000).tolist() == wanted
-        assert lengths_of(pairs, both, 0).tolist() == wanted
 
 
 def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):
@@ -182,10 +169,10 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     files = write(tmp_path)
     made = counting(monkeypatch)
     first = prepare(files, kind="bpe")
-    assert len(made) == 3  # the pairs, the tokenizers, the lengths
+    assert len(made) == 3  # the pairs, the tokenizers, the tokens
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
     monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
-    monkeypatch.setattr("heed.data.splits.stored._lengths", None)
+    monkeypatch.setattr(Translation, "encode_pairs", lambda *_, **__: None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
@@ -236,10 +223,10 @@ def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_
 @pytest.mark.parametrize(
     ("changed", "remade"),
     [
-        ({"tokenizer": {"lowercase": True}}, 2),  # tokenizers, lengths
+        ({"tokenizer": {"lowercase": True}}, 2),  # tokenizers, tokens
         ({"tokenizer": {"vocab_size": 300}}, 2),
         ({"data": {"valid": 50}}, 2),  # the same pairs, others of them
-        ({"data": {"max_length": 5}}, 1),  # lengths
+        ({"data": {"max_length": 5}}, 0),  # the same tokens, fewer pairs
         ({"data": {"columns": {"source": 1, "target": 0}}}, 3),
         ({"training": {"batch_tokens": 500, "seed": 7}, "model": {"size": "tiny"}}, 0),
         ({"tokenizer": {"sampling": 0.1}}, 0),
@@ -266,8 +253,8 @@ def test_another_version_or_format_finds_nothing(tmp_path, monkeypatch):
 def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
     files = write(tmp_path)
     whole = prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
-    texts = entry / "texts.bin"
+    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
+    texts = entry / "values.bin"
     data = texts.read_bytes()
     if damage in ("cut", "flip"):
         texts.unlink()  # the first task goes on reading what it opened
@@ -305,7 +292,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     files = write(tmp_path)
     prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "texts.bin").exists()]
+    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
     left = entry.rename(entry.with_name(f".{entry.name}.part"))
     prepare(files)
     assert not left.exists() and entry.exists()

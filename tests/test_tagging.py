@@ -299,7 +299,7 @@ def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
     (tmp_path / "v.conll").write_text("we\tO\nAnn\tB-animal\n")
     values["data"]["valid"] = str(tmp_path / "v.conll")
     with pytest.raises(DataError, match=r"v.conll:1: label 'B-animal' was never seen in training"):
-        prepare(values).encoded("valid")
+        list(prepare(values).encoded("valid"))
 
 
 def test_an_unknown_head_is_named(files):

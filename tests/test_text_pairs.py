@@ -72,6 +72,15 @@ def test_pairs_are_read_from_two_columns(folder, file, columns):
     assert task.pairs and task.unit == "pair"
 
 
+@pytest.mark.parametrize("model", [{"name": "bert", "size": "tiny", "max_length": 6}, {"name": "han", "size": "tiny"}])
+def test_batches_are_planned_by_the_tokens_that_are_read(folder, model):
+    task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, **model)
+    read = [task.tokens_of(encoded) for encoded in task.encoded("train")]
+    assert {len(tokens) for tokens in read} == ({4} if model["name"] == "bert" else {5})  # 3 words, END, 1 word
+    assert task.costs("train").tolist() == [len(tokens) + 2 * task.framed for tokens in read]
+    assert any("longer than the model's 4 tokens" in line for line in task.notes.splitlines()) == task.framed
+
+
 def test_the_model_reads_both_texts_framed(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     model = task.build_model()

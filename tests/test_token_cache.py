@@ -2,6 +2,7 @@
 
 import pytest
 
+from heed.data.examples import Text
 from heed.data.splits import stored as token_cache
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks import check_config, task_class
@@ -54,7 +55,7 @@ def classification(tmp_path, last="the last film", **tokenizer):
 def start(values):
     config = check_config(values, "the test")
     task = task_class(config.task).prepare(config)
-    return [task.encoded(split) for split in ("train", "valid")]
+    return [list(task.encoded(split)) for split in ("train", "valid")]
 
 
 @pytest.mark.parametrize("values", [translation, classification])
@@ -79,8 +80,13 @@ def test_other_files_and_settings_are_learned_anew(tmp_path, done, values, chang
 def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
     tokenizer = TextTokenizer.train_characters(["abc"])
     long = "abc" * 50
-    assert token_cache.encode_cached(tokenizer, [long, "a"]) == tokenizer.encode_all([long, "a"])
-    assert token_cache.encode_cached(tokenizer, [long + "a", ""]) == tokenizer.encode_all([long + "a", ""])
+    for texts in ([long, "a"], [long + "a", ""]):
+        encode = lambda some: [[ids] for ids in tokenizer.encode_all([one.text for one in some])]  # noqa: E731
+        corpus = token_cache.corpus_of(
+            [Text(text) for text in texts], encode, lambda _, rows: rows, tokenizer=tokenizer.text
+        )
+        assert [ids for (ids,) in corpus] == tokenizer.encode_all(texts)
+        assert corpus.lengths.tolist() == [[len(text)] for text in texts]
 
 
 @pytest.mark.parametrize("values", [translation, classification])

@@ -8,7 +8,6 @@ import pytest
 from transformers import BertTokenizer
 
 from heed.config import TokenizerConfig
-from heed.data.splits.stored import _Counter
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning
@@ -172,12 +171,6 @@ def test_long_texts_are_cut_as_short_ones(monkeypatch):
     monkeypatch.setattr("heed.data.tokens.tokenizer._LONG", 20)
     text = "\n".join(TEXTS * 3)
     assert PIECES.encode_arrays([text])[0].tolist() == PIECES.encode(text).ids
-
-
-def test_lengths_are_counted_by_words():
-    counter = _Counter(PIECES, 10_000)
-    texts = ["the  player was", " playing", "", "it isn't 3.5 km "]
-    assert counter.count(texts).tolist() == [len(PIECES.encode(text).ids) for text in texts]
 
 
 def test_what_follows_a_blank_begins_a_word():

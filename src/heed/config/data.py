@@ -294,7 +294,7 @@ class KeptData(LabelledData):
 
     in_memory: int = Field(200_000, ge=0)
     """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
-    cache folder (HEED_CACHE). Tokens are then made batch by batch, and tokenizers trained on a sample of 10 MB."""
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
 
 
 class EmbeddedLabels(DrawnData):

@@ -229,7 +229,7 @@ def collate_texts(
     texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool = False
 ) -> TextBatch:
     """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`, with their `ngrams` if asked for."""
-    chosen = [texts[i] for i in indices]
+    chosen = take(texts, indices)
     if hierarchical:
         tokens, mask = pad_nested([text.sentences for text in chosen])
     else:
@@ -276,7 +276,7 @@ class WordBatch(Batch):
 
 def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:
     """Pad the chosen sentences into one batch."""
-    chosen = [sentences[i] for i in indices]
+    chosen = take(sentences, indices)
     tokens, mask = pad_rows([[token for word in s.words for token in word] for s in chosen])
     word_of = None
     if any(len(word) > 1 for s in chosen for word in s.words):

@@ -12,6 +12,7 @@ from heed.tasks.rating.config import RatingConfig, RatingHead
 from torch import Tensor, nn
 
 from heed.data.batch import Batch, pad_rows
+from heed.data.corpus import Rows
 from heed.data.examples import Example
 from heed.data.findings import Findings
 from heed.data.readers import Reader
@@ -98,9 +99,8 @@ class Rating(TextTask[RatingConfig, Rated, tuple[list[int], float], RatingBatch]
     def open_splits(cls, config: RatingConfig, given: Mapping[str, Sequence[Rated]] | None = None) -> Splits[Rated]:
         return open_splits(config.data, Reader(Rated, read_ratings), given)
 
-    def encode(self, examples: Sequence[Rated]) -> list[tuple[list[int], float]]:
-        tokens = self.tokenizer.encode_all([one.text for one in examples])
-        return [(ids, one.rating) for ids, one in zip(tokens, examples, strict=True)]
+    def made_of(self, examples: Sequence[Rated], rows: Sequence[Rows]) -> list[tuple[list[int], float]]:
+        return [(tokens, one.rating) for (tokens,), one in zip(rows, examples, strict=True)]
 
     def tokens_of(self, encoded: tuple[list[int], float]) -> list[int]:
         return encoded[0]

@@ -1,28 +1,21 @@
 """Corpora on disk: texts in one file, read on access; and 64-bit hashes, by which texts are compared and chosen.
 
-    texts.bin    the fields of each example in UTF-8, one after the other
-    starts.bin   int64 (examples + 1), byte position of each example in texts.bin
-    sizes.bin    int32 (examples, fields), bytes of each field
-    origins.bin  int32 (examples, 2), number of the origin's name, and its line (-1 for none)
-    hashes.bin   uint64 (examples, fields)
-    labels.bin   int32 (examples), number of the label set
+The texts of an example and its origin are rows of bytes in UTF-8 (`heed.data.corpus`). Beside them is
 
-The numbers are memory-mapped; the texts are not, so that reading them does not grow the process's memory (pages of a
-memory-mapped Arrow table would). A cache entry is written like a checkpoint.
+    columns.bin  uint64 (examples, fields + 1), the hash of each field, and the number of the label set
 
-For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, positions and hashes 76 MiB, lengths 15 MiB. Memory
-takes 8 bytes a pair for lengths, 16 for the choice and order of training pairs, 8 a link of given alignments, and the
-pages of files that the system keeps while there is room. Tokenizers are trained on a fixed random sample of 20 MB of
-text; a character that does not occur in it is unknown. Tokens are counted in 20,000 evenly spread pairs (`counted`).
-Data sets of the Hub are kept as long as the process lives.
+A cache entry is written like a checkpoint.
+
+For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, their origins 40, offsets and hashes 92; tokens take 4
+bytes each, and their offsets 31 MiB. Memory takes 24 bytes a pair for lengths and places, 16 for the choice and order
+of training pairs, 8 a link of given alignments, and the pages of files that the system keeps while there is room.
+Tokenizers are trained on a fixed random sample of 20 MB of text; a character that does not occur in it is unknown.
+Tokens are counted in 20,000 evenly spread pairs (`counted`). Data sets of the Hub are kept as long as the process
+lives.
 
 Of large corpora, trained tokenizers and encoded texts are cached too: from half a million characters on, in memory as
 well, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
 again.
-
-Lengths plan batches before encoding: sums over a text's words, each encoded once, since no token of a word or subword
-tokenizer continues after a space. This is several times faster than encoding the texts. For `byte_bpe`, the count may
-be too high for runs of spaces; a text that may have half of `data.max_length` tokens or more is always encoded.
 """
 
 from __future__ import annotations
@@ -30,19 +23,20 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from itertools import accumulate, chain, islice, pairwise
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, take
+from heed.data.corpus import Corpus, Make, Rows, mapped, write_rows
+from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, in_turn
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -83,9 +77,7 @@ def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 E = TypeVar("E", bound=Example)
-_TYPES = {"starts": "<i8", "sizes": "<i4", "origins": "<i4", "hashes": "<u8", "labels": "<i4"}
-_SPARSE, _PIECE = 16, 1 << 26
-"""Examples are read in one piece unless that is over `_SPARSE` times their size or `_PIECE` bytes."""
+T = TypeVar("T")
 
 
 def keep_examples(
@@ -112,7 +104,7 @@ def keep_examples(
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
-        return key_of(kind="corpus", of=kind.__name__, names=names, contents=contents, settings=settings)
+        return key_of(kind="examples", of=kind.__name__, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)
@@ -121,8 +113,6 @@ def keep_examples(
         first = list(examples if in_memory is None else islice(examples, in_memory + 1))
         if in_memory is None or len(first) <= in_memory:
             return first, report(), ""
-        if key is None:  # a data set of the Hub, say
-            return StoredExamples.write(chain(first, examples), kind), report(), ""
 
         def make(folder: Path) -> dict[str, Any]:
             record = write_examples(chain(first, examples), folder)
@@ -131,134 +121,78 @@ def keep_examples(
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
-        entry = make_entry(key, make)
-    stored = StoredExamples(_Files(entry), kind)
+        entry = _temporary(make) if key is None else make_entry(key, make)  # temporary: a data set of the Hub, say
+    stored = StoredExamples.open(entry, kind)
     if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
     size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
-    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)"
+    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)" if entry.key else ""
     return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
 
 
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    names: dict[str, int] = {}
     sets: dict[str, int] = {}
-    at = count = width = 0
-    with ExitStack() as stack:
-        files = {name: stack.enter_context((folder / f"{name}.bin").open("wb")) for name in ("texts", *_TYPES)}
-        files["starts"].write(np.array([0], dtype=_TYPES["starts"]).tobytes())
+
+    def rows(columns: BinaryIO) -> Iterator[list[list[bytes]]]:
         rest = iter(examples)
         while chunk := list(islice(rest, sequences.TOGETHER)):
-            fields = [[*map(str.encode, side)] for side in zip(*(example.fields for example in chunk), strict=True)]
-            sizes = np.array([[*map(len, side)] for side in fields]).T
-            ends = at + np.cumsum(sizes.sum(1))
-            at, count, width = int(ends[-1]), count + len(chunk), sizes.shape[1]
-            files["texts"].write(b"".join(chain.from_iterable(zip(*fields, strict=True))))
-            origins = [_place(example.origin, names) for example in chunk]
-            hashes = np.stack([hashes_of(side) for side in fields], axis=1)
-            columns: dict[str, ArrayLike] = {"starts": ends, "sizes": sizes, "origins": origins, "hashes": hashes}
-            columns["labels"] = [sets.setdefault(example.label_set, len(sets)) for example in chunk]
-            for name, column in columns.items():
-                files[name].write(np.asarray(column, dtype=_TYPES[name]).tobytes())
-    return {"examples": count, "fields": width, "names": list(names), "label_sets": list(sets)}
+            encoded = [[*map(str.encode, (*example.fields, example.origin))] for example in chunk]
+            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
+            *fields, _ = zip(*encoded, strict=True)
+            columns.write(np.stack([*map(hashes_of, fields), labels], axis=1).astype("<u8").tobytes())
+            yield encoded
+
+    with (folder / "columns.bin").open("wb") as columns:
+        return {**write_rows(rows(columns), folder, "B"), "label_sets": list(sets)}
 
 
-def _place(origin: str, names: dict[str, int]) -> tuple[int, int]:
-    """An origin such as "train.en:17" as the number of its name and its line."""
-    name, colon, line = origin.rpartition(":")
-    if not (colon and line.isascii() and line.isdecimal() and len(line) < 10 and (line[0] != "0" or line == "0")):
-        name, line = origin, "-1"
-    return names.setdefault(name, len(names)), int(line)
-
-
-class _Files:
-    """The open files of one corpus in a cache entry, or in a temporary folder that is removed with this object."""
-
-    def __init__(self, entry: Entry) -> None:
-        count, fields = entry.record["examples"], entry.record["fields"]
-        shapes = {"starts": (count + 1,), "sizes": (count, fields), "origins": (count, 2), "hashes": (count, fields)}
-        shapes["labels"] = (count,)
-        self.starts, self.sizes, self.origins, self.hashes, self.labels = (
-            np.memmap(entry.path / f"{name}.bin", dtype=kind, mode="r", shape=shapes[name])
-            for name, kind in _TYPES.items()
-        )
-        self.key = entry.key
-        self.names: list[str] = entry.record["names"]
-        self.label_sets: list[str] = entry.record["label_sets"]
-        self._texts = os.open(entry.path / "texts.bin", os.O_RDONLY)
-        weakref.finalize(self, os.close, self._texts)
-        if not entry.key:
-            weakref.finalize(self, shutil.rmtree, entry.path, ignore_errors=True)
-
-    def read(self, rows: NDArray[np.int64]) -> Iterator[tuple[tuple[str, ...], str]]:
-        """Fields and origin of the examples at these rows."""
-        piece, starts = self._bytes(rows)
-        places = zip(starts.tolist(), self.sizes[rows].tolist(), self.origins[rows].tolist(), strict=True)
-        for at, sizes, (name, line) in places:
-            fields = []
-            for size in sizes:
-                fields.append(piece[at : at + size].decode())
-                at += size
-            yield tuple(fields), self.names[name] if line < 0 else f"{self.names[name]}:{line}"
-
-    def _bytes(self, rows: NDArray[np.int64]) -> tuple[bytes, NDArray[np.int64]]:
-        """Bytes with those of the examples at these rows, and where each begins in them."""
-        starts, ends = self.starts[rows], self.starts[rows + 1]
-        first, last = int(starts.min()), int(ends.max())
-        if last - first > min(_PIECE, _SPARSE * int((ends - starts).sum())):
-            places = zip(starts.tolist(), ends.tolist(), strict=True)
-            raws = [os.pread(self._texts, end - start, start) for start, end in places]
-            return b"".join(raws), np.cumsum(ends - starts) - (ends - starts)
-        return os.pread(self._texts, last - first, first), starts - first
-
-
+@dataclass(frozen=True, eq=False)
 class StoredExamples(Kept[E]):
-    """Examples whose texts are in a file: all of the file, or some `rows`."""
+    """Examples whose texts are in a file: all of the file, or some."""
 
-    def __init__(self, files: _Files, kind: type[E], rows: NDArray[np.int64] | None = None) -> None:
-        self._files, self._kind = files, kind
-        self._rows: NDArray[np.int64] = np.arange(len(files.sizes)) if rows is None else rows
+    _entry: Entry
+    _texts: Corpus[E]
+    _columns: NDArray[np.uint64]
 
     @classmethod
-    def write(cls, examples: Iterable[E], kind: type[E]) -> Self:
-        """Write examples into a temporary folder, removed with the last object that uses it."""
-        folder = temporary_folder()
-        try:
-            return cls(_Files(Entry(folder, "", write_examples(examples, folder))), kind)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
+    def open(cls, entry: Entry, kind: type[E]) -> Self:
+        """The examples in an entry, or in a temporary folder, removed with the last object that uses it."""
+
+        def made(_: Sequence[int], rows: Sequence[Sequence[bytes]]) -> list[E]:
+            return [kind.of(tuple(map(bytes.decode, fields)), origin.decode()) for *fields, origin in rows]
+
+        texts: Corpus[E] = Corpus.open(entry, "B", made)
+        return cls(entry, texts, mapped(entry, "columns", "<u8").reshape(len(texts), -1))
 
     @property
     def key(self) -> str:
         """Cache key of these examples: the key of their entry and a hash of their rows; "" in a temporary folder."""
-        rows = hashlib.blake2b(self._rows.tobytes(), digest_size=16).hexdigest()
-        return f"{self._files.key} {rows}" if self._files.key else ""
+        rows = hashlib.blake2b(self._texts.numbers.tobytes(), digest_size=16).hexdigest()
+        return f"{self._entry.key} {rows}" if self._entry.key else ""
 
     @property
     def num_bytes(self) -> int:
         """Bytes of all their texts."""
-        return int(self._files.sizes.sum(1, dtype=np.int64)[self._rows].sum())
+        return int(self._texts.lengths[:, :-1].sum(dtype=np.int64))
 
     @property
     def hashes(self) -> Hashes:
-        return np.array(self._files.hashes[self._rows], dtype=np.uint64)
+        return np.array(self._columns[self._texts.numbers, :-1])
 
     @property
     def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
-        used, numbers = np.unique(self._files.labels[self._rows], return_inverse=True)
-        return [self._files.label_sets[i] for i in used], numbers
+        used, numbers = np.unique(self._columns[self._texts.numbers, -1], return_inverse=True)
+        return [self._entry.record["label_sets"][i] for i in used.tolist()], numbers
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._texts)
 
     def take(self, indices: Sequence[int]) -> list[E]:
-        rows = self._rows[np.asarray(indices, dtype=np.int64)]
-        return [self._kind.of(fields, origin) for fields, origin in self._files.read(rows)] if len(rows) else []
+        return self._texts.take(indices)
 
-    def select(self, indices: Sequence[int] | NDArray[Any]) -> StoredExamples[E]:
-        return StoredExamples(self._files, self._kind, self._rows[np.asarray(indices, dtype=np.int64)])
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
+        return replace(self, _texts=self._texts.select(indices))
 
 
 def bytes_of(paths: Iterable[str | Path]) -> int:
@@ -315,6 +249,64 @@ def digest_of(texts: Iterable[str]) -> str:
     return content.hexdigest()
 
 
+def kept_of(
+    examples: Sequence[Example], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
+) -> Entry | None:
+    """What `make` writes about examples into a folder; None if it is neither in the cache nor in a temporary folder.
+
+    Args:
+        examples: Those on disk, or with many characters, are worth an entry; without a cache key theirs is temporary.
+        make: Writes files, from these examples only, and returns their record (JSON).
+        worth: False to make it again for examples in memory, however many.
+        what: Everything else it depends on (JSON).
+
+    Raises:
+        CacheError: The examples are on disk, and the cache cannot be written to.
+    """
+    if isinstance(examples, StoredExamples) and not examples.key:
+        return _temporary(make)
+    if isinstance(examples, StoredExamples):
+        return make_entry(key_of(examples=examples.key, **what), make)
+    if not worth or not are_many(text for example in examples for text in example.texts):
+        return None
+    with suppress(CacheError):
+        content = digest_of(field for example in examples for field in example.fields)
+        return make_entry(key_of(texts=content, **what), make)
+    return None
+
+
+def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
+    """A temporary folder with what `make` writes; who reads it removes it."""
+    folder = temporary_folder()
+    try:
+        return Entry(folder, "", make(folder))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def corpus_of(
+    examples: Sequence[E], encode: Callable[[Sequence[E]], Sequence[Rows]], make: Make[T], **what: Any
+) -> Corpus[T]:
+    """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
+
+    Args:
+        examples: The examples.
+        encode: The rows of some examples.
+        make: Makes items of rows.
+        what: All that `encode` depends on (JSON).
+
+    Raises:
+        CacheError: The examples are on disk, and the cache cannot be written to.
+    """
+
+    def write(folder: Path) -> dict[str, Any]:
+        return write_rows(map(encode, in_turn(examples)), folder, "i")
+
+    entry = kept_of(examples, write, kind="tokens", **what)
+    return Corpus.held(map(encode, in_turn(examples)), make) if entry is None else Corpus.open(entry, "i", make)
+
+
 def learn_cached(
     texts: Sequence[str], settings: Mapping[str, Any], learn: Callable[[], TextTokenizer]
 ) -> TextTokenizer:
@@ -324,101 +316,8 @@ def learn_cached(
         learn().save(folder / "tokenizer.json")
         return {}
 
-    folder = _cached(texts, make, kind="tokenizer", settings=dict(settings))
-    return learn() if folder is None else TextTokenizer.load(folder / "tokenizer.json")
-
-
-def encode_cached(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """`tokenizer.encode_all`, cached."""
-
-    def make(folder: Path) -> dict[str, Any]:
-        ids = tokenizer.encode_all(texts)
-        np.fromiter(map(len, ids), dtype="<i4").tofile(folder / "lengths.bin")
-        np.fromiter(chain.from_iterable(ids), dtype="<i4").tofile(folder / "ids.bin")
-        return {}
-
-    folder = _cached(texts, make, kind="ids", tokenizer=tokenizer.text)
-    if folder is None:
-        return tokenizer.encode_all(texts)
-    flat = np.fromfile(folder / "ids.bin", dtype="<i4").tolist()
-    ends = accumulate(np.fromfile(folder / "lengths.bin", dtype="<i4").tolist(), initial=0)
-    return [flat[start:end] for start, end in pairwise(ends)]
-
-
-def _cached(texts: Sequence[str], make: Callable[[Path], dict[str, Any]], **what: Any) -> Path | None:
-    """The cache folder of a result made from texts; None for few texts or an unwritable cache."""
-    if not are_many(texts):
-        return None
-    try:
-        return make_entry(key_of(texts=digest_of(texts), **what), make).path
-    except CacheError:
-        return None
-
-
-Lengths = NDArray[np.int32]
-"""`(examples, sides)`."""
-_TOGETHER = 10_000  # examples counted at once
-
-
-def lengths_of(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Lengths:
-    """The number of tokens of each text, by the tokenizer of its side; cached for stored examples.
-
-    Texts that seem to have more than `exact_from` tokens are encoded, so that their lengths are exact.
-    """
-    key = examples.key if isinstance(examples, StoredExamples) else ""
-    if not key:
-        return np.concatenate(list(_lengths(examples, tokenizers, exact_from)))
-
-    def make(folder: Path) -> dict[str, Any]:
-        with (folder / "lengths.bin").open("wb") as file:
-            for part in _lengths(examples, tokenizers, exact_from):
-                file.write(part.astype("<i4").tobytes())
-        return {}
-
-    texts = [tokenizer.text for tokenizer in tokenizers]
-    entry = make_entry(key_of(kind="lengths", examples=key, tokenizers=texts, exact_from=exact_from), make)
-    lengths = np.fromfile(entry.path / "lengths.bin", dtype="<i4").astype(np.int32, copy=False)
-    return lengths.reshape(-1, len(tokenizers))
-
-
-def _lengths(examples: Sequence[Example], tokenizers: Sequence[TextTokenizer], exact_from: int) -> Iterator[Lengths]:
-    """The lengths, chunk by chunk."""
-    counters = [_Counter(tokenizer, exact_from) for tokenizer in tokenizers]
-    for start in range(0, len(examples), _TOGETHER):
-        chunk = range(start, min(start + _TOGETHER, len(examples)))
-        sides = zip(*(example.texts for example in take(examples, chunk)), strict=True)
-        yield np.stack([counter.count(side) for counter, side in zip(counters, sides, strict=True)], axis=1)
-
-
-_KNOWN = 300_000
-"""Words of a side whose counts are kept."""
-
-
-class _Counter:
-    """Counts the tokens of the texts of one side: the sums over their words, whose counts are kept."""
-
-    def __init__(self, tokenizer: TextTokenizer, exact_from: int) -> None:
-        self._tokenizer, self._exact_from = tokenizer, exact_from
-        self._known: dict[str, int] = {}
-
-    def count(self, texts: Sequence[str]) -> NDArray[np.int32]:
-        """The number of tokens of each text."""
-        tokenizer = self._tokenizer
-        if tokenizer.unit == "character":
-            whole = (len(text) if text.isascii() else len(tokenizer.normalize(text)) for text in texts)
-            return np.fromiter(whole, np.int32, len(texts))
-        if tokenizer.unit == "byte":
-            return np.array([len(tokenizer.normalize(text).encode()) for text in texts], dtype=np.int32)
-        words = [text.split(" ") for text in texts]
-        if tokenizer.is_of_bytes:  # the space before a word is part of its tokens, except in the first of a text
-            words = [[first, *(f" {word}" for word in others)] for first, *others in words]
-        if len(self._known) > _KNOWN:
-            self._known = {}
-        if new := sorted({*chain.from_iterable(words)} - self._known.keys()):
-            self._known |= zip(new, map(len, tokenizer.encode_all(new)), strict=True)
-        self._known[""] = 0 if tokenizer.is_of_pieces else 1  # the token of a space next to a space
-        result = np.array([sum(map(self._known.__getitem__, of_text)) for of_text in words], np.int32)
-        doubtful = np.flatnonzero(result > self._exact_from).tolist()
-        for i, ids in zip(doubtful, tokenizer.encode_all([texts[i] for i in doubtful]), strict=True):
-            result[i] = len(ids)
-        return result
+    if are_many(texts):
+        with suppress(CacheError):
+            entry = make_entry(key_of(texts=digest_of(texts), kind="tokenizer", settings=dict(settings)), make)
+            return TextTokenizer.load(entry.path / "tokenizer.json")
+    return learn()

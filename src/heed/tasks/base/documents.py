@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,14 +13,14 @@ from numpy.typing import NDArray
 
 from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
+from heed.data.corpus import mapped
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.readers import hold
 from heed.data.splits.documents import open_documents, sample_texts
 from heed.data.splits.splits import Splits
-from heed.data.splits.stored import StoredExamples, are_many, digest_of, learn_cached
+from heed.data.splits.stored import StoredExamples, kept_of, learn_cached
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.storage.cache import CacheError, Entry, key_of, make_entry, temporary_folder
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
 
@@ -101,32 +99,11 @@ def encode_documents(
         np.array(starts, dtype="<i8").tofile(folder / "starts.bin")
         return {}
 
-    def mapped(entry: Entry) -> tuple[NDArray[Any], ...]:
+    worth = tokenizer.unit not in ("character", "byte")
+    entry = kept_of(documents, make, worth, tokenizer=tokenizer.text, **settings)
+    if entry is not None:
         starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
-        size = (int(starts[-1]),)
-        files = {name: entry.path / f"{name}.bin" for name in kinds}
-        found = [np.memmap(files[n], k, "r", shape=size) if size[0] else np.zeros(0, k) for n, k in kinds.items()]
-        if not entry.key:  # a temporary folder is removed with the tokens
-            weakref.finalize(found[0], shutil.rmtree, entry.path, ignore_errors=True)
-        return starts, *found
-
-    stored = isinstance(documents, StoredExamples)
-    slow = tokenizer.unit not in ("character", "byte")
-    if stored or (slow and are_many(document.text for document in documents)):
-        texts = (document.text for document in documents)
-        corpus = documents.key if isinstance(documents, StoredExamples) else digest_of(texts)
-        try:
-            if corpus:
-                return mapped(make_entry(key_of(corpus=corpus, tokenizer=tokenizer.text, **settings), make))
-            folder = temporary_folder()
-            try:
-                return mapped(Entry(folder, "", make(folder)))
-            except BaseException:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
-        except CacheError:
-            if stored:
-                raise
+        return starts, *(mapped(entry, name, kind) for name, kind in kinds.items())
     parts = list(encoded())
     starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
     columns = [[part[n] for part in parts] for n in range(len(kinds))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,11 +16,12 @@ from torch import Tensor
 
 from heed.config.sections import TextConfig, num_subwords, with_tokenizer
 from heed.data.batch import frame_size, plan_batches, plan_pass
+from heed.data.corpus import Corpus, Lengths, Rows
 from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, label_order, take
 from heed.data.findings import found_table
 from heed.data.splits.splits import Splits, drawn_splits
-from heed.data.splits.stored import StoredExamples, label_sets_in, lengths_of, sample_of
+from heed.data.splits.stored import StoredExamples, corpus_of, label_sets_in, sample_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
@@ -30,7 +30,7 @@ from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task, scoring_tokens
-from heed.tasks.base.training_set import MOST_COUNTED, Encoding, sampled, some_of
+from heed.tasks.base.training_set import some_of
 from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
 from heed.tasks.base.vocabulary import (
     Coverage,
@@ -49,8 +49,6 @@ from heed.training.processes import current
 from heed.visible import escaped
 
 _TOKENIZER = "tokenizer.json"
-_MEASURED = 1_000
-"""Examples on disk whose costs are compared with the number of tokens of their words."""
 _SAMPLE = 10_000_000
 """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
@@ -77,6 +75,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def __init__(self, config: C, tokenizer: TextTokenizer, splits: Splits[E] | None) -> None:
         super().__init__(config, splits)
         self.tokenizer = tokenizer
+        self._corpora: dict[str, Corpus[T]] = {}
         self._encoded: dict[str, Sequence[T]] = {}
         self._costs: dict[str, NDArray[np.int64]] = {}
 
@@ -99,7 +98,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             tokenizer = cls.train_tokenizer(config, sample)
             if len(sample) < len(train):
                 used = f"{len(sample):,} of {len(train):,} {train[0].unit}s"
-                splits.remarks.append(f"tokenizer trained on a sample of {used}; tokens are made batch by batch")
+                splits.remarks.append(f"tokenizer trained on a sample of {used}")
         else:
             texts = [" ".join(cls.texts_of(example)) for example in sample_of(train)]
             least = config.tokenizer.min_count if config.tokenizer.extend else None
@@ -147,12 +146,20 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     def encode(self, examples: Sequence[E]) -> list[T]:
         """Examples to tokens, and whatever else a batch needs."""
-        tokens: list[Any] = self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])
-        return tokens
+        return self.made_of(examples, self.rows_of(examples))
 
-    def encode_some(self, examples: Sequence[E]) -> list[T]:
-        """`encode` for a few of many examples."""
-        return self.encode(examples)
+    def rows_of(self, examples: Sequence[E]) -> list[Rows]:
+        """All that tokenizers make of each example, as rows of numbers."""
+        return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
+
+    def made_of(self, examples: Sequence[E], rows: Sequence[Rows]) -> list[T]:
+        """Examples as tokens from their rows, with whatever else a batch needs."""
+        return [tokens for (tokens,) in rows]  # type: ignore[misc]
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        """All that `rows_of` depends on (JSON)."""
+        return {"tokenizer": self.tokenizer.text}
 
     def tokens_of(self, encoded: T) -> list[int]:
         """The tokens of an encoded example."""
@@ -213,30 +220,31 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         found = find_vectors(path, self.tokenizer, width, field)
         return found, cover(path, found, self.tokenizer, [self.tokens_of(e) for e in self.encoded("train")])
 
-    def encoded(self, split: str) -> Sequence[T]:
-        """The examples of a split as tokens, those of many examples on disk encoded on access."""
-        if split not in self._encoded:
+    def corpus(self, split: str) -> Corpus[T]:
+        """The examples of a split, encoded once; their tokens are made on access."""
+        if split not in self._corpora:
             examples = self.splits.examples[split]
-            is_large = isinstance(examples, StoredExamples) and len(examples) > MOST_COUNTED
-            self._encoded[split] = Encoding(examples, self.encode_some) if is_large else self.encode(list(examples))
-        return self._encoded[split]
+            made = lambda numbers, rows: self.made_of(take(examples, numbers), rows)  # noqa: E731
+            self._corpora[split] = corpus_of(examples, self.rows_of, made, **self.rows_by)
+        return self._corpora[split]
+
+    def encoded(self, split: str) -> Sequence[T]:
+        """The examples of a split as tokens."""
+        return self.corpus(split)
 
     def costs(self, split: str) -> NDArray[np.int64]:
-        """The cost of each example of a split in a batch, `(examples,)`; for examples on disk by their words."""
+        """The cost of each example of a split in a batch, `(examples,)`."""
         if split not in self._costs:
-            encoded = self.encoded(split)
-            places = sampled(len(encoded), _MEASURED) if isinstance(encoded, Encoding) else range(len(encoded))
-            costs = np.array([self.cost(one)[0] for one in take(encoded, places)], dtype=np.int64)
-            if isinstance(encoded, Encoding):
-                lengths = np.clip(self.word_lengths(split), 1, costs.max())
-                rate = costs.sum() / lengths[places].sum()  # for the frame of a text, or its characters
-                costs = np.ceil(lengths * rate).astype(np.int64)
-            self._costs[split] = costs
+            self._costs[split] = self.positions(self.corpus(split).lengths)
         return self._costs[split]
 
-    def word_lengths(self, split: str) -> NDArray[np.int32]:
-        """The number of tokens of each example on disk, without encoding it: the sum over its words."""
-        return lengths_of(self.splits.examples[split], [self.tokenizer], sys.maxsize)[:, 0]
+    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The costs of examples whose rows have these lengths, `(examples, rows)` to `(examples,)`."""
+        return np.maximum(1, self.framed * frame_size(False) + self.counted(lengths))
+
+    def counted(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The tokens of examples that are read."""
+        return lengths[:, 0].astype(np.int64)
 
     @property
     def room(self) -> int | None:
@@ -259,7 +267,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     def overview(self) -> str:
         read, own = self.tokens_of, self.tokenizer
-        some = {split: some_of(self.encoded(split)) for split in self.split_names}
+        some = {split: some_of(self.splits.examples[split], self.encoded(split)) for split in self.split_names}
         rows = [SideCounts.of(split, "text", map(read, tokens), own) for split, tokens in some.items()]
         return "\n".join(
             [
@@ -303,7 +311,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def report_counts(self) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for name, examples in self.splits.examples.items():
-            tokens = [self.tokens_of(e) for e in some_of(self.encoded(name))]
+            tokens = [self.tokens_of(e) for e in some_of(examples, self.encoded(name))]
             result[name] = {
                 "examples": len(examples),
                 **({"counted": len(tokens)} if len(tokens) < len(examples) else {}),
@@ -326,7 +334,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training
         plan = plan_pass(self.costs("train"), training.batch_tokens, training.seed, epoch)
-        return plan if isinstance(self.encoded("train"), Encoding) else list(plan)
+        return plan if isinstance(self.splits.examples["train"], StoredExamples) else list(plan)
 
     def scoring_batches(self, encoded: Sequence[T]) -> list[list[int]]:
         """The batches for scoring examples."""

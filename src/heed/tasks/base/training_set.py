@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.batch import draw_epoch, plan_pass
-from heed.data.examples import Example, Joined, Lazy, in_turn, take
-from heed.data.splits.stored import Lengths
+from heed.data.corpus import Corpus, Lengths
+from heed.data.examples import Example, Joined, select, take
+from heed.data.splits.stored import StoredExamples
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
@@ -22,52 +23,31 @@ MOST_COUNTED = 20_000
 
 @dataclass(frozen=True)
 class Coding(Generic[E, T, B]):
-    """Functions of a task that turn examples E into tokens T, and tokens into batches B, which have a field `indices`.
+    """Functions of a task that turn tokens T of examples E into batches B, which have a field `indices`.
 
-    `encode` puts a tag, if given, before each first text; `lengths` counts tokens without encoding; `costs` returns
-    padded lengths `(examples, sides)`, whose first column sorts the batches; `cut` tokenizes an example's text
-    differently in each pass, given its tag, (seed, pass, number) and its lengths, to tokens within `costs`.
+    `costs` returns padded lengths `(examples, sides)`, whose first column sorts the batches; `cut` tokenizes an
+    example's text differently in each pass, given its tag, (seed, pass, number) and its lengths, to tokens within
+    `costs`.
     """
 
-    encode: Callable[[Sequence[E], str | None], list[T]]
-    lengths: Callable[[Sequence[E], str | None], Lengths]
     costs: Callable[[Lengths], Lengths]
     collate: Callable[[Sequence[T], list[int]], B]
     cut: Callable[[E, str | None, tuple[int, int, int], NDArray[np.int32]], T] | None = None
 
 
-class Encoding(Lazy[T]):
-    """The tokens of examples on disk: encoded on access."""
-
-    def __init__(self, examples: Sequence[Any], encode: Callable[[Sequence[Any]], list[T]]) -> None:
-        self._examples, self._encode = examples, encode
-
-    def __len__(self) -> int:
-        return len(self._examples)
-
-    def take(self, indices: Sequence[int]) -> list[T]:
-        return self._encode(take(self._examples, indices))
-
-
-def some_of(tokens: Sequence[T]) -> Sequence[T]:
-    """All tokens, or an even sample of those that are encoded on access."""
-    if not isinstance(tokens, Encoding) or len(tokens) <= MOST_COUNTED:
+def some_of(examples: Sequence[Any], tokens: Sequence[T]) -> Sequence[T]:
+    """The tokens of all examples, or of an even sample of those on disk."""
+    if not isinstance(examples, StoredExamples) or len(tokens) <= MOST_COUNTED:
         return tokens
-    return [one for chunk in in_turn(sampled(len(tokens), MOST_COUNTED)) for one in tokens.take(chunk)]
-
-
-def sampled(count: int, most: int) -> range:
-    """The places of at most `most` of some examples, evenly spread."""
-    return range(0, count, -(-count // most))
+    return select(tokens, range(0, len(tokens), -(-len(tokens) // MOST_COUNTED)))
 
 
 @dataclass(frozen=True)
-class Corpus(Generic[E, T]):
-    """Training examples, their tokens (with tag) and lengths; each occurs `weight` times in a pass."""
+class Weighted(Generic[E, T]):
+    """Training examples and their tokens (with tag); each occurs `weight` times in a pass."""
 
     examples: Sequence[E]
-    tokens: Sequence[T]
-    lengths: Lengths
+    tokens: Corpus[T]
     weight: float = 1.0
     tag: str | None = None
 
@@ -75,13 +55,13 @@ class Corpus(Generic[E, T]):
 class TrainingSet(Generic[E, T, B]):
     """Corpora, their examples numbered consecutively."""
 
-    def __init__(self, corpora: Sequence[Corpus[E, T]], coding: Coding[E, T, B]) -> None:
+    def __init__(self, corpora: Sequence[Weighted[E, T]], coding: Coding[E, T, B]) -> None:
         self.coding, self._corpora = coding, corpora
         self._pass = (0, 0)  # seed and number of the pass that was planned last
         self._examples = Joined([corpus.examples for corpus in corpora])
         self.tokens = Joined([corpus.tokens for corpus in corpora])
         """All tokens."""
-        self._lengths = np.concatenate([corpus.lengths for corpus in corpora])
+        self._lengths = np.concatenate([corpus.tokens.lengths for corpus in corpora])
 
     def __len__(self) -> int:
         return len(self._examples)
@@ -128,7 +108,7 @@ class TrainingSet(Generic[E, T, B]):
             chosen = draw_epoch(sizes, weights, seed, epoch)
         plan = plan_pass(self.coding.costs(self._lengths), batch_tokens, seed, epoch, chosen)
         # With millions of examples, lists would take more memory than anything else.
-        return plan if any(isinstance(corpus.tokens, Encoding) for corpus in self._corpora) else list(plan)
+        return plan if any(isinstance(corpus.examples, StoredExamples) for corpus in self._corpora) else list(plan)
 
     def collate(self, indices: list[int], epoch: int = 0) -> B:
         """One batch of the pass planned last; random tokenization is the same in every process and after a resume."""

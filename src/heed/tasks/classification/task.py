@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
+from heed.data.corpus import Lengths, Rows, joined, parts_of
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
@@ -25,7 +26,7 @@ from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import StoredExamples, encode_cached, learn_cached
+from heed.data.splits.stored import StoredExamples, learn_cached
 from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
@@ -36,7 +37,6 @@ from heed.tasks import suggest_task
 from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory, spelling_lines
 from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
-from heed.tasks.base.training_set import Encoding
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import ngrams
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
@@ -243,17 +243,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
         return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
 
-    def encode(self, examples: Sequence[Text]) -> list[TokenText]:
-        return self.encode_some(examples, kept=True)
-
-    def encode_some(self, examples: Sequence[Text], kept: bool = False) -> list[TokenText]:
+    def made_of(self, examples: Sequence[Text], rows: Sequence[Rows]) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        return self._with_ngrams([e.text for e in examples], labels, kept)
+        return self._with_ngrams([e.text for e in examples], labels, rows)
 
-    def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], kept: bool = False) -> list[TokenText]:
-        cut = self.cut_texts(texts, kept)
-        given = zip(cut, labels, self.ngrams_of(texts), strict=False)
-        return [TokenText(sentences, numbers, gone, rows) for (sentences, gone), numbers, rows in given]
+    def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], rows: Sequence[Rows]) -> list[TokenText]:
+        given = zip(map(self._cut, rows), labels, self.ngrams_of(texts), strict=False)
+        return [TokenText(sentences, numbers, gone, ngrams) for (sentences, gone), numbers, ngrams in given]
 
     def ngrams_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The distinct n-grams of texts as rows of the table."""
@@ -278,29 +274,45 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         first, *others = (words[: self.config.data.max_length] for words in texts)
         return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
-    def cut_texts(self, texts: Sequence[str], kept: bool = False) -> list[Cut]:
-        """Texts as sentences of tokens (one for a model without sentences), cut at `most_tokens`.
+    def rows_of(self, examples: Sequence[Text]) -> list[Rows]:
+        return self._rows([example.text for example in examples])
 
-        The texts of a pair are separated by end tokens. With `kept`, the tokens of many texts are cached on disk.
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        data = self.config.data.model_dump(include={"sentence_separator"})
+        return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
+
+    def _rows(self, texts: Sequence[str]) -> list[Rows]:
+        """The tokens of each text and the number of them in each part, of pairs two rows more for the second text."""
+        sides = [side for text in texts for side in (parted(text, not self.is_imported) if self.pairs else (text,))]
+        parts = [self.parts(side) for side in sides]
+        tokens = iter(self.tokenizer.encode_all([part for of_side in parts for _, part in of_side]))
+        rows = [row for of_side in parts for row in joined(list(islice(tokens, len(of_side))))]
+        width = 2 + 2 * self.pairs
+        return [rows[i : i + width] for i in range(0, len(rows), width)]
+
+    def _cut(self, rows: Rows) -> Cut:
+        """A text as sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
+
+        The texts of a pair are separated by end tokens.
         """
-        if not self.pairs:
-            return [_first_tokens(one, self.most_tokens) for one in self._sentences(texts, kept)]
-        both = self._sentences([part for text in texts for part in parted(text, not self.is_imported)], kept)
-        pairs = zip(both[::2], both[1::2], strict=True)
-        how = self.most_tokens, self.double_separator, self.tokenizer.special.end
-        cut = [_pair(first, second, *how) for first, second in pairs]
-        return cut if self.hierarchical else [([list(chain(*sentences))], gone) for sentences, gone in cut]
-
-    def _sentences(self, texts: Sequence[str], kept: bool) -> list[list[list[int]]]:
-        """Texts as sentences of tokens, none empty."""
-        parts = [self.parts(text) for text in texts]
-        encode = encode_cached if kept else TextTokenizer.encode_all
-        rows = iter(encode(self.tokenizer, [part for of_text in parts for _, part in of_text]))
         most = self.config.data.max_sentence if self.hierarchical else sys.maxsize
-        return [
-            [row[i : i + most] for row in islice(rows, len(of_text)) for i in range(0, len(row), most)]
-            for of_text in parts
-        ]
+        first, *second = (
+            [part[i : i + most] for part in parts_of(tokens, sizes) for i in range(0, len(part), most)]
+            for tokens, sizes in zip(rows[::2], rows[1::2], strict=True)
+        )
+        if not second:
+            return _first_tokens(first, self.most_tokens)
+        sentences, gone = _pair(first, second[0], self.most_tokens, self.double_separator, self.tokenizer.special.end)
+        return (sentences if self.hierarchical else [list(chain(*sentences))]), gone
+
+    def _whole(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The tokens of texts before they are cut, with those between the texts of a pair."""
+        whole: NDArray[np.int64] = lengths[:, ::2].sum(1) + self.pairs * (1 + self.double_separator)
+        return whole
+
+    def counted(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.minimum(self._whole(lengths), self.most_tokens)
 
     def parts(self, text: str) -> list[tuple[int, str]]:
         """The parts of a text that are tokenized one by one, each with its place: sentences, or the whole text."""
@@ -329,7 +341,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
         """Texts without labels to tokens."""
-        return self._with_ngrams([self.stripped(text) for text in texts], repeat([]))
+        texts = [self.stripped(text) for text in texts]
+        return self._with_ngrams(texts, repeat([]), self._rows(texts))
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
@@ -349,10 +362,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def encoded(self, split: str) -> Sequence[TokenText]:
         if split not in self._encoded:
-            texts = super().encoded(split)
-            is_large = isinstance(texts, Encoding)
-            longer = self.word_lengths(split) > self.most_tokens if is_large else [text.cut > 0 for text in texts]
-            if cut := int(np.sum(longer)):
+            corpus, examples = self.corpus(split), self.splits.examples[split]
+            # In memory, n-grams are made once.
+            self._encoded[split] = corpus if isinstance(examples, StoredExamples) else list(corpus)
+            if cut := int(np.sum(self._whole(corpus.lengths) > self.most_tokens)):
                 most = self.most_tokens
                 said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
                 self.splits.remarks.append(
@@ -435,7 +448,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             return settled
         training = settled.training
         # Not `encoded`: before the configuration is settled, texts have no n-grams.
-        batches = sum(text.length for text in self.encode(self.splits.examples["train"])) / training.batch_tokens
+        batches = int(self.counted(self.corpus("train").lengths).sum()) / training.batch_tokens
         fields: dict[str, Any] = {"learning_rate": _RATE}
         if batches <= _OFTEN:
             fields["validate_every"] = max(1, math.ceil(batches / 2))

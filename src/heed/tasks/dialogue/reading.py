@@ -22,8 +22,8 @@ from heed.data.batch import (
     pad_histories,
     plan_batches,
 )
+from heed.data.corpus import Lengths
 from heed.data.examples import Conversation
-from heed.data.splits.stored import Lengths
 from heed.data.tokens.special import MASKS, Special
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, nearest

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from heed.data.corpus import Lengths
 from heed.data.examples import Pair
 from heed.data.splits.splits import Splits
-from heed.data.splits.stored import Lengths
+from heed.data.splits.stored import StoredExamples
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.tasks import suggest_task
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.training_set import Encoding
 from heed.tasks.summarisation.config import (
     DOCUMENT_NAMES,
     SUMMARY_NAMES,
@@ -100,11 +100,6 @@ class Summarisation(Translation):
     def costs(lengths: Lengths) -> Lengths:
         return lengths + np.array([0, 1], dtype=np.int32)
 
-    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
-        lengths = super()._word_lengths(pairs, tag)
-        lengths[:, 0] = np.minimum(lengths[:, 0], self.max_source + len(self.framed([])))
-        return lengths
-
     def cut_in(self, texts: Sequence[str]) -> list[int]:
         """Numbers of the documents that are longer than the model reads."""
         ids = self.source_tokenizer.encode_all([text.strip() for text in texts])
@@ -115,10 +110,9 @@ class Summarisation(Translation):
         if split not in self._cut:
             encoded, full = self.encoded(split), self.max_source + len(self.framed([]))
             # Only documents of the largest length can have been cut, and these are few.
-            held = (
-                [] if isinstance(encoded, Encoding) else [n for n, pair in enumerate(encoded) if len(pair[0]) >= full]
-            )
             pairs, _ = self._pairs_of(split)
+            is_held = not isinstance(pairs, StoredExamples)
+            held = np.flatnonzero(is_held & (encoded.lengths[:, 0] >= full)).tolist()
             self._cut[split] = [held[n] for n in self.cut_in([pairs[n].source for n in held])]
         return self._cut[split]
 

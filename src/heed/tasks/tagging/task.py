@@ -12,6 +12,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
@@ -27,6 +28,7 @@ from heed.data.batch import (
     framed_features,
     unframed,
 )
+from heed.data.corpus import Lengths, Rows, joined, parts_of
 from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import Sentence, is_entity_tag, select
 from heed.data.findings import Findings
@@ -45,7 +47,6 @@ from heed.registry import body_class, learned_positions
 from heed.tasks import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.text_task import LabelledTask, drawn
-from heed.tasks.base.training_set import Encoding
 from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
 from heed.training.processes import current
 
@@ -376,10 +377,8 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def _leave_out_long(self) -> None:
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
-        encoded, train = self.encoded("train"), splits.examples["train"]
-        is_large = isinstance(encoded, Encoding)
-        lengths = self.word_lengths("train") if is_large else [len(self.tokens_of(e)) for e in encoded]
-        short = np.flatnonzero(np.asarray(lengths) <= most)
+        corpus, train = self.corpus("train"), splits.examples["train"]
+        short = np.flatnonzero(corpus.lengths[:, 0] <= most)
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not len(short):
             raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
@@ -389,9 +388,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
             counts.kept = len(short)
             splits.examples["train"] = select(train, short)
             self._costs.pop("train", None)
-            del self._encoded["train"]  # those of examples on disk are encoded on access
-            if not is_large:
-                self._encoded["train"] = select(encoded, short)
+            self._corpora["train"] = corpus.select(short)
 
     @classmethod
     def open_splits(
@@ -425,15 +422,28 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def train_tokenizer(cls, config: TaggingConfig, examples: Sequence[Sentence]) -> TextTokenizer:
         return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
 
-    def encode(self, examples: Sequence[Sentence]) -> list[TokenWords]:
-        tags = [[self.number_of(tag, e.origin) for tag in e.tags] for e in examples]
-        encoded = self.encode_words([e.words for e in examples])
-        return [TokenWords(e.words, numbers, e.characters) for e, numbers in zip(encoded, tags, strict=True)]
+    def rows_of(self, examples: Sequence[Sentence]) -> list[Rows]:
+        """Tokens, their number in each word, and the same of characters."""
+        return [[*joined(e.words), *joined(e.characters)] for e in self.encode_words([e.words for e in examples])]
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        characters = None if self.characters is None else self.characters.text
+        return {**super().rows_by, "characters": characters, "features": self.word_features}
+
+    def made_of(self, examples: Sequence[Sentence], rows: Sequence[Rows]) -> list[TokenWords]:
+        made = []
+        for example, (words, sizes, letters, counts) in zip(examples, rows, strict=True):
+            tags = [self.number_of(tag, example.origin) for tag in example.tags]
+            made.append(TokenWords(parts_of(words, sizes), tags, parts_of(letters, counts)))
+        return made
 
     def encoded(self, split: str) -> Sequence[TokenWords]:
-        if split not in self._encoded and split not in ("train", "valid"):
+        if split in ("train", "valid"):
+            return super().encoded(split)
+        if split not in self._encoded:  # its tags may be unknown
             self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
-        return super().encoded(split)
+        return self._encoded[split]
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[TokenWords]:
         """Convert words without tags to tokens."""
@@ -450,6 +460,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def tokens_of(self, encoded: TokenWords) -> list[int]:
         return [token for word in encoded.words for token in word]
+
+    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
     def cost(self, encoded: TokenWords) -> tuple[int, int]:
         tokens, other = super().cost(encoded)

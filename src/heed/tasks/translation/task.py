@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import starmap
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,12 +16,13 @@ from torch import Tensor
 
 from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.corpus import Corpus, Lengths
 from heed.data.examples import Link, Pair, Span, select, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import Splits
-from heed.data.splits.stored import Lengths, encode_cached, lengths_of
+from heed.data.splits.stored import corpus_of
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
@@ -32,7 +34,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.task import check_positions
-from heed.tasks.base.training_set import Coding, Corpus, Encoding, TrainingSet, some_of
+from heed.tasks.base.training_set import Coding, TrainingSet, Weighted, some_of
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
 from heed.tasks.translation.config import DatesData, DigitsData, GrammarData, TranslationConfig
@@ -74,8 +76,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
         super().__init__(config, splits)
         self.source_tokenizer, self.target_tokenizer = tokenizers
-        self._encoded: dict[str, Sequence[TokenPair]] = {}
-        self._lengths: dict[str, Lengths] = {}
+        self._encoded: dict[str, Corpus[TokenPair]] = {}
         amount = config.tokenizer.sampling
         self._samplers = [tokenizer.sampler(amount) for tokenizer in tokenizers] if amount > 0 else []
 
@@ -101,7 +102,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         _ = task.supervision  # reports errors in files of links before anything is trained
         if task.positions is not None:
             names = [name for name in task.split_names if name != "train" or not isinstance(config.data, FilesData)]
-            needed = {name: max(max(len(s), len(t) + 1) for s, t in task.encoded(name)) for name in names}
+            needed = {name: int(np.add(task.encoded(name).lengths, (0, 1)).max()) for name in names}
             check_positions(task.positions, needed, config.generation.max_length)
         return task.settle(parent)
 
@@ -219,12 +220,15 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         before, after = self.frame
         return slice(len(before), columns - len(after))
 
-    def encoded(self, name: str) -> Sequence[TokenPair]:
+    def encoded(self, name: str) -> Corpus[TokenPair]:
         """The examples of a split or of a further training corpus as tokens, the corpus's tag before the source."""
         if name not in self._encoded:
             pairs, tag = self._pairs_of(name)
-            unheld = Encoding(pairs, partial(self.encode_pairs, tag=tag))
-            self._encoded[name] = self.encode_pairs(pairs, tag, True) if isinstance(pairs, list) else unheld
+            texts = [tokenizer.text for tokenizer in (self.source_tokenizer, self.target_tokenizer)]
+            what = {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
+            encode = partial(self.encode_pairs, tag=tag)
+            what |= {"tokenizers": texts, "tag": tag}
+            self._encoded[name] = corpus_of(pairs, encode, lambda _, rows: [*starmap(TokenPair, rows)], **what)
         return self._encoded[name]
 
     def _pairs_of(self, name: str) -> tuple[Sequence[Pair], str | None]:
@@ -261,28 +265,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(self._growth)]
         return np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self._most))
 
-    def _lengths_of(self, name: str) -> Lengths:
-        """The numbers of tokens of the pairs of a training corpus, including its tag."""
-        if name not in self._lengths:
-            tokens = self.encoded(name)
-            if isinstance(tokens, Encoding):
-                self._lengths[name] = self._word_lengths(*self._pairs_of(name))
-            else:
-                self._lengths[name] = np.array([[len(s), len(t)] for s, t in tokens], dtype=np.int32).reshape(-1, 2)
-        return self._lengths[name]
-
-    def _word_lengths(self, pairs: Sequence[Pair], tag: str | None) -> Lengths:
-        assert isinstance(self.config.data, FilesData)  # embedded data is held
-        both = (self.source_tokenizer, self.target_tokenizer)
-        lengths = lengths_of(pairs, both, self.config.data.max_length // 2)
-        further = len(self.framed([])) + (tag is not None)
-        return lengths + np.array([further, 0], dtype=np.int32) if further else lengths
-
-    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None, kept: bool = False) -> list[TokenPair]:
-        """Encode pairs as tokens, with the tag, if given, before each source; `kept`: many pairs are cached on disk."""
-        encode_all = encode_cached if kept else TextTokenizer.encode_all
-        sources = encode_all(self.source_tokenizer, [pair.source for pair in pairs])
-        targets = encode_all(self.target_tokenizer, [pair.target for pair in pairs])
+    def encode_pairs(self, pairs: Sequence[Pair], tag: str | None = None) -> list[TokenPair]:
+        """Encode pairs as tokens, with the tag, if given, before each source."""
+        sources = self.source_tokenizer.encode_all([pair.source for pair in pairs])
+        targets = self.target_tokenizer.encode_all([pair.target for pair in pairs])
         return [TokenPair(self._tagged(s, tag), t) for s, t in zip(sources, targets, strict=True)]
 
     def _tagged(self, source: list[int], tag: str | None) -> list[int]:
@@ -340,12 +326,12 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         """All training data: the training set, then the further corpora."""
         cut = self._cut_anew if self._samplers else None
         planned = lambda lengths: self.costs(self.trained(lengths))  # noqa: E731
-        coding = Coding(self.encode_pairs, self._word_lengths, planned, self.unit_batch, cut)
+        coding = Coding(planned, self.unit_batch, cut)
         weights = {"train": 1.0, **{name: corpus.weight for name, corpus in self.splits.extra.items()}}
         corpora = []
         for name, weight in weights.items():
             pairs, tag = self._pairs_of(name)
-            corpora.append(Corpus(pairs, self.encoded(name), self._lengths_of(name), weight, tag))
+            corpora.append(Weighted(pairs, self.encoded(name), weight, tag))
         return TrainingSet(corpora, coding)
 
     @property
@@ -362,12 +348,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             return
 
         def keep(name: str) -> NDArray[np.int64]:
-            lengths = self._lengths_of(name)
-            kept = np.flatnonzero(lengths.max(1) <= self._most)
-            if len(kept) < len(lengths):
-                self._lengths[name], tokens = lengths[kept], self._encoded.pop(name)
-                if not isinstance(tokens, Encoding):  # else the examples that are kept are encoded on access
-                    self._encoded[name] = select(tokens, kept)
+            encoded = self.encoded(name)
+            kept = np.flatnonzero(encoded.lengths.max(1) <= self._most)
+            if len(kept) < len(encoded):
+                self._encoded[name] = encoded.select(kept)
             return kept
 
         rule, pairs, kept = self._rule, splits.examples["train"], keep("train")
@@ -419,7 +403,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         return self.encoded("valid")
 
     def valid_lengths(self) -> list[int]:
-        return [len(pair.target) for pair in self.encoded("valid")]
+        return self.encoded("valid").lengths[:, 1].tolist()  # type: ignore[no-any-return]
 
     def num_references(self, split: str) -> int:
         return len(self.splits.examples[split])
@@ -504,7 +488,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         tokenizer, tokenizers = self.config.tokenizer, self.tokenizers()
         rows, counted = [], []
         for split in (*self.splits.examples, *self.splits.extra):
-            encoded = some_of(self.encoded(split))
+            encoded = some_of(self._pairs_of(split)[0], self.encoded(split))
             if len(encoded) < len(self.encoded(split)):
                 counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
             rows += [
@@ -552,7 +536,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         for name in (*self.splits.examples, *extra):
             encoded = self.encoded(name)
             entry: dict[str, Any] = {"examples": len(encoded)}
-            counted = some_of(encoded)
+            counted = some_of(self._pairs_of(name)[0], encoded)
             if len(counted) < len(encoded):
                 entry["counted"] = len(counted)
             if name in every_count:
