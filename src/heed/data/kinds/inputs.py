@@ -17,7 +17,7 @@ from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import are_dicts, column_names, text_in
-from heed.data.tables import CsvTable, JsonTable, Row, Table, described, open_table
+from heed.data.tables import CsvTable, Field, JsonTable, Row, Table, described, open_table
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
 
@@ -58,7 +58,7 @@ def input_texts(
     table = open_table(path, findings)
     if isinstance(table, JsonTable) and table.items is None and len(table.objects) <= len(table.head.filled) / 2:
         return None
-    column = table.of_training({"text": given}, {"text": names})["text"] if isinstance(given, str) else None
+    column = table.of_training([Field("text", given, names)])["text"] if isinstance(given, str) else None
     if isinstance(table, CsvTable) and not table.recognised:
         if column is None or len(table.names) > 1:
             return None
@@ -180,7 +180,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     table = open_table(path, findings)
     both = "text" if columns[0] is None else columns[0], 1 if columns[1] is None else columns[1]
     table.columns = dict(zip(("text", "second"), both, strict=True))
-    table.of_training(dict(zip(table.columns, columns, strict=True)), {"text": (), "second": ()})
+    table.of_training([Field(*one) for one in zip(table.columns, columns, strict=True)])
     unnamed = ""
     if isinstance(table, CsvTable):
         if not table.recognised:

@@ -17,6 +17,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,11 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.readers import HeldTable, HubTable, Reader, table_reader
-from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, note_header, open_table
+from heed.data.readers import HeldTable, Reader, table_reader
+from heed.data.tables import FEW, CsvTable, Field, Head, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
-from heed.errors import DataError, suggest
+from heed.errors import DataError
 
-_FEW = 4
-"""Objects below which fields are not recognised."""
 _MANY = 50
 """Pairs below which sides are not compared with labels."""
 COPY = "the model can only learn to copy"
@@ -56,11 +55,24 @@ def pair_reader(
             have different numbers of lines; a line is bad (not UTF-8, too long, without the column) and not skipped;
             a table looks like another kind of data, or a column is missing.
     """
-    given = {"source": columns.source, "target": columns.target}
+    fields = Field("source", columns.source, names[0]), Field("target", columns.target, names[1])
 
-    def choose(table: Table, after: bool) -> None:
-        own = table.of_training(given, dict(zip(given, names, strict=True))) if again else given
-        _choose_sides(table, own, advice, names, after)
+    def choose(table: Table, after: bool) -> str:
+        given = table.given(fields, after, again)
+        if isinstance(table, CsvTable):
+            _choose_csv(table, _by_names(table, given, names), advice)
+            said = ""
+        else:
+            recognise = partial(_recognised, table=table, advice=advice, alone=len(names[0]) == 1)
+            least = FEW if len(names[0]) == 1 else 1
+            said = table.choose(fields, recognise, again=after, trained=again, least=least)
+        if isinstance(table, HeldTable) and not table.names and table.width > len(given):
+            numbers = {side: None if one is None else table.columns[side] for side, one in given.items()}
+            table.columns = {**_not_numbers(table, table.facts(), numbers)}
+        if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
+            where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
+            table.findings.remark(f"warning: source and target are the same {where}; {COPY}")
+        return said
 
     def table_in(path: Path, findings: Findings) -> Table:
         fixed = ending_of(path) not in (".csv", ".jsonl", ".json")
@@ -118,57 +130,38 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     )
 
 
-def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, names: Names, again: bool) -> None:
-    """Set the columns of both sides: those given, those with usual names, or recognised ones."""
-    usual = dict(zip(given, names, strict=True))
-    given = table.choose(given, usual=usual, guess=lambda known: _guessed(table, known), again=again)
-    if isinstance(table, HeldTable):
-        if not table.names and table.width > len(given):
-            table.choose(_not_numbers(table, table.facts(), given))
-        return
-    source, target = given.values()
-    found = [source, target]
+def _by_names(table: CsvTable, given: Mapping[str, Column], names: Names) -> list[Column]:
+    """The columns of both sides, with usual names for those not given."""
+    sides = list(given.values())
     for side, known in enumerate(names):
-        if found[side] is None:
-            found[side] = next((name for name in known if name in table.names and name != found[1 - side]), None)
+        if sides[side] is None:
+            sides[side] = next((name for name in known if name in table.names and name != sides[1 - side]), None)
     # One name alone is a chance match: "text" may be the first word of a file without a header.
-    if None not in found:
-        source, target = found
-    if isinstance(table, CsvTable):
-        _choose_csv(table, source, target, advice)
-    elif isinstance(table, JsonTable | HubTable):
-        lacks = len(names[0]) > 1 and found.count(None) == 1 and isinstance(table, JsonTable)
-        if lacks and not table.findings.skips:
-            raise DataError(_no_field(table, found, names))
-        table.choose({"source": source, "target": target})
-        if source is target is None and table.judged >= _FEW:
-            _choose_texts(table, advice)
-    if table.columns["source"] == table.columns["target"]:
-        name = Path(table.path).name
-        where = f"{table.column_word}, '{table.columns['source']}'"
-        table.findings.remark(f"warning: source and target are the same {where} of '{name}'; {COPY}")
+    return [*given.values()] if None in sides else sides
 
 
-def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
-    """The columns of both sides in data passed in Python: the only others with texts, or the only others."""
-    others = [name for name in table.names if name not in known.values()]
-    if len(others) + len(known) > 2:
-        others = [str(one.name) for one in _with_texts(table.facts(), known.values(), 2 - len(known))]
-    if len(others) + len(known) != 2:
-        return f"{len(others)} contain texts"
-    return {side: known[side] if side in known else others.pop(0) for side in ("source", "target")}
+def _recognised(
+    facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice, alone: bool
+) -> dict[str, int | str] | str:
+    """The columns of both sides: the only others with texts; lists of turns are refused."""
+    open_ = [side for side, column in known.items() if column is None]
+    if table.judged < FEW or (len(open_) == 1 and isinstance(table, JsonTable) and not (alone or table.findings.skips)):
+        return ""
+    texts = others = [one for one in facts if one.name not in known.values()]
+    if not isinstance(table, HeldTable):
+        texts = [one for one in others if one.is_text]
+    elif len(others) > len(open_):
+        texts = _with_texts(facts, known.values(), len(open_))
+    if len(texts) == len(open_):
+        return {side: one.name for side, one in zip(open_, texts, strict=True)}
+    if turns := next((name for name, value in table.first.items() if _are_turns(value)), None):
+        why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
+        raise DataError(f"{table.called}: {why}{advice('conversations', Path(table.path))}")
+    return f"{len(texts)} of its {table.column_word}s contain texts"
 
 
-def _no_field(table: Table, found: Sequence[Column], names: Names) -> str:
-    side, usual = ("source", names[0]) if found[0] is None else ("target", names[1])
-    others = [name for name in table.names if name not in found]
-    return (
-        f"'{table.path}' has no field '{usual[0]}' (or {', '.join(usual[1:])}){suggest(usual[0], others)}; "
-        f"data.columns.{side}=NAME selects another field"
-    )
-
-
-def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice) -> None:
+def _choose_csv(table: CsvTable, sides: Sequence[Column], advice: Advice) -> None:
+    source, target = sides
     table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
     head, rows, findings = table.head, table.sample, table.findings
     for said in table.said:
@@ -251,18 +244,6 @@ def _refuse(head: Head, advice: Advice) -> None:
         return
     what = f"{content.why}; expected both sides of a pair on each line, with a tab between them, or two parallel files"
     raise DataError(f"'{head.path}': {what}{advice(content.kind, head.path)}")
-
-
-def _choose_texts(table: JsonTable | HubTable, advice: Advice) -> None:
-    """Set the only two columns of texts; lists of turns are refused."""
-    facts, first = table.facts(), table.first
-    texts = [str(one.name) for one in facts if one.is_text and one.name in table.texts]
-    if len(texts) == 2:
-        table.columns = dict(zip(table.columns, texts, strict=True))
-        table.findings.remark(f"{table.column_word}s: source is '{texts[0]}', target is '{texts[1]}'")
-    elif turns := next((name for name, value in first.items() if _are_turns(value)), None):
-        why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
-        raise DataError(f"'{table.path}': {why}{advice('conversations', Path(table.path))}")
 
 
 def _are_turns(value: Any) -> bool:

@@ -38,7 +38,7 @@ from heed.data.pictures.decode import PictureError, PictureFacts, from_array, fr
 from heed.data.pictures.files import ENDINGS, is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, label_of
-from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
+from heed.data.tables import CsvTable, Field, Head, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest, whole_number
 
@@ -220,10 +220,11 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
-    wanted = {"path": section.columns.path, "label": section.columns.label}
+    given = section.columns
     table = HeldTable(_unstacked(data), split, ("picture", "label"), findings)
-    aliases = {"path": (*PATH_NAMES[1:], "pixels", "data"), "label": LABEL_NAMES[1:]}
-    table.choose(wanted, usual=aliases, called={"path": "picture"})
+    of_path = Field("path", given.path, (*PATH_NAMES, "pixels", "data"))
+    if said := table.choose([of_path, Field("label", given.label, LABEL_NAMES)]):
+        findings.remark(said)
     columns = table.chosen()
     name = f"memory:{split}"
     held: list[Any] = []

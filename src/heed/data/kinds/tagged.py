@@ -41,7 +41,7 @@ from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
 from heed.data.readers import HeldTable, Reader, python_value
-from heed.data.tables import SEPARATORS, CsvTable, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.tables import SEPARATORS, CsvTable, Field, Head, JsonTable, Row, Table, characters_of, described
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of, unless_bad
 from heed.data.tokens.special import split_words
 from heed.errors import DataError, suggest, whole_number
@@ -417,7 +417,7 @@ def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
     """The sentences of a file with one word a line."""
     findings = file.table.findings
     columns = {"sentence": 0, "word": 1, "label": 2}
-    if file.lines:
+    if file.words:
         columns = file.columns(data.columns, findings)
         file.refuse_odd(columns["word"], columns["label"], file.conll_u or data.columns.label in (None, -1))
     if file.conll_u:
@@ -482,7 +482,7 @@ def _choose(table: Table, given: TagColumns) -> None:
     """
     wanted: dict[str, Column] = {"word": given.word, "label": given.label}
     if isinstance(table, HeldTable) and not table.names:
-        table.choose(wanted)
+        table.choose([Field(*one) for one in wanted.items()])
         return
     name = table.split if isinstance(table, HeldTable) else f"'{table.path}'"
     first, names = table.first, {one.casefold(): one for one in reversed(table.names)}
@@ -505,7 +505,7 @@ def _choose(table: Table, given: TagColumns) -> None:
         if wanted["sentence"] in (None, wanted["word"]):
             why = "each row is a word, and which column numbers the sentences is unclear"
             raise _unclear(name, "sentence", table.names, why)
-    table.choose(wanted)
+    table.choose([Field(*one) for one in wanted.items()])
     table.findings.remark(_said(table.columns, table.column_word))
 
 
