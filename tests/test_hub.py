@@ -87,7 +87,7 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
     [
         (
             {"columns": {}},
-            r"set' has no column 'source': 3 of its columns contain texts; data.columns.source=NAME and data.columns."
+            r"set': 3 of its columns contain texts; data.columns.source=NAME and data.columns."
             r"target=NAME choose from .*'note' \(.*\), 'translation.en' \(.*\), 'translation.yo' \(.*\)$",
         ),
         (

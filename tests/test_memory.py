@@ -114,7 +114,7 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     assert fields(held("classification", wide, columns={"text": 0, "label": 1})) == first
     wide = wide.rename(columns={"review": "first"})
     message = (
-        r"train has no column 'text': 'first' and 'answer' both contain texts; .*"
+        r"train: 'first' and 'answer' both contain texts; .*"
         r'settings={"data.columns.text": NAME} and settings={"data.columns.label": NAME} choose from '
         r"'first' \(good film 0, bad film 0, .*\), 'stars' \(pos, neg\), 'answer' \(.*\), 'user' \(u\)"
     )

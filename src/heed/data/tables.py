@@ -287,12 +287,12 @@ class Table(ABC):
         numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
         if isinstance(chosen, str):
             name, *others = open_[0].names
-            lacks = f"{self.called} has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
-            why = f": {chosen}" if chosen else suggest(name, map(str, rest))
+            lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
+            why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''}"
             listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
-            raise DataError(f"{lacks}{why}; {choose} from {listed}{numbered}")
+            raise DataError(f"{self.called}{why}; {choose} from {listed}{numbered}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
