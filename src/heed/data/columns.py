@@ -131,24 +131,12 @@ def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, wh
     """Choose the columns of text and label; those that are given stay."""
     if label is None and (sure := _known_labels(columns)) is not None:
         label = sure.name
-    of_text = _given(columns, text) if text is not None else None
-    if of_text is None:
-        found = pick_text(columns, label, pairs=True)
-        if isinstance(found, str):
-            return Picked(unclear=NO_LABEL if label is None and _label(columns, whole) == NO_LABEL else found)
-        of_text = found
-    of_label = _given(columns, label) if label is not None else None
-    if of_label is None:
-        others = [column for column in columns if column.name != of_text.name]
-        chosen = _label(others, whole)
-        if isinstance(chosen, str):
-            return Picked(of_text, unclear=chosen)
-        of_label = chosen
-    return Picked(of_text, of_label)
-
-
-def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
-    return next((column for column in columns if column.name == name), None)
+    named: dict[Column, Facts] = {column.name: column for column in columns}
+    of_text = named.get(text) or pick_text(columns, label, pairs=True)
+    of_label = named.get(label) or _label([column for column in columns if column is not of_text], whole)
+    if isinstance(of_text, str):
+        return Picked(unclear=NO_LABEL if of_label == NO_LABEL else of_text)
+    return Picked(of_text, unclear=of_label) if isinstance(of_label, str) else Picked(of_text, of_label)
 
 
 def _known_labels(columns: Sequence[Facts]) -> Facts | None:

@@ -186,6 +186,8 @@ class HubSet:
 class HubTable(Table):
     """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names."""
 
+    judged = _SAMPLE
+
     def __init__(self, name: str, split: str, table: Any, findings: Findings) -> None:
         """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
         super().__init__(findings)
@@ -213,14 +215,10 @@ class HubTable(Table):
         return [one for one in facts_of_objects([*self._objects(sample, self.names)], known) if one.cells]
 
     @property
-    def judged(self) -> int:
-        return _SAMPLE
-
-    @property
     def first(self) -> Mapping[str, Any]:
         return next(self._objects(self._table, self.names), {})
 
-    def _refuse_missing(self) -> None:
+    def refuse_missing(self) -> None:
         """Refuse columns that the data set does not have; only some fields need texts.
 
         Raises:
@@ -234,7 +232,7 @@ class HubTable(Table):
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
 
     def rows(self) -> Iterator[Row]:
-        self._refuse_missing()
+        self.refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
         for number, cells in enumerate(self._objects(self._table.select_columns(names), names), start=1):
             yield Row(self, number, cells)

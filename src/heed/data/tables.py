@@ -281,7 +281,7 @@ class Table(ABC):
         columns = {field: one if one in names else None for field, one in columns.items()}
         open_ = [one for one in fields if columns[one.name] is None]
         rest = [name for name in names if name not in columns.values()]
-        why = f"{len(rest)} columns are left for {len(open_)}"
+        why = f"the {open_[0].name} column is unclear" if open_ else ""
         left = dict(zip((one.name for one in open_), rest, strict=True)) if len(rest) == len(open_) else why
         chosen = left if recognise is None else recognise(facts, columns)
         numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
@@ -290,9 +290,11 @@ class Table(ABC):
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
             why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
-            choose = f"{options} choose{'s' if len(open_) == 1 else ''}"
+            choose = (
+                f"its {self.column_word}s are" if trained else f"{options} choose{'s' if len(open_) == 1 else ''} from"
+            )
             listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
-            raise DataError(f"{self.called}{why}; {choose} from {listed}{numbered}")
+            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
@@ -518,11 +520,6 @@ class JsonTable(_File):
     @property
     def judged(self) -> int:
         return len(self.objects)
-
-    @property
-    def texts(self) -> list[str]:
-        """Names of the fields that have a text in every object."""
-        return [name for name in self.names if all(isinstance(one.get(name), str) for one in self.objects)]
 
     @property
     def first(self) -> Mapping[str, Any]:

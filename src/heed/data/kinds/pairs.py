@@ -28,7 +28,7 @@ from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import HeldTable, Reader, table_reader
-from heed.data.tables import FEW, CsvTable, Field, Head, JsonTable, Row, Table, note_header, open_table
+from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError
 
@@ -60,12 +60,15 @@ def pair_reader(
     def choose(table: Table, after: bool) -> str:
         given = table.given(fields, after, again)
         if isinstance(table, CsvTable):
-            _choose_csv(table, _by_names(table, given, names), advice)
+            taken = given.values()
+            usual = (next((name for name in known if table.has(name) and name not in taken), None) for known in names)
+            sides = [name if one is None else one for one, name in zip(taken, usual, strict=True)]
+            # One name alone is a chance match: "text" may be the first word of a file without a header.
+            _choose_csv(table, [*taken] if None in sides else sides, advice)
             said = ""
         else:
             recognise = partial(_recognised, table=table, advice=advice, alone=len(names[0]) == 1)
-            least = FEW if len(names[0]) == 1 else 1
-            said = table.choose(fields, recognise, again=after, trained=again, least=least)
+            said = table.choose(fields, recognise, again=after, trained=again, least=1)
         if isinstance(table, HeldTable) and not table.names and table.width > len(given):
             numbers = {side: None if one is None else table.columns[side] for side, one in given.items()}
             table.columns = {**_not_numbers(table, table.facts(), numbers)}
@@ -130,16 +133,6 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     )
 
 
-def _by_names(table: CsvTable, given: Mapping[str, Column], names: Names) -> list[Column]:
-    """The columns of both sides, with usual names for those not given."""
-    sides = list(given.values())
-    for side, known in enumerate(names):
-        if sides[side] is None:
-            sides[side] = next((name for name in known if name in table.names and name != sides[1 - side]), None)
-    # One name alone is a chance match: "text" may be the first word of a file without a header.
-    return [*given.values()] if None in sides else sides
-
-
 def _recognised(
     facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice, alone: bool
 ) -> dict[str, int | str] | str:
@@ -163,37 +156,32 @@ def _recognised(
 def _choose_csv(table: CsvTable, sides: Sequence[Column], advice: Advice) -> None:
     source, target = sides
     table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
-    head, rows, findings = table.head, table.sample, table.findings
+    rows, findings, content = table.sample, table.findings, content_of(table.head)
     for said in table.said:
         findings.remark(said)
-    if not rows:
+    narrow = not table.is_regular and all(len(row) < 2 for row in rows[:_MANY])
+    others = ("labelled", "rows", "tagged") if narrow else ("tagged",)  # reading reports what sentences lack
+    if content is not None and content.kind in others and (narrow or (table.is_regular and content.sure)):
+        what = "expected both sides of a pair on each line, with a tab between them, or two parallel files"
+        raise DataError(f"{table.called}: {content.why}; {what}{advice(content.kind, table.path)}")
+    if not rows or not table.is_regular:
         return
-    if not table.is_regular:
-        if all(len(row) < 2 for row in rows[:_MANY]):
-            _refuse(head, advice)
-        return
-    if (content := content_of(head)) is not None and content.kind == "tagged" and content.sure:
-        what = f"{content.why}; expected a pair of texts on each line"
-        raise DataError(f"'{table.path}': {what}{advice('tagged', table.path)}")
-    first, width = rows[0], len(rows[0])
-    columns = facts_of(rows[1:] if table.has_header else rows, range(width))
-    given = {side: first.index(one) if one in first else one for side, one in (("source", source), ("target", target))}
-    found = _not_numbers(table, columns, given)
-    table.columns |= {side: found[side] for side, one in given.items() if one is None}
-    places = [first.index(one) if one in first else one for one in table.columns.values()]
-    inside = all(isinstance(place, int) and 0 <= place < width for place in places)
-    if table.has_header and inside and all(isinstance(one, int) for one in table.columns.values()):
-        chosen = [first[int(place)] for place in places]
-        sure = table.named and all(one.casefold() in HEADER_NAMES for one in chosen)
-        if sure and source is None and target is None:
+    first = rows[0]
+    columns = facts_of(rows[1:] if table.has_header else rows, range(len(first)))
+    given = {side: first.index(one) if one in first else one for side, one in zip(table.columns, sides, strict=True)}
+    places = _not_numbers(table, columns, given)
+    table.columns |= {side: places[side] for side, one in given.items() if one is None}
+    if not {*places.values()} <= {*range(len(first))}:
+        return  # reading reports the missing column
+    if table.has_header and all(isinstance(one, int) for one in table.columns.values()):
+        chosen = [first[place] for place in places.values()]
+        if source is target is None and table.named and all(one.casefold() in HEADER_NAMES for one in chosen):
             table.columns = dict(zip(table.columns, chosen, strict=True))
             findings.remark(f"columns: source is '{chosen[0]}', target is '{chosen[1]}'")
         else:
-            names = [one.strip() for one in chosen]
-            fix = f"set data.columns.source='{names[0]}' data.columns.target='{names[1]}' to skip it"
+            fix = "set data.columns.source='{}' data.columns.target='{}' to skip it".format(*map(str.strip, chosen))
             note_header(first, table.path, "pair", findings, fix)
-    if inside:
-        note_labels([columns[int(place)] for place in places], table.path, findings, advice("labelled", table.path))
+    note_labels([columns[place] for place in places.values()], table.path, findings, advice("labelled", table.path))
 
 
 def _with_texts(columns: Sequence[Facts], known: Collection[Column], count: int) -> list[Facts]:
@@ -235,15 +223,6 @@ def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, a
             continue
         what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), read as texts{advice}"
         findings.remark(f"warning: {Path(where).name}: {what}")
-
-
-def _refuse(head: Head, advice: Advice) -> None:
-    """Refuse a file of one column with another kind of data; for sentences, reading reports the missing column."""
-    content = content_of(head)
-    if content is None or content.kind in ("pairs", "sentences"):
-        return
-    what = f"{content.why}; expected both sides of a pair on each line, with a tab between them, or two parallel files"
-    raise DataError(f"'{head.path}': {what}{advice(content.kind, head.path)}")
 
 
 def _are_turns(value: Any) -> bool:

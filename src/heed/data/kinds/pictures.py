@@ -320,21 +320,23 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
     """
     data = hub.table(split)
     features: Mapping[str, Any] = data.features
-    of_picture = _column("path", columns.path, [n for n, one in features.items() if _is_image(one)], features, hub.name)
-    others = [name for name in features if name != of_picture]
-    classes = [name for name in others if hasattr(features[name], "int2str")]
-    named = [known for known in LABEL_NAMES for name in others if name.casefold() == known]
-    of_label = _column("label", columns.label, classes[:1] or named[:1] or others, features, hub.name)
-    if hasattr(features[of_picture], "decode"):  # the stored bytes, whose digest identifies a picture
-        data = data.cast_column(of_picture, type(features[of_picture])(decode=False))
-    name = f"hub:{hub.name}:{split}"
-    pixels.add(name, HubRows(data, of_picture))
+    images = sorted((n for n in features if _is_image(features[n])), key=lambda n: n.casefold() not in PATH_NAMES)
+    if columns.path is None and not images:
+        listed = ", ".join(features)
+        raise DataError(f"data.columns.path: {hub.name} has no column of pictures; its columns: {listed}")
+    classes = [name for name, one in features.items() if hasattr(one, "int2str")]
+    labels = [known for label in LABEL_NAMES for known in features if known.casefold() == label]
+    for image in images:  # the stored bytes, whose digest identifies a picture
+        data = data.cast_column(image, type(features[image])(decode=False))
     table = HubTable(hub.name, split, data, findings)
-    table.columns = {"path": of_picture, "label": of_label}
+    table.choose([Field("path", columns.path, images), Field("label", columns.label, classes[:1] or labels)])
+    table.refuse_missing()
+    name = f"hub:{hub.name}:{split}"
+    pixels.add(name, HubRows(data, str(table.columns["path"])))
 
     def picture(row: Row) -> Picture:
         if not (label := label_of(row.label("label"))):
-            raise row.bad("no label", f"{row.where} has no label in column '{of_label}'", "pictures")
+            raise row.bad("no label", f"{row.where} has no label in column '{table.columns['label']}'", "pictures")
         place = f"{name}#{row.number - 1}"
         try:
             stored = _bytes(row.value("path"))
@@ -362,24 +364,6 @@ def _bytes(value: Any) -> bytes:
 
 def _is_image(feature: Any) -> bool:
     return type(feature).__name__ == "Image"
-
-
-def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any], hub: str) -> str:
-    """The column of a field: the given one, or the first or only one that qualifies."""
-    if given is not None:
-        if given not in features:
-            raise DataError(f"data.columns.{field}: {hub} has no column '{given}'{suggest(str(given), features)}")
-        return str(given)
-    if field == "path":
-        named = [name for name in able if name.casefold() in PATH_NAMES] or able
-        if not named:
-            listed = ", ".join(features)
-            raise DataError(f"data.columns.path: {hub} has no column of pictures; its columns: {listed}")
-        return named[0]
-    if len(able) != 1:
-        listed = ", ".join(able) or "there is no other"
-        raise DataError(f"data.columns.label: the label column of {hub} is unclear ({listed})")
-    return able[0]
 
 
 _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or an idx file"

@@ -484,7 +484,7 @@ def _choose(table: Table, given: TagColumns) -> None:
     if isinstance(table, HeldTable) and not table.names:
         table.choose([Field(*one) for one in wanted.items()])
         return
-    name = table.split if isinstance(table, HeldTable) else f"'{table.path}'"
+    name = table.called
     first, names = table.first, {one.casefold(): one for one in reversed(table.names)}
 
     def usual(known: Sequence[str]) -> str | None:
