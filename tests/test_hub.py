@@ -85,7 +85,11 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"columns": {}}, r"no text column 'source'; its text columns: note, translation.en, translation.yo"),
+        (
+            {"columns": {}},
+            r"set': 3 of its columns contain texts; data.columns.source=NAME and data.columns."
+            r"target=NAME choose from .*'note' \(.*\), 'translation.en' \(.*\), 'translation.yo' \(.*\)$",
+        ),
         (
             {"columns": {**COLUMNS, "target": "translation.yoo"}},
             r"data.columns.target: .* did you mean 'translation.yo'",

@@ -114,8 +114,9 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
     assert fields(held("classification", wide, columns={"text": 0, "label": 1})) == first
     wide = wide.rename(columns={"review": "first"})
     message = (
-        r"train has no column 'text'; its columns are first, stars, answer, user; select the column of the text: "
-        r'settings={"data.columns.text": "first"} \(\'first\' and \'answer\' both contain texts'
+        r"train: 'first' and 'answer' both contain texts; .*"
+        r'settings={"data.columns.text": NAME} and settings={"data.columns.label": NAME} choose from '
+        r"'first' \(good film 0, bad film 0, .*\), 'stars' \(pos, neg\), 'answer' \(.*\), 'user' \(u\)"
     )
     with pytest.raises(DataError, match=message):
         held("classification", wide)
@@ -127,7 +128,7 @@ def test_columns_are_found_by_setting_by_name_and_by_content():
         held("classification", wide, columns={"text": "reviw"})
     findings = Findings()
     task_class("classification").hold(frame, "train", _config("classification"), findings)
-    assert findings.remarks == ["column 'review' is the text, column 'stars' is the label"]
+    assert findings.remarks == ["columns: text is 'review', label is 'stars'"]  # as of a file
 
 
 def _config(task):

@@ -170,7 +170,9 @@ def test_columns_of_a_data_set_that_are_unclear_or_missing_are_named(tmp_path):
     rows = [{"img": Image.fromarray(noise(i)), "a": "x", "b": "yz"[i % 2]} for i in range(8)]
     datasets.DatasetDict({"train": datasets.Dataset.from_list(rows, features=features)}).save_to_disk(tmp_path / "set")
     hub = str(tmp_path / "set")
-    with pytest.raises(DataError, match=r"data.columns.label: the label column of .*set is unclear \(a, b\)"):
+    with pytest.raises(
+        DataError, match=r"set': the label column is unclear; data.columns.label=NAME chooses from 'img', 'a', 'b'"
+    ):
         of_hub(hub, valid=2)
     assert {one.label for one in of_hub(hub, valid=2, columns={"label": "b"})[0].examples["train"]} == {"y", "z"}
     with pytest.raises(DataError, match=r"data.columns.path: .*set has no column 'imgs'; did you mean 'img'\?"):

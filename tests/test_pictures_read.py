@@ -259,7 +259,7 @@ def test_a_table_names_pictures_relative_to_itself(photos, tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["image,animal,id", *rows]) + "\n")
     splits, pixels = opened(tmp_path / "labels.csv", valid=2)
     assert labels_of(splits) == ["cat", "dog"] and splits.examples["train"][0].origin.startswith("labels.csv:")
-    assert "columns: the picture is 'image', the label is 'animal'" in "\n".join(splits.remarks)
+    assert "columns: path is 'image', label is 'animal' (2 values)" in "\n".join(splits.remarks)
     assert pixels.read([splits.examples["train"][0].place])[0].shape == (9, 7, 3)
 
 
@@ -268,7 +268,7 @@ def test_a_table_without_a_header_and_with_tabs_is_recognised(photos, tmp_path):
     (tmp_path / "labels.tsv").write_text("\n".join(rows) + "\n")
     splits, _ = opened(tmp_path / "labels.tsv", valid=2)
     assert labels_of(splits) == ["cat", "dog"] and splits.counts["train"].read == 12
-    assert "the picture is 1, the label is 0; the file has no header" in "\n".join(splits.remarks)
+    assert "path is 1, label is 0 (2 values); the file has no header" in "\n".join(splits.remarks)
 
 
 def test_columns_of_a_table_can_be_named(photos, tmp_path):
@@ -276,7 +276,10 @@ def test_columns_of_a_table_can_be_named(photos, tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["where;what;odd", *rows]) + "\n")
     assert labels_of(opened(tmp_path / "labels.csv", valid=2, columns={"label": "odd"})[0]) == ["0", "1"]
     said = refusal(tmp_path / "labels.csv")
-    assert "the label column is unclear ('what', 'odd'); data.columns.label selects it" in said
+    assert (
+        "the label column is unclear; data.columns.path=NAME and data.columns.label=NAME choose from 'where' (" in said
+    )
+    assert said.endswith("'what' (cat, dog), 'odd' (0, 1)")
     said = refusal(tmp_path / "labels.csv", columns={"label": "wat"})
     assert "wat" in said and "did you mean 'what'?" in said
 

@@ -157,7 +157,7 @@ def test_a_table_names_pictures_in_a_folder_as_on_windows_or_by_id(tmp_path, cap
     assert (
         code == 0
         and "train: 6 of 8 pictures kept, 2 left out: held out for validation" in out + err
-        and "the picture is 'id'" in out + err
+        and "path is 'id'" in out + err
     )
     assert ("the pictures that train.csv names are in" in out + err) == (folder is not None)
     code, _, _ = call(capsys, "train", *CHECK[1:], *settings, *TINY[:3], "training.steps=1", "--out", "run")

@@ -586,7 +586,7 @@ def test_words_with_tags_given_as_texts_to_tag_are_refused():
         (
             "a.csv",
             table([("id", "review", "stars"), *((n, *row) for n, row in enumerate(ROWS))], ";"),
-            "columns: text is 'review'",
+            "columns separated by semicolons; columns: text is 'review'",
         ),
         ("a.jsonl", "".join(json.dumps({"stars": b, "body": a}) + "\n" for a, b in ROWS), "fields: text is 'body'"),
     ],

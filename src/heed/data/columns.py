@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 R = TypeVar("R", bound=Sequence[str])
@@ -54,6 +54,7 @@ class Facts:
     numbers: float  # share of the cells that are numbers
     known: float  # share of the cells that are labels of the training set
     first: tuple[str, ...]  # the first few values
+    lists: bool = False  # True if some cells are lists
 
     @classmethod
     def of(cls, name: int | str, cells: Sequence[str], known: Collection[str] = ()) -> Facts:
@@ -79,8 +80,8 @@ class Facts:
 
     @property
     def is_text(self) -> bool:
-        """True if it can be the text: most of its cells are not numbers."""
-        return self.cells > 0 and self.numbers < 0.5
+        """True if it can be the text: no lists, and most of its cells are not numbers."""
+        return self.cells > 0 and self.numbers < 0.5 and not self.lists
 
     @property
     def shown(self) -> str:
@@ -115,38 +116,27 @@ def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: C
 
 def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
     """Statistics of each field of JSON objects; only texts, numbers, booleans and lists count."""
-    cells: dict[str, list[str]] = {name: [] for one in objects for name in one}
+    cells, lists = {name: list[str]() for one in objects for name in one}, set[str]()
     for one in objects:
         for name, value in one.items():
             if isinstance(value, str | int | float):
                 cells[name].append(str(value).lower() if isinstance(value, bool) else str(value))
             elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
                 cells[name] += map(str, value)
-    return [Facts.of(name, values, known) for name, values in cells.items()]
+                lists.add(name)
+    return [replace(Facts.of(name, values, known), lists=name in lists) for name, values in cells.items()]
 
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
     """Choose the columns of text and label; those that are given stay."""
     if label is None and (sure := _known_labels(columns)) is not None:
         label = sure.name
-    of_text = _given(columns, text) if text is not None else None
-    if of_text is None:
-        found = pick_text(columns, label, pairs=True)
-        if isinstance(found, str):
-            return Picked(unclear=NO_LABEL if label is None and _label(columns, whole) == NO_LABEL else found)
-        of_text = found
-    of_label = _given(columns, label) if label is not None else None
-    if of_label is None:
-        others = [column for column in columns if column.name != of_text.name]
-        chosen = _label(others, whole)
-        if isinstance(chosen, str):
-            return Picked(of_text, unclear=chosen)
-        of_label = chosen
-    return Picked(of_text, of_label)
-
-
-def _given(columns: Sequence[Facts], name: int | str) -> Facts | None:
-    return next((column for column in columns if column.name == name), None)
+    named: dict[Column, Facts] = {column.name: column for column in columns}
+    of_text = named.get(text) or pick_text(columns, label, pairs=True)
+    of_label = named.get(label) or _label([column for column in columns if column is not of_text], whole)
+    if isinstance(of_text, str):
+        return Picked(unclear=NO_LABEL if of_label == NO_LABEL else of_text)
+    return Picked(of_text, unclear=of_label) if isinstance(of_label, str) else Picked(of_text, of_label)
 
 
 def _known_labels(columns: Sequence[Facts]) -> Facts | None:

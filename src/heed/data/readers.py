@@ -38,7 +38,7 @@ from heed.config import HubSection
 from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
-from heed.data.tables import Guess, Row, Table, described, has_items
+from heed.data.tables import Row, Table, described, has_items
 from heed.errors import ConfigError, DataError, suggest
 
 E = TypeVar("E", bound=Example)
@@ -87,7 +87,7 @@ class Reader(Generic[E]):
 
 def table_reader(
     kind: type[E],
-    choose: Callable[[Table, bool], None],
+    choose: Callable[[Table, bool], str],
     example: Callable[[Row], E],
     source: Callable[[Path, Findings], Table | Iterable[Table | E]],
     settings: Mapping[str, Any] | None = None,
@@ -96,17 +96,22 @@ def table_reader(
 
     Args:
         kind: The class of the examples.
-        choose: Sets the columns of a table; its second argument is True after the first table, the training set.
+        choose: Sets the columns of a table and returns what is to be remarked on them, if not on the table before too;
+            its second argument is True after the first table, the training set.
         example: Makes an example of a usable row.
         source: The table in a file, or its examples if they are not rows; of a folder several. If the columns of a
             table are set, they stay.
         settings: As in `Reader`.
     """
     columns: dict[str, int | str] = {}
+    before: list[object] = []
 
     def of_table(table: Table) -> Iterator[E]:
-        if not table.columns:
-            choose(table, bool(columns))
+        if said := choose(table, bool(columns)):
+            layout = table.column_word, re.sub(r" \(.*?\)", "", said), *table.columns.values()
+            if layout not in before:
+                table.findings.remark(said)
+            before[:] = [layout]
         columns.update(columns or table.columns)
         return table.made(example)
 
@@ -181,6 +186,8 @@ class HubSet:
 class HubTable(Table):
     """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names."""
 
+    judged = _SAMPLE
+
     def __init__(self, name: str, split: str, table: Any, findings: Findings) -> None:
         """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
         super().__init__(findings)
@@ -203,19 +210,15 @@ class HubTable(Table):
     def at(self, row: Row, field: str) -> str:
         return f"{row.origin}: column '{self.columns[field]}'"
 
-    def facts(self, known: Collection[str] = ()) -> list[Facts]:
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         sample = self._table.select(range(min(_SAMPLE, len(self._table))))
         return [one for one in facts_of_objects([*self._objects(sample, self.names)], known) if one.cells]
-
-    @property
-    def judged(self) -> int:
-        return _SAMPLE
 
     @property
     def first(self) -> Mapping[str, Any]:
         return next(self._objects(self._table, self.names), {})
 
-    def _refuse_missing(self) -> None:
+    def refuse_missing(self) -> None:
         """Refuse columns that the data set does not have; only some fields need texts.
 
         Raises:
@@ -229,7 +232,7 @@ class HubTable(Table):
                 raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
 
     def rows(self) -> Iterator[Row]:
-        self._refuse_missing()
+        self.refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
         for number, cells in enumerate(self._objects(self._table.select_columns(names), names), start=1):
             yield Row(self, number, cells)
@@ -278,6 +281,9 @@ def taken(held: Sequence[T], findings: Findings) -> Sequence[T]:
 class HeldTable(Table):
     """Data passed in Python, as columns; `names` are empty if they are known by position only."""
 
+    judged = 1_000_000
+    option = 'settings={{"data.columns.{}": NAME}}'
+
     def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
         """Read the data in any of the forms above; `shape` are the fields of an example in the order of a tuple.
 
@@ -287,7 +293,6 @@ class HeldTable(Table):
         super().__init__(Findings() if findings is None else findings)
         self.split = split
         names = column_names(data)
-        self._places: dict[str, int] = {}
         self.column: Callable[[int], list[Any]]
         """The values of a column."""
         by_name = names is not None and isinstance(data, Mapping)
@@ -342,6 +347,10 @@ class HeldTable(Table):
         return rows
 
     @property
+    def called(self) -> str:
+        return self.split
+
+    @property
     def first(self) -> Mapping[str, Any]:
         return {name: self.column(i)[0] for i, name in enumerate(self.names)}
 
@@ -353,67 +362,31 @@ class HeldTable(Table):
     def at(self, row: Row, field: str) -> str:
         return f"{row.where}: the {field}"
 
-    def facts(self, known: Collection[str] = ()) -> list[Facts]:
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
         columns = (["" if python_value(one) is None else str(one) for one in self.column(i)] for i in range(self.width))
         return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
 
-    def choose(
-        self,
-        given: Mapping[str, Column],
-        *,
-        usual: Mapping[str, Sequence[str]] | None = None,
-        guess: Guess | None = None,
-        again: bool = False,
-        called: Mapping[str, str] | None = None,
-    ) -> Mapping[str, Column]:
-        """As in `Table`; columns are given by name, or by position if they have no names. Recognised ones are remarked.
+    def place_of(self, field: str, number: int, column: Column) -> Column:
+        """Its name, or its position if columns have no names.
 
-        `called` are names of fields in the remark, if different.
+        Raises:
+            DataError: There is no such column.
         """
-        given = super().choose(given, again=again)
-        places: dict[str, int | None] = {}
-        for number, (field, column) in enumerate(given.items()):
-            if isinstance(column, int) and not isinstance(column, bool):
-                if not 0 <= column < self.width:
-                    raise DataError(
-                        f"{self.split} has {self.width} columns, so data.columns.{field} cannot be {column}"
-                    )
-                places[field] = column
-            elif not self.names:
-                places[field] = number
-            elif column is not None:
-                if column not in self.names:
-                    raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
-                places[field] = self.names.index(column)
-            else:
-                known = [name for name in (field, *(usual or {}).get(field, ())) if name in self.names]
-                places[field] = self.names.index(known[0]) if known else None
-        open_ = [field for field, place in places.items() if place is None]
-        rest = [i for i in range(self.width) if i not in places.values()]
-        if open_ and guess is not None:
-            found = guess({field: self.names[place] for field, place in places.items() if place is not None})
-            if isinstance(found, str):
-                raise DataError(f"{self._unclear(open_[0])} ({found})")
-            places = {field: self.names.index(found[field]) for field in given}
-        elif open_ and len(rest) == len(open_):
-            places |= dict(zip(open_, rest, strict=True))
-        elif open_:
-            raise DataError(self._unclear(open_[0]))
-        self._places = {field: place for field, place in places.items() if place is not None}
-        self.columns = {field: self.names[place] if self.names else place for field, place in self._places.items()}
-        if open_:
-            words = ((column, (called or {}).get(field, field)) for field, column in self.columns.items())
-            self.findings.remark(", ".join(f"column '{column}' is the {word}" for column, word in words))
-        return given
-
-    def _unclear(self, field: str) -> str:
-        has = f"{self.split} has no column '{field}'; its columns are {', '.join(self.names)}"
-        return f'{has}; select the column of the {field}: settings={{"data.columns.{field}": "{self.names[0]}"}}'
+        if isinstance(column, int) and not 0 <= column < self.width:
+            raise DataError(f"{self.split} has {self.width} columns, so data.columns.{field} cannot be {column}")
+        if isinstance(column, int) and self.names:
+            return self.names[column]
+        if not self.names:
+            return column if isinstance(column, int) else number
+        if column is not None and column not in self.names:
+            raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
+        return column
 
     def chosen(self) -> dict[str, list[Any]]:
         """The values of each field."""
-        return {field: self.column(place) for field, place in self._places.items()}
+        places = (self.names.index(one) if isinstance(one, str) else one for one in self.columns.values())
+        return dict(zip(self.columns, map(self.column, places), strict=True))
 
     def rows(self) -> Iterator[Row]:
         columns = self.chosen()

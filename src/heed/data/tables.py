@@ -23,6 +23,8 @@ from heed.data.columns import (
     is_regular,
     regular_rows,
     rows_of,
+    shown,
+    some,
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
@@ -70,8 +72,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 E = TypeVar("E")
-Guess = Callable[[Mapping[str, str]], dict[str, str] | str]
-"""Finds the column of each field, given the known ones; or returns why it cannot."""
+Recognise = Callable[[Sequence[Facts], Mapping[str, Column]], Mapping[str, int | str] | str]
+"""Finds the column of each field by facts, given the known ones; or returns why it cannot."""
+FEW = 4
+"""Rows below which nothing is recognised."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 """Separators of columns, as messages name them."""
 _FIELD = 2**17
@@ -143,6 +147,20 @@ class Row:
         table.findings.note(what, table.path, table.place(self.number), unit=table.things.removesuffix("s"))
 
 
+@dataclass(frozen=True)
+class Field:
+    """A field of an example: the column `given` for it (the option `data.columns.NAME`), and its usual names."""
+
+    name: str
+    given: Column = None
+    usual: Sequence[str] = ()  # most reliable first; by default its own name
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names by which its column is found."""
+        return self.usual or (self.name,)
+
+
 class Table(ABC):
     """Rows of one file, of one split of a data set, or of data passed in Python; findings are counted under `path`.
 
@@ -157,6 +175,16 @@ class Table(ABC):
     """Name of a column, for messages."""
     things = "lines"
     """Plural name of its rows, for messages."""
+    option = "data.columns.{}=NAME"
+    """How the column of a field is chosen, for messages."""
+    said: Sequence[str] = ()
+    """Remarks on its form."""
+    header: bool | None = True
+    """True if its columns have names, or none are expected."""
+    other = ""
+    """End of the remark on its columns."""
+    whole = True
+    """False if columns are recognised by the beginning of the table only."""
 
     def __init__(self, findings: Findings) -> None:
         self.findings = findings
@@ -174,9 +202,17 @@ class Table(ABC):
     def origin(self, number: int) -> str:
         """The origin of an example made from a row."""
 
+    @property
+    def called(self) -> str:
+        """The table in messages."""
+        return f"'{self.path}'"
+
     @abstractmethod
-    def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        """Statistics of the columns, by which they are recognised; from the beginning of a file."""
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+        """Statistics of the columns, by which they are recognised; from the beginning of a file.
+
+        `known` are the labels of the training set, `given` columns that decide whether names or numbers are used.
+        """
 
     def place(self, number: int) -> int | str:
         """A row in findings."""
@@ -203,53 +239,98 @@ class Table(ABC):
 
     def choose(
         self,
-        given: Mapping[str, Column],
+        fields: Sequence[Field],
+        recognise: Recognise | None = None,
         *,
-        usual: Mapping[str, Sequence[str]] | None = None,
-        guess: Guess | None = None,
         again: bool = False,
-    ) -> Mapping[str, Column]:
-        """Set the column of each field: the given one, else the one with the field's name.
+        trained: bool = False,
+        known: Collection[str] = (),
+        least: int = FEW,
+    ) -> str:
+        """Set the column of each field: the given one, else one with a usual name, else a recognised one.
 
         Args:
-            given: Field -> its column by name or by number; None if it is not given.
-            usual: Field -> further names of its column, for data passed in Python.
-            guess: Finds the columns of all fields of data passed in Python, given those known by name.
+            fields: The fields.
+            recognise: Finds the columns of all fields by facts, given those that are known; or returns why it cannot.
+                By default fields without a column have the columns that are left, if these are as many.
             again: True if the given columns are those of a training set; they are as if not given if this table lacks
                 one of them.
+            trained: True if the given columns are those of a run, which a table that names its columns must have.
+            known: The labels of the training set.
+            least: Rows below which nothing is recognised; reading them then reports what is missing.
 
         Returns:
-            The columns that count as given.
+            A remark on the form of the table and recognised columns, or "".
 
         Raises:
-            DataError: Data passed in Python lacks a column, or a column is unclear.
+            DataError: A column is missing or unclear; the message lists the columns and names the option to set.
         """
-        if again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str))):
-            given = dict.fromkeys(given)
-        self.columns = {field: field if one is None else one for field, one in given.items()}
-        return given
+        given, columns = self.given(fields, again, trained), dict[str, Column]()
+        for number, one in enumerate(fields):
+            able = (name for name in one.names if name in self.names)
+            able = (name for name in able if not {name, self.names.index(name)} & {*given.values()})
+            column = next(able, None) if given[one.name] is None else given[one.name]
+            columns[one.name] = self.place_of(one.name, number, column)
+        self.columns = {field: field if one is None else one for field, one in columns.items()}
+        if None not in columns.values() or self.judged < least:
+            return "; ".join(self.said)
+        facts = [] if recognise is None else self.facts(known, [one for one in given.values() if one is not None])
+        names = [one.name for one in facts] or [*self.names]
+        if any(one is not None and columns[field] not in names for field, one in given.items()):
+            return "; ".join(self.said)  # reading the rows reports the missing column
+        columns = {field: one if one in names else None for field, one in columns.items()}
+        open_ = [one for one in fields if columns[one.name] is None]
+        rest = [name for name in names if name not in columns.values()]
+        why = f"the {open_[0].name} column is unclear" if open_ else ""
+        left = dict(zip((one.name for one in open_), rest, strict=True)) if len(rest) == len(open_) else why
+        chosen = left if recognise is None else recognise(facts, columns)
+        numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
+        if isinstance(chosen, str):
+            name, *others = open_[0].names
+            lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
+            why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
+            options = " and ".join(self.option.format(one.name) for one in open_)
+            choose = (
+                f"its {self.column_word}s are" if trained else f"{options} choose{'s' if len(open_) == 1 else ''} from"
+            )
+            listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
+            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
+        self.columns |= chosen
+        said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
+        label = next((one for one in facts if one.name == chosen.get("label")), None)
+        if label is not None and isinstance(self, _File):
+            said[-1] += f" ({label.counted(self.whole)})"
+        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{numbered}{self.other}"))
 
-    def of_training(
-        self, recorded: Mapping[str, Column], usual: Mapping[str, Sequence[str]]
-    ) -> dict[str, int | str | None]:
+    def given(self, fields: Sequence[Field], again: bool, trained: bool) -> dict[str, Column]:
+        """The columns of fields that count as given; arguments and errors as for `choose`."""
+        given = self.of_training(fields) if trained else {one.name: one.given for one in fields}
+        is_other = again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str)))
+        return dict.fromkeys(given) if is_other else given
+
+    def place_of(self, field: str, number: int, column: Column) -> Column:
+        """The column of a field, the `number`th; None if it is unknown."""
+        return column
+
+    def of_training(self, fields: Sequence[Field]) -> dict[str, Column]:
         """Field -> its column in a table that a run reads after its training.
 
-        It is the `recorded` one, else one with a `usual` name of the field. Names are as if not given (None) if the
-        table does not name its columns.
+        It is the given one, else one with a usual name of the field. Names are as if not given (None) if the table does
+        not name its columns.
 
         Raises:
             DataError: The table names its columns, and none is called so.
         """
-        names = {field: (one, *usual[field]) for field, one in recorded.items() if isinstance(one, str)}
+        names = {one.name: (one.given, *one.names) for one in fields if isinstance(one.given, str)}
         found = {field: next((one for one in every if one in self.names), None) for field, every in names.items()}
         absent = [every[0] for field, every in names.items() if found[field] is None]
         if absent and self.is_named(every[0] for every in names.values()):
-            name, word = absent[0], self.column_word
+            word = self.column_word
             raise DataError(
-                f"'{self.path}' has no {word} '{name}', which this run was trained on; its {word}s: "
+                f"{self.called} has no {word} '{absent[0]}', which this run was trained on; its {word}s: "
                 f"{', '.join(self.names)}; rename the column that corresponds to it"
             )
-        return {**recorded, **(dict.fromkeys(names) if absent else found)}
+        return {one.name: one.given for one in fields} | (dict.fromkeys(names) if absent else found)
 
     def is_named(self, names: Iterable[str]) -> bool:
         """True if the columns of the table have names, of which some may be these."""
@@ -305,6 +386,10 @@ class _File(Table):
     hint = ""
     """End of messages about missing columns."""
 
+    @property
+    def whole(self) -> bool:  # type: ignore[override]
+        return self.head.whole
+
     def where(self, number: int) -> str:
         return f"'{self.path}' line {number}"
 
@@ -339,13 +424,12 @@ class CsvTable(_File):
         self.is_regular = is_regular(rows)
         self.names: list[str] = rows[0] if rows else []
         self.sample = regular_rows(rows) if self.is_regular or named else rows
-        self.header: bool | None = None
+        self.header = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
         self._places: dict[str, int] = {}
 
     @property
-    def said(self) -> list[str]:
-        """A remark on the separator if it is not the usual one."""
+    def said(self) -> Sequence[str]:  # type: ignore[override]
         return [] if self.separator == self._usual else [f"columns separated by {SEPARATORS[self.separator]}"]
 
     @cached_property
@@ -366,10 +450,12 @@ class CsvTable(_File):
     def judged(self) -> int:
         return len(self.sample) - self.has_header if self.recognised else 0
 
-    def facts(self, known: Collection[str] = ()) -> list[Facts]:
-        """Statistics of the columns; the first line is a header if it looks like one."""
-        self.header = self.has_header if self.header is None else self.header
-        names = self.sample[0] if self.header and self.named else range(len(self.sample[0]))
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+        """Statistics of the columns; the first line is a header if it looks like one or a column is given by name."""
+        if self.header is None:
+            self.header = any(isinstance(one, str) for one in given) or self.has_header
+        by_name = self.header and self.named and not any(isinstance(one, int) for one in given)
+        names = self.sample[0] if by_name else range(len(self.sample[0]))
         return facts_of(self.sample[1:] if self.header else self.sample, names, known)
 
     def rows(self) -> Iterator[Row]:
@@ -436,15 +522,10 @@ class JsonTable(_File):
         return len(self.objects)
 
     @property
-    def texts(self) -> list[str]:
-        """Names of the fields that have a text in every object."""
-        return [name for name in self.names if all(isinstance(one.get(name), str) for one in self.objects)]
-
-    @property
     def first(self) -> Mapping[str, Any]:
         return self.objects[0] if self.objects else {}
 
-    def facts(self, known: Collection[str] = ()) -> list[Facts]:
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         return facts_of_objects(self.objects, known)
 
     def rows(self) -> Iterator[Row]:

@@ -18,22 +18,20 @@ out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from heed.data.columns import pick_text
+from heed.data.columns import Column, Facts, pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HubTable, Reader, table_reader
-from heed.data.tables import Row, Table, open_table
+from heed.data.readers import Reader, table_reader
+from heed.data.tables import Field, Row, Table, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
-_FEW = 4
-"""Rows below which the column of texts is not recognised."""
 _LARGEST = 1 << 29
 """Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
 
@@ -75,16 +73,9 @@ def document_reader(data: Any) -> Reader[Document]:
     kind, separator = getattr(data, "format", "auto"), getattr(data, "separator", None)
     separator = None if separator is None else separator.strip()  # "" for an empty line
 
-    def choose(table: Table, again: bool) -> None:
-        column = table.choose({"text": given}, again=again)["text"]
-        if column is None and table.judged >= _FEW and "text" not in table.names:
-            texts = table.texts if isinstance(table, HubTable) else None
-            found = pick_text([one for one in table.facts() if texts is None or one.name in texts])
-            if isinstance(found, str):
-                raise DataError(f"'{table.path}': {found}")
-            table.columns = {"text": found.name}
-            numbered = "; the file has no header, so columns are counted from 0" if isinstance(found.name, int) else ""
-            table.findings.remark(f"{table.column_word}s: text is {found.shown}{numbered}")
+    def text_of(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        found = pick_text(facts)
+        return found if isinstance(found, str) else {"text": found.name}
 
     def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
         root = path if os.path.isdir(path) else None
@@ -102,7 +93,8 @@ def document_reader(data: Any) -> Reader[Document]:
                 table.name, table.hint = name, "; data.format=text reads the whole file as one document"
                 yield table
 
-    return table_reader(Document, choose, _document, source)
+    text = Field("text", given)
+    return table_reader(Document, lambda table, again: table.choose([text], text_of, again=again), _document, source)
 
 
 def _document(row: Row) -> Document:

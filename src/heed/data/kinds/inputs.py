@@ -9,7 +9,7 @@ ending.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +17,12 @@ from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import are_dicts, column_names, text_in
-from heed.data.tables import CsvTable, JsonTable, Row, Table, described, open_table
+from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, described, open_table
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
 
 KINDS = (".csv", ".tsv", ".jsonl", ".json")
 """Endings of files with columns."""
-_FEW = 4
-"""Rows below which a column without a name is not recognised by its content."""
 
 
 def input_texts(
@@ -58,7 +56,7 @@ def input_texts(
     table = open_table(path, findings)
     if isinstance(table, JsonTable) and table.items is None and len(table.objects) <= len(table.head.filled) / 2:
         return None
-    column = table.of_training({"text": given}, {"text": names})["text"] if isinstance(given, str) else None
+    column = table.of_training([Field("text", given, names)])["text"] if isinstance(given, str) else None
     if isinstance(table, CsvTable) and not table.recognised:
         if column is None or len(table.names) > 1:
             return None
@@ -67,23 +65,21 @@ def input_texts(
         return lines, f"columns: the text is '{column}'"
     # A line without the field is a bad line; the objects are still not read as texts.
     column = column or next((name for name in names if name in table.names), None)
-    if isinstance(table, JsonTable):
-        column = column or _found(table.facts(known))
-        said = f"fields: the text is '{column}'"
-    else:
+    sure = isinstance(table, JsonTable)
+    if isinstance(table, CsvTable):
         table.header = column is not None or table.has_header
         # Commas alone do not show that there are columns: sentences have them too.
         sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
         number = default if isinstance(given, str) else given
         if column is None and isinstance(number, int) and number < len(table.sample[0]) and sure:
             column = number
-        if column is None and (table.header or known or len(table.sample) >= _FEW):
-            columns = table.facts(known)
-            column = _found(columns) if sure or any(facts.known >= 0.5 for facts in columns) else None
-        shown = f"'{column}'" if isinstance(column, str) else f"{column} (counted from 0)"
-        said = f"columns: the text is {shown}" + ("" if table.header else "; the file has no header")
+    if column is None and (table.header or known or table.judged >= FEW):
+        columns = table.facts(known)
+        column = _found(columns) if sure or any(facts.known >= 0.5 for facts in columns) else None
     if column is None:
         return None
+    shown = f"'{column}'" if isinstance(column, str) else f"{column} (counted from 0)"
+    said = f"{table.column_word}s: the text is {shown}" + ("" if table.header else "; the file has no header")
     table.columns = {"text": column}
     return numbered(table, lambda row: row.text("text")), said
 
@@ -178,23 +174,18 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     if ending_of(path) not in KINDS or not os.path.isfile(path):
         return None
     table = open_table(path, findings)
-    both = "text" if columns[0] is None else columns[0], 1 if columns[1] is None else columns[1]
-    table.columns = dict(zip(("text", "second"), both, strict=True))
-    table.of_training(dict(zip(table.columns, columns, strict=True)), {"text": (), "second": ()})
-    unnamed = ""
     if isinstance(table, CsvTable):
         if not table.recognised:
             return None
-        wanted, width = table.columns.values(), len(table.names)
-        table.header = table.has(*wanted) or table.has_header
-        unnamed = "" if table.header else "; the file has no header"
-        by_number = all(isinstance(column, int) for column in wanted)
-        if not table.has(*wanted) and not by_number:
-            if width != 2:
-                names = " and ".join(map(repr, wanted))
-                has = f"has {width} columns instead of two"
-                raise DataError(f"'{path}' line 1 does not name the columns {names}, and {has}")
-            table.columns = {"text": 0, "second": 1}
+        table.header = table.has(*columns) or table.has_header
+
+    def both(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        names = [one.name for one in facts]
+        why = f"it has {len(names)} columns instead of two"
+        return dict(zip(known, names, strict=True)) if len(names) == 2 else why
+
+    table.choose([Field("text", columns[0]), Field("second", columns[1])], both, trained=True, least=0)
+    unnamed = "" if table.header else "; the file has no header"
     called = " and ".join(shown_column(column) for column in table.columns.values())
     said = f"{table.column_word}s: the texts are {called}{unnamed}"
     return numbered(table, _both), said

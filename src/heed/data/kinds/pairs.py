@@ -17,6 +17,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,11 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.readers import HeldTable, HubTable, Reader, table_reader
-from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, note_header, open_table
+from heed.data.readers import HeldTable, Reader, table_reader
+from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
-from heed.errors import DataError, suggest
+from heed.errors import DataError
 
-_FEW = 4
-"""Objects below which fields are not recognised."""
 _MANY = 50
 """Pairs below which sides are not compared with labels."""
 COPY = "the model can only learn to copy"
@@ -56,11 +55,27 @@ def pair_reader(
             have different numbers of lines; a line is bad (not UTF-8, too long, without the column) and not skipped;
             a table looks like another kind of data, or a column is missing.
     """
-    given = {"source": columns.source, "target": columns.target}
+    fields = Field("source", columns.source, names[0]), Field("target", columns.target, names[1])
 
-    def choose(table: Table, after: bool) -> None:
-        own = table.of_training(given, dict(zip(given, names, strict=True))) if again else given
-        _choose_sides(table, own, advice, names, after)
+    def choose(table: Table, after: bool) -> str:
+        given = table.given(fields, after, again)
+        if isinstance(table, CsvTable):
+            taken = given.values()
+            usual = (next((name for name in known if table.has(name) and name not in taken), None) for known in names)
+            sides = [name if one is None else one for one, name in zip(taken, usual, strict=True)]
+            # One name alone is a chance match: "text" may be the first word of a file without a header.
+            _choose_csv(table, [*taken] if None in sides else sides, advice)
+            said = ""
+        else:
+            recognise = partial(_recognised, table=table, advice=advice, alone=len(names[0]) == 1)
+            said = table.choose(fields, recognise, again=after, trained=again, least=1)
+        if isinstance(table, HeldTable) and not table.names and table.width > len(given):
+            numbers = {side: None if one is None else table.columns[side] for side, one in given.items()}
+            table.columns = {**_not_numbers(table, table.facts(), numbers)}
+        if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
+            where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
+            table.findings.remark(f"warning: source and target are the same {where}; {COPY}")
+        return said
 
     def table_in(path: Path, findings: Findings) -> Table:
         fixed = ending_of(path) not in (".csv", ".jsonl", ".json")
@@ -118,89 +133,55 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     )
 
 
-def _choose_sides(table: Table, given: Mapping[str, Column], advice: Advice, names: Names, again: bool) -> None:
-    """Set the columns of both sides: those given, those with usual names, or recognised ones."""
-    usual = dict(zip(given, names, strict=True))
-    given = table.choose(given, usual=usual, guess=lambda known: _guessed(table, known), again=again)
-    if isinstance(table, HeldTable):
-        if not table.names and table.width > len(given):
-            table.choose(_not_numbers(table, table.facts(), given))
-        return
-    source, target = given.values()
-    found = [source, target]
-    for side, known in enumerate(names):
-        if found[side] is None:
-            found[side] = next((name for name in known if name in table.names and name != found[1 - side]), None)
-    # One name alone is a chance match: "text" may be the first word of a file without a header.
-    if None not in found:
-        source, target = found
-    if isinstance(table, CsvTable):
-        _choose_csv(table, source, target, advice)
-    elif isinstance(table, JsonTable | HubTable):
-        lacks = len(names[0]) > 1 and found.count(None) == 1 and isinstance(table, JsonTable)
-        if lacks and not table.findings.skips:
-            raise DataError(_no_field(table, found, names))
-        table.choose({"source": source, "target": target})
-        if source is target is None and table.judged >= _FEW:
-            _choose_texts(table, advice)
-    if table.columns["source"] == table.columns["target"]:
-        name = Path(table.path).name
-        where = f"{table.column_word}, '{table.columns['source']}'"
-        table.findings.remark(f"warning: source and target are the same {where} of '{name}'; {COPY}")
+def _recognised(
+    facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice, alone: bool
+) -> dict[str, int | str] | str:
+    """The columns of both sides: the only others with texts; lists of turns are refused."""
+    open_ = [side for side, column in known.items() if column is None]
+    if table.judged < FEW or (len(open_) == 1 and isinstance(table, JsonTable) and not (alone or table.findings.skips)):
+        return ""
+    texts = others = [one for one in facts if one.name not in known.values()]
+    if not isinstance(table, HeldTable):
+        texts = [one for one in others if one.is_text]
+    elif len(others) > len(open_):
+        texts = _with_texts(facts, known.values(), len(open_))
+    if len(texts) == len(open_):
+        return {side: one.name for side, one in zip(open_, texts, strict=True)}
+    if turns := next((name for name, value in table.first.items() if _are_turns(value)), None):
+        why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
+        raise DataError(f"{table.called}: {why}{advice('conversations', Path(table.path))}")
+    return f"{len(texts)} of its {table.column_word}s contain texts"
 
 
-def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
-    """The columns of both sides in data passed in Python: the only others with texts, or the only others."""
-    others = [name for name in table.names if name not in known.values()]
-    if len(others) + len(known) > 2:
-        others = [str(one.name) for one in _with_texts(table.facts(), known.values(), 2 - len(known))]
-    if len(others) + len(known) != 2:
-        return f"{len(others)} contain texts"
-    return {side: known[side] if side in known else others.pop(0) for side in ("source", "target")}
-
-
-def _no_field(table: Table, found: Sequence[Column], names: Names) -> str:
-    side, usual = ("source", names[0]) if found[0] is None else ("target", names[1])
-    others = [name for name in table.names if name not in found]
-    return (
-        f"'{table.path}' has no field '{usual[0]}' (or {', '.join(usual[1:])}){suggest(usual[0], others)}; "
-        f"data.columns.{side}=NAME selects another field"
-    )
-
-
-def _choose_csv(table: CsvTable, source: Column, target: Column, advice: Advice) -> None:
+def _choose_csv(table: CsvTable, sides: Sequence[Column], advice: Advice) -> None:
+    source, target = sides
     table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
-    head, rows, findings = table.head, table.sample, table.findings
+    rows, findings, content = table.sample, table.findings, content_of(table.head)
     for said in table.said:
         findings.remark(said)
-    if not rows:
+    narrow = not table.is_regular and all(len(row) < 2 for row in rows[:_MANY])
+    others = ("labelled", "rows", "tagged") if narrow else ("tagged",)  # reading reports what sentences lack
+    if content is not None and content.kind in others and (narrow or (table.is_regular and content.sure)):
+        what = "expected both sides of a pair on each line, with a tab between them, or two parallel files"
+        raise DataError(f"{table.called}: {content.why}; {what}{advice(content.kind, table.path)}")
+    if not rows or not table.is_regular:
         return
-    if not table.is_regular:
-        if all(len(row) < 2 for row in rows[:_MANY]):
-            _refuse(head, advice)
-        return
-    if (content := content_of(head)) is not None and content.kind == "tagged" and content.sure:
-        what = f"{content.why}; expected a pair of texts on each line"
-        raise DataError(f"'{table.path}': {what}{advice('tagged', table.path)}")
-    first, width = rows[0], len(rows[0])
-    columns = facts_of(rows[1:] if table.has_header else rows, range(width))
-    given = {side: first.index(one) if one in first else one for side, one in (("source", source), ("target", target))}
-    found = _not_numbers(table, columns, given)
-    table.columns |= {side: found[side] for side, one in given.items() if one is None}
-    places = [first.index(one) if one in first else one for one in table.columns.values()]
-    inside = all(isinstance(place, int) and 0 <= place < width for place in places)
-    if table.has_header and inside and all(isinstance(one, int) for one in table.columns.values()):
-        chosen = [first[int(place)] for place in places]
-        sure = table.named and all(one.casefold() in HEADER_NAMES for one in chosen)
-        if sure and source is None and target is None:
+    first = rows[0]
+    columns = facts_of(rows[1:] if table.has_header else rows, range(len(first)))
+    given = {side: first.index(one) if one in first else one for side, one in zip(table.columns, sides, strict=True)}
+    places = _not_numbers(table, columns, given)
+    table.columns |= {side: places[side] for side, one in given.items() if one is None}
+    if not {*places.values()} <= {*range(len(first))}:
+        return  # reading reports the missing column
+    if table.has_header and all(isinstance(one, int) for one in table.columns.values()):
+        chosen = [first[place] for place in places.values()]
+        if source is target is None and table.named and all(one.casefold() in HEADER_NAMES for one in chosen):
             table.columns = dict(zip(table.columns, chosen, strict=True))
             findings.remark(f"columns: source is '{chosen[0]}', target is '{chosen[1]}'")
         else:
-            names = [one.strip() for one in chosen]
-            fix = f"set data.columns.source='{names[0]}' data.columns.target='{names[1]}' to skip it"
+            fix = "set data.columns.source='{}' data.columns.target='{}' to skip it".format(*map(str.strip, chosen))
             note_header(first, table.path, "pair", findings, fix)
-    if inside:
-        note_labels([columns[int(place)] for place in places], table.path, findings, advice("labelled", table.path))
+    note_labels([columns[place] for place in places.values()], table.path, findings, advice("labelled", table.path))
 
 
 def _with_texts(columns: Sequence[Facts], known: Collection[Column], count: int) -> list[Facts]:
@@ -242,27 +223,6 @@ def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, a
             continue
         what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), read as texts{advice}"
         findings.remark(f"warning: {Path(where).name}: {what}")
-
-
-def _refuse(head: Head, advice: Advice) -> None:
-    """Refuse a file of one column with another kind of data; for sentences, reading reports the missing column."""
-    content = content_of(head)
-    if content is None or content.kind in ("pairs", "sentences"):
-        return
-    what = f"{content.why}; expected both sides of a pair on each line, with a tab between them, or two parallel files"
-    raise DataError(f"'{head.path}': {what}{advice(content.kind, head.path)}")
-
-
-def _choose_texts(table: JsonTable | HubTable, advice: Advice) -> None:
-    """Set the only two columns of texts; lists of turns are refused."""
-    facts, first = table.facts(), table.first
-    texts = [str(one.name) for one in facts if one.is_text and one.name in table.texts]
-    if len(texts) == 2:
-        table.columns = dict(zip(table.columns, texts, strict=True))
-        table.findings.remark(f"{table.column_word}s: source is '{texts[0]}', target is '{texts[1]}'")
-    elif turns := next((name for name, value in first.items() if _are_turns(value)), None):
-        why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
-        raise DataError(f"'{table.path}': {why}{advice('conversations', Path(table.path))}")
 
 
 def _are_turns(value: Any) -> bool:

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from heed.data.columns import LABEL_NAMES, Facts, facts_of, regular_rows, shown
+from heed.data.columns import LABEL_NAMES, Column, Facts, shown
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
@@ -38,7 +38,7 @@ from heed.data.pictures.decode import PictureError, PictureFacts, from_array, fr
 from heed.data.pictures.files import ENDINGS, is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
 from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, label_of
-from heed.data.tables import CsvTable, Head, Row, described, has_items, is_table
+from heed.data.tables import CsvTable, Field, Head, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest, whole_number
 
@@ -156,51 +156,31 @@ def table_entries(path: Path, data: Any, findings: Findings, advice: Advice) -> 
 
 def _choose(table: CsvTable, given: Any, advice: Advice, folder: str | Path) -> None:
     """Set the columns of path and label; recognised ones are remarked."""
-    rows = regular_rows(table.sample) if table.head.filled else []
-    if not rows:
+    if not table.head.filled:
         raise DataError(f"'{table.path}' has no rows; expected a path and a label in each")
-    first = [cell.strip() for cell in rows[0]]
-    by_name = isinstance(given.path, str) or isinstance(given.label, str)
-    known = [cell for cell in first if cell.casefold() in PATH_NAMES]
-    header = by_name or bool(known) or (len(rows) > 1 and not any(map(is_picture, first)))
-    facts = facts_of(rows[1:] if header else rows, rows[0] if header else range(len(first)))
-    of_path = given.path
-    if of_path is None:
-        found = [facts[first.index(known[0])]] if known else [one for one in facts if _names_pictures(one)]
-        found = found or [one for one in facts if one.first and all(files_named(cell, folder) for cell in one.first)]
-        if not found:
+    first = [cell.strip() for cell in table.names]
+    known = any(cell.casefold() in PATH_NAMES for cell in first)
+    table.header = known or (len(table.sample) > 1 and not any(map(is_picture, first))) or None
+
+    def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
+        named = [one for one in facts if str(one.name).strip().casefold() in PATH_NAMES]
+        named += [one for one in facts if one.first and all(map(is_picture, one.first))]
+        named += [one for one in facts if one.first and all(files_named(cell, folder) for cell in one.first)]
+        path = next((one.name for one in named), None) if columns["path"] is None else columns["path"]
+        if path is None:
             content = content_of(table.head)
-            why = "" if content is None else f": {content.why}"
-            other = "" if content is None else advice(content.kind, table.path)
-            raise DataError(
-                f"'{table.path}': no column contains picture paths{why}; data.columns.path selects the column, by name "
-                f"or by number{other}"
-            )
-        of_path = found[0].name
-    of_label = _label(facts, of_path, table.head) if given.label is None else given.label
-    if given.path is None or given.label is None:
-        end = "" if header else "; the file has no header, so columns are counted from 0"
-        table.findings.remark(f"columns: the picture is {shown(of_path)}, the label is {shown(of_label)}{end}")
-    table.columns = {"path": of_path, "label": of_label}
-    table.header = header if isinstance(of_path, int) and isinstance(of_label, int) else None
+            why, other = ("", "") if content is None else (f": {content.why}", advice(content.kind, table.path))
+            what = "data.columns.path selects the column, by name or by number"
+            raise DataError(f"{table.called}: no column contains picture paths{why}; {what}{other}")
+        others = [one for one in facts if one.name != path]
+        labels = [one for name in LABEL_NAMES for one in others if str(one.name).strip().casefold() == name][:1]
+        able = (labels, others, [one for one in others if one.repeats])
+        label = given.label if given.label is not None else next((one[0].name for one in able if len(one) == 1), None)
+        return "the label column is unclear" if label is None else {"path": path, "label": label}
 
-
-def _names_pictures(column: Facts) -> bool:
-    return bool(column.first) and all(map(is_picture, column.first))
-
-
-def _label(facts: Sequence[Facts], path: int | str, head: Head) -> int | str:
-    others = [one for one in facts if one.name != path]
-    named = [one for name in LABEL_NAMES for one in others if str(one.name).strip().casefold() == name]
-    repeating = [one for one in others if one.repeats]
-    for found in (named[:1], others if len(others) == 1 else [], repeating if len(repeating) == 1 else []):
-        if found:
-            return found[0].name
-    which = ", ".join(shown(one.name) for one in others) or "there is no other column"
-    raise DataError(
-        f"'{head.path}': the label column is unclear ({which}); data.columns.label selects it, by name or by number "
-        "from 0"
-    )
+    fields = Field("path", given.path, PATH_NAMES), Field("label", given.label)
+    if said := table.choose(fields, recognise, least=0):
+        table.findings.remark(said)
 
 
 _FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
@@ -220,10 +200,11 @@ def hold_pictures(data: Any, split: str, section: Any, findings: Findings) -> He
     Raises:
         DataError: The data cannot be used; the message names the position, the value and what would be right.
     """
-    wanted = {"path": section.columns.path, "label": section.columns.label}
+    given = section.columns
     table = HeldTable(_unstacked(data), split, ("picture", "label"), findings)
-    aliases = {"path": (*PATH_NAMES[1:], "pixels", "data"), "label": LABEL_NAMES[1:]}
-    table.choose(wanted, usual=aliases, called={"path": "picture"})
+    of_path = Field("path", given.path, (*PATH_NAMES, "pixels", "data"))
+    if said := table.choose([of_path, Field("label", given.label, LABEL_NAMES)]):
+        findings.remark(said)
     columns = table.chosen()
     name = f"memory:{split}"
     held: list[Any] = []
@@ -339,21 +320,23 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
     """
     data = hub.table(split)
     features: Mapping[str, Any] = data.features
-    of_picture = _column("path", columns.path, [n for n, one in features.items() if _is_image(one)], features, hub.name)
-    others = [name for name in features if name != of_picture]
-    classes = [name for name in others if hasattr(features[name], "int2str")]
-    named = [known for known in LABEL_NAMES for name in others if name.casefold() == known]
-    of_label = _column("label", columns.label, classes[:1] or named[:1] or others, features, hub.name)
-    if hasattr(features[of_picture], "decode"):  # the stored bytes, whose digest identifies a picture
-        data = data.cast_column(of_picture, type(features[of_picture])(decode=False))
-    name = f"hub:{hub.name}:{split}"
-    pixels.add(name, HubRows(data, of_picture))
+    images = sorted((n for n in features if _is_image(features[n])), key=lambda n: n.casefold() not in PATH_NAMES)
+    if columns.path is None and not images:
+        listed = ", ".join(features)
+        raise DataError(f"data.columns.path: {hub.name} has no column of pictures; its columns: {listed}")
+    classes = [name for name, one in features.items() if hasattr(one, "int2str")]
+    labels = [known for label in LABEL_NAMES for known in features if known.casefold() == label]
+    for image in images:  # the stored bytes, whose digest identifies a picture
+        data = data.cast_column(image, type(features[image])(decode=False))
     table = HubTable(hub.name, split, data, findings)
-    table.columns = {"path": of_picture, "label": of_label}
+    table.choose([Field("path", columns.path, images), Field("label", columns.label, classes[:1] or labels)])
+    table.refuse_missing()
+    name = f"hub:{hub.name}:{split}"
+    pixels.add(name, HubRows(data, str(table.columns["path"])))
 
     def picture(row: Row) -> Picture:
         if not (label := label_of(row.label("label"))):
-            raise row.bad("no label", f"{row.where} has no label in column '{of_label}'", "pictures")
+            raise row.bad("no label", f"{row.where} has no label in column '{table.columns['label']}'", "pictures")
         place = f"{name}#{row.number - 1}"
         try:
             stored = _bytes(row.value("path"))
@@ -381,24 +364,6 @@ def _bytes(value: Any) -> bytes:
 
 def _is_image(feature: Any) -> bool:
     return type(feature).__name__ == "Image"
-
-
-def _column(field: str, given: Any, able: list[str], features: Mapping[str, Any], hub: str) -> str:
-    """The column of a field: the given one, or the first or only one that qualifies."""
-    if given is not None:
-        if given not in features:
-            raise DataError(f"data.columns.{field}: {hub} has no column '{given}'{suggest(str(given), features)}")
-        return str(given)
-    if field == "path":
-        named = [name for name in able if name.casefold() in PATH_NAMES] or able
-        if not named:
-            listed = ", ".join(features)
-            raise DataError(f"data.columns.path: {hub} has no column of pictures; its columns: {listed}")
-        return named[0]
-    if len(able) != 1:
-        listed = ", ".join(able) or "there is no other"
-        raise DataError(f"data.columns.label: the label column of {hub} is unclear ({listed})")
-    return able[0]
 
 
 _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or an idx file"

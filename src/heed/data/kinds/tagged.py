@@ -41,7 +41,7 @@ from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
 from heed.data.readers import HeldTable, Reader, python_value
-from heed.data.tables import SEPARATORS, CsvTable, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.tables import SEPARATORS, CsvTable, Field, Head, JsonTable, Row, Table, characters_of, described
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of, unless_bad
 from heed.data.tokens.special import split_words
 from heed.errors import DataError, suggest, whole_number
@@ -488,9 +488,9 @@ def _choose(table: Table, given: TagColumns) -> None:
     """
     wanted: dict[str, Column] = {"word": given.word, "label": given.label}
     if isinstance(table, HeldTable) and not table.names:
-        table.choose(wanted)
+        table.choose([Field(*one) for one in wanted.items()])
         return
-    name = table.split if isinstance(table, HeldTable) else f"'{table.path}'"
+    name = table.called
     first, names = table.first, {one.casefold(): one for one in reversed(table.names)}
 
     def usual(known: Sequence[str]) -> str | None:
@@ -511,7 +511,7 @@ def _choose(table: Table, given: TagColumns) -> None:
         if wanted["sentence"] in (None, wanted["word"]):
             why = "each row is a word, and which column numbers the sentences is unclear"
             raise _unclear(name, "sentence", table.names, why)
-    table.choose(wanted)
+    table.choose([Field(*one) for one in wanted.items()])
     table.findings.remark(_said(table.columns, table.column_word))
 
 

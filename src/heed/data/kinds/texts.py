@@ -19,23 +19,33 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import NO_LABEL, Column, Facts, Picked, facts_of, pick, pick_text, shown
+from heed.data.columns import NO_LABEL, Column, Facts, pick, pick_text
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.kinds.inputs import one_text
-from heed.data.readers import HeldTable, HubTable, Reader, label_of, table_reader
-from heed.data.tables import CsvTable, Head, JsonTable, Row, Table, characters_of, described, note_header, open_table
+from heed.data.readers import HeldTable, Reader, label_of, table_reader
+from heed.data.tables import (
+    FEW,
+    CsvTable,
+    Field,
+    Head,
+    JsonTable,
+    Row,
+    Table,
+    characters_of,
+    described,
+    note_header,
+    open_table,
+)
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
-_FEW = 4
-"""Rows below which nothing is recognised without known labels."""
 
 
 @dataclass
@@ -58,7 +68,12 @@ class TextFormat:
     second: Column = None
     trained: bool = False
     marks: tuple[str, ...] = ()
-    last: object = field(default=None, repr=False)  # the columns of the file before, which are not remarked again
+
+    @property
+    def fields(self) -> list[Field]:
+        """The fields of an example that are chosen by columns."""
+        second = [] if self.second is None else [Field("second", self.second)]
+        return [Field("text", self.text), *second, Field("label", self.label)]
 
 
 def text_reader(form: TextFormat) -> Reader[Text]:
@@ -155,7 +170,7 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     if kind == "auto":
         kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "tsv" if form.marks else "lines")
         if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
-            _remark(findings, form, "lines", "lines `__label__LABEL text`")
+            findings.remark("lines `__label__LABEL text`")
             return None
         if kind == "lines":
             return _of_lines(path, form, findings)
@@ -164,139 +179,48 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
     return open_table(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
 
 
-def _remark(findings: Findings, form: TextFormat, layout: object, said: str) -> None:
-    """Remark what was recognised, unless the file before was like that."""
-    if said and layout != form.last:
-        findings.remark(said)
-    form.last = layout
-
-
-def _choose(table: Table, form: TextFormat) -> None:
-    """Set the columns of text and label: those given, those named so, or recognised ones.
-
-    Columns that a table lacks are as if not given if they are those of the training set.
+def _choose(table: Table, form: TextFormat) -> str:
+    """Set the columns of text and label: those given, those named so, or recognised ones; a remark on these.
 
     Raises:
         DataError: The table looks like something else, lacks a column of the run, or which column is which is unclear.
     """
     if form.marks and (table.names or not isinstance(table, HeldTable)):
-        _choose_marks(table, form)
-        return
-    text, label = _given(table, form)
-    if form.known and table.names and not table.has(*(one for one in (text, label) if isinstance(one, str))):
-        text = label = None
-    second = {} if form.second is None else {"second": form.second}
-    given = {"text": text, **second, "label": label}
-    table.choose(given, guess=None if second else lambda known: _guessed(table, known))
-    if isinstance(table, HubTable | JsonTable) and table.has(*(one for one in given.values() if one is not None)):
-        _choose_fields(table, text, label, form)
-    elif isinstance(table, CsvTable) and table.names:
-        _choose_columns(table, text, label, form)
+        return _choose_marks(table, form)
+
+    def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> Mapping[str, int | str] | str:
+        able = [one for one in facts if one.name != known.get("second")]
+        picked = pick(able, known["text"], known["label"], table.whole)
+        content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
+        if content is not None and content.kind != "labelled":
+            raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{form.advice(content.kind, Path(table.path))}")
+        return picked.unclear or picked.columns
+
+    least, given = 1 if form.known else FEW, (form.text, form.label)
+    if isinstance(table, CsvTable) and all(isinstance(one, int) for one in given) and table.has_header:
+        note_header(table.names, table.path, "text", table.findings)
+    rule = None if form.second is not None and isinstance(table, HeldTable) else recognise
+    again = bool(form.known)
+    return table.choose(form.fields, rule, again=again, trained=form.trained, known=form.known, least=least)
 
 
-def _choose_marks(table: Table, form: TextFormat) -> None:
+def _choose_marks(table: Table, form: TextFormat) -> str:
     """Set the columns of the text and of labels that are columns of 0 and 1."""
-    recorded = {"text": form.text, "second": form.second, **{f"label[{n}]": one for n, one in enumerate(form.marks)}}
-    given = {field: column for field, column in recorded.items() if field == "text" or column is not None}
+    if isinstance(table, CsvTable):
+        table.header = True
+
+    def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        text = pick_text([one for one in facts if one.name not in (known.get("second"), *form.marks)])
+        return text if isinstance(text, str) else {"text": text.name}
+
+    said = table.choose(form.fields[:-1], recognise, trained=form.trained, least=1)
     if form.trained:
-        given["text"] = table.of_training(given, {**dict.fromkeys(given, ()), "text": ("text",)})["text"]
-
-    def guess(known: Mapping[str, Column]) -> dict[str, Any] | str:
-        text = pick_text([one for one in table.facts() if one.name not in known.values()])
-        return text if isinstance(text, str) else {**known, "text": text.name}
-
-    if table.names and not isinstance(table, HeldTable):
-        if absent := next((one for one in form.marks if not table.has(one)), ""):
-            raise DataError(f"'{table.path}' has no {table.column_word} '{absent}'{suggest(absent, table.names)}")
-        if isinstance(table, CsvTable):
-            table.header = True
-        if given["text"] is None and not table.has("text"):
-            found = guess(given)
-            if isinstance(found, str):
-                raise DataError(f"'{table.path}': {found}")
-            given = found
-            said = f"{table.column_word}s: text is {shown(found['text'])}, labels are {', '.join(form.marks)}"
-            _remark(table.findings, form, said, said)
-    table.choose(given, guess=guess)
-
-
-def _given(table: Table, form: TextFormat) -> tuple[Column, Column]:
-    """The columns of text and label that are given, and that a table with a header must have after training."""
-    if not form.trained:
-        return form.text, form.label
-    recorded = {"text": form.text, "second": form.second, "label": form.label}
-    found = table.of_training(recorded, {"text": ("text",), "second": (), "label": ("label",)})
-    return found["text"], found["label"]
-
-
-def _guessed(table: Table, known: Mapping[str, str]) -> dict[str, str] | str:
-    """The columns of text and label of data in Python, recognised by names and contents as in a file."""
-    picked = pick(table.facts(), known.get("text"), known.get("label"))
-    return picked.unclear or {field: str(name) for field, name in picked.columns.items()}
-
-
-def _choose_columns(table: CsvTable, text: Column, label: Column, form: TextFormat) -> None:
-    said = ""
-    if not all(isinstance(one, str) and one in table.names for one in (table.columns["text"], table.columns["label"])):
-        if not table.recognised:
-            return
-        if text is None or label is None:
-            said = _recognised(table, text, label, form)
-        elif isinstance(text, int) and isinstance(label, int) and table.has_header:
-            note_header(table.names, table.path, "text", table.findings)
-    if table.recognised:
-        layout = type(table), table.separator, table.header, tuple(table.columns.values())
-        _remark(table.findings, form, layout, "; ".join([*table.said, *([said] if said else [])]))
-
-
-def _recognised(table: CsvTable, text: Column, label: Column, form: TextFormat) -> str:
-    """Set the columns of text and label, recognised by content, unless there are too few rows; a remark."""
-    given = [one for one in (text, label, form.second) if one is not None]
-    header = any(isinstance(one, str) for one in given) or table.has_header
-    if len(table.sample) - header < (1 if form.known else _FEW):
-        return ""
-    by_name = header and table.named and not any(isinstance(one, int) for one in given)
-    names: Sequence[int | str] = table.sample[0] if by_name else range(len(table.sample[0]))
-    if any(one not in names for one in given):
-        return ""  # reading the file reports the missing column
-    body = table.sample[1:] if header else table.sample
-    columns = [facts for facts in facts_of(body, names, form.known) if facts.name != form.second]
-    picked = pick(columns, text, label, table.head.whole)
-    if picked.unclear:
-        raise DataError(_unclear(table.head, picked, header, form))
-    table.header = header
-    table.columns |= picked.columns
-    second = "" if form.second is None else f", the second text is {shown(form.second)}"
-    said = f"columns: text is {shown(table.columns['text'])}{second}, {_counted(picked.label, table.head)}"
-    return said if header else f"{said}; the file has no header, so columns are counted from 0"
-
-
-def _counted(label: Facts | None, head: Head | None) -> str:
-    assert label is not None
-    return f"label is {label.shown}" + ("" if head is None else f" ({label.counted(head.whole)})")
-
-
-def _unclear(head: Head, picked: Picked, header: bool, form: TextFormat) -> str:
-    content = content_of(head)
-    if content is not None and content.kind != "labelled":
-        return f"'{head.path}': {content.why}; {NO_LABEL}{form.advice(content.kind, head.path)}"
-    which = "" if header else "; columns are counted from 0, because the file has no header"
-    return f"'{head.path}': {picked.unclear}{which}"
-
-
-def _choose_fields(table: HubTable | JsonTable, text: Column, label: Column, form: TextFormat) -> None:
-    known = {field: table.columns[field] for field in ("text", "label") if table.columns[field] in table.names}
-    if len(known) == 2 or table.judged < (1 if form.known else _FEW):
-        return
-    head = table.head if isinstance(table, JsonTable) else None
-    columns = [facts for facts in table.facts(form.known) if facts.name != form.second]
-    picked = pick(columns, known.get("text"), known.get("label"), head is None or head.whole)
-    if picked.unclear:
-        fields = ", ".join(f"'{column.name}'" for column in columns)
-        raise DataError(f"'{table.path}': {picked.unclear} ({table.column_word}s: {fields})")
-    table.columns |= picked.columns
-    said = f"{table.column_word}s: text is {shown(table.columns['text'])}, {_counted(picked.label, head)}"
-    _remark(table.findings, form, tuple(table.columns.values()), said)
+        table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(form.marks)])
+    for n, mark in enumerate(form.marks):
+        if not table.has(mark):
+            raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
+        table.columns[f"label[{n}]"] = mark
+    return said and f"{said}, labels are {', '.join(form.marks)}"
 
 
 def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | None:
@@ -309,10 +233,8 @@ def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | No
         what = f"{content.why}; expected a text with its label on each line"
         raise DataError(f"'{head.path}': {what}{form.advice(content.kind, head.path)}")
     table = CsvTable(path, findings, "\t", fixed=True)
-    if table.is_regular and (said := _of_tabs(table, form)):
-        other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
-        layout = table.separator, table.header, tuple(table.columns.values())
-        _remark(findings, form, layout, said + other)
+    if table.is_regular and _is_clear(table, form):
+        table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
         return table
     known = sum(line.split(maxsplit=1)[0] in form.known for line in head.filled)
     if first.of_sentences and 2 * known < len(head.filled):
@@ -326,16 +248,14 @@ def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | No
     return None
 
 
-def _of_tabs(table: CsvTable, form: TextFormat) -> str:
-    """Set the columns of lines with tabs, for a remark; "" if they are unclear or `label TAB text`."""
-    header, rows, (text, label) = table.has_header, table.sample, _given(table, form)
-    columns = facts_of(rows[1:] if header else rows, range(len(rows[0])), form.known)
-    label_first = columns[0].repeats and columns[0].words == 1 and not header
-    given = text is not None or label is not None
-    if not given and (label_first or pick(columns, whole=table.head.whole).unclear):
-        return ""
-    table.columns = {"text": "text", **({} if form.second is None else {"second": form.second}), "label": "label"}
-    return _recognised(table, text, label, form)
+def _is_clear(table: CsvTable, form: TextFormat) -> bool:
+    """True if columns of lines with tabs are given, or clear and not `label TAB text`."""
+    given = [one for one in table.given(form.fields, False, form.trained).values() if one is not None]
+    columns = table.facts(form.known, given)
+    if table.judged < (1 if form.known else FEW) or not {*given} <= {one.name for one in columns}:
+        return False
+    label_first = columns[0].repeats and columns[0].words == 1 and not table.header
+    return any(one != form.second for one in given) or not (label_first or pick(columns, whole=table.whole).unclear)
 
 
 _SEVERAL = "data.several_labels=true allows several"
