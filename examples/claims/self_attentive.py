@@ -108,10 +108,10 @@ CLAIM = Claim(
     literature="Cheng et al. 2016 (arXiv:1601.06733); Tallec and Ollivier 2018 (arXiv:1804.11188) on the bias",
     finding=(
         "Trained for 400 updates on the long lag alone, LSTMs stay near chance with either forget bias; the LSTMN "
-        "recalls every symbol. Trained on lag 10, four of five LSTMs recall lag 100 perfectly and one 71 %: whether "
-        "the LSTMN is ahead there is open."
+        "recalls every symbol. Trained on lag 10, LSTMs recall lag 100, too (0.98; five seeds had left it open)."
     ),
     grid=cells(network=tuple(_BIASES), trained=(10, 100)),
+    seeds=15,
     measure=measure,
     decide=decide,
     checks=(
