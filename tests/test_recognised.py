@@ -21,6 +21,7 @@ from heed.data.kinds.numbers import read_rows
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
@@ -158,6 +159,32 @@ def test_columns_that_are_unclear_are_asked_for_with_the_field_to_give(tmp_path)
     rows = [(label, text, other) for (text, label), (other, _) in zip(ROWS, labelled(seed=5), strict=True)]
     message = refused(tmp_path, "a.tsv", tabbed([("gold", "premise", "hypothesis"), *rows]))
     assert "'premise' and 'hypothesis' both contain texts; data.columns.text=premise chooses the first" in message
+
+
+@pytest.mark.parametrize("form", ["a.csv", "a.jsonl", "python"])
+def test_unclear_columns_are_listed_with_samples_and_the_option_whatever_holds_them(tmp_path, form):
+    rows = [(text, f"{text} so", label) for text, label in ROWS]
+    names = ("first", "second", "mood")
+    dicts = [dict(zip(names, row, strict=True)) for row in rows]
+    option = 'settings={"data.columns.text": NAME}' if form == "python" else "data.columns.text=NAME"
+    with pytest.raises(DataError) as raised:
+        if form == "python":
+            hold(dicts, "train", text_reader(TextFormat()), ("text", "label"), Findings())
+        else:
+            lines = "".join(json.dumps(one) + "\n" for one in dicts) if form == "a.jsonl" else table([names, *rows])
+            read(tmp_path, form, lines)
+    message = str(raised.value)
+    assert "'first' and 'second' both contain texts" in message and f"; {option} and " in message
+    assert "choose from 'first' (" in message and message.endswith("'mood' (very good, good, bad)")
+
+
+def test_a_list_is_no_text_and_a_given_column_is_given_once(tmp_path):
+    objects = [{"words": text.split(), "body": text, "stars": label} for text, label in ROWS]
+    found, _ = read(tmp_path, "a.jsonl", "".join(json.dumps(one) + "\n" for one in objects))
+    assert found == EXPECTED
+    rows = [(label, text) for text, label in ROWS]
+    found, _ = read(tmp_path, "b.csv", table([("text", "note"), *rows]), form=TextFormat(label="text"))
+    assert found == EXPECTED
 
 
 def test_the_label_of_a_test_set_is_found_by_the_labels_of_the_training_set(tmp_path):

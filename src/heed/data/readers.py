@@ -104,14 +104,15 @@ def table_reader(
         settings: As in `Reader`.
     """
     columns: dict[str, int | str] = {}
-    before: list[object] = []
+    before: object = None
 
     def of_table(table: Table) -> Iterator[E]:
+        nonlocal before
         if said := choose(table, bool(columns)):
-            layout = table.column_word, re.sub(r" \(.*?\)", "", said), *table.columns.values()
-            if layout not in before:
+            layout = table.column_word, re.sub(r" \(.*?\)", "", said), *table.columns.values()  # without counts
+            if layout != before:
                 table.findings.remark(said)
-            before[:] = [layout]
+            before = layout
         columns.update(columns or table.columns)
         return table.made(example)
 

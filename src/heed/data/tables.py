@@ -281,18 +281,19 @@ class Table(ABC):
         columns = {field: one if one in names else None for field, one in columns.items()}
         open_ = [one for one in fields if columns[one.name] is None]
         rest = [name for name in names if name not in columns.values()]
-        why = f"the {open_[0].name} column is unclear" if open_ else ""
-        left = dict(zip((one.name for one in open_), rest, strict=True)) if len(rest) == len(open_) else why
-        chosen = left if recognise is None else recognise(facts, columns)
+        chosen: Mapping[str, int | str] | str = f"the {open_[0].name} column is unclear"
+        if recognise is not None:
+            chosen = recognise(facts, columns)
+        elif len(rest) == len(open_):
+            chosen = dict(zip((one.name for one in open_), rest, strict=True))
         numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
         if isinstance(chosen, str):
             name, *others = open_[0].names
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
             why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
-            choose = (
-                f"its {self.column_word}s are" if trained else f"{options} choose{'s' if len(open_) == 1 else ''} from"
-            )
+            choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
+            choose = f"its {self.column_word}s are" if trained else choose
             listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
             raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
         self.columns |= chosen

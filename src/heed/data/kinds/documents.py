@@ -26,7 +26,7 @@ from typing import Any, Self
 from heed.data.columns import Column, Facts, pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import Reader, table_reader
+from heed.data.readers import HeldTable, Reader, table_reader
 from heed.data.tables import Field, Row, Table, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
@@ -93,8 +93,10 @@ def document_reader(data: Any) -> Reader[Document]:
                 table.name, table.hint = name, "; data.format=text reads the whole file as one document"
                 yield table
 
-    text = Field("text", given)
-    return table_reader(Document, lambda table, again: table.choose([text], text_of, again=again), _document, source)
+    def choose(table: Table, again: bool) -> str:
+        return table.choose([Field("text", given)], None if isinstance(table, HeldTable) else text_of, again=again)
+
+    return table_reader(Document, choose, _document, source)
 
 
 def _document(row: Row) -> Document:

@@ -184,7 +184,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
         why = f"it has {len(names)} columns instead of two"
         return dict(zip(known, names, strict=True)) if len(names) == 2 else why
 
-    table.choose([Field("text", columns[0]), Field("second", columns[1])], both, trained=True, least=0)
+    table.choose([Field("text", columns[0]), Field("second", columns[1])], both, trained=True, least=1)
     unnamed = "" if table.header else "; the file has no header"
     called = " and ".join(shown_column(column) for column in table.columns.values())
     said = f"{table.column_word}s: the texts are {called}{unnamed}"

@@ -156,7 +156,7 @@ def table_entries(path: Path, data: Any, findings: Findings, advice: Advice) -> 
 
 def _choose(table: CsvTable, given: Any, advice: Advice, folder: str | Path) -> None:
     """Set the columns of path and label; recognised ones are remarked."""
-    if not table.head.filled:
+    if not table.sample:
         raise DataError(f"'{table.path}' has no rows; expected a path and a label in each")
     first = [cell.strip() for cell in table.names]
     known = any(cell.casefold() in PATH_NAMES for cell in first)

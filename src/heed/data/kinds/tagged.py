@@ -423,7 +423,7 @@ def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
     """The sentences of a file with one word a line."""
     findings = file.table.findings
     columns = {"sentence": 0, "word": 1, "label": 2}
-    if file.words:
+    if file.lines and file.words:
         columns = file.columns(data.columns, findings)
         file.refuse_odd(columns["word"], columns["label"], file.conll_u or data.columns.label in (None, -1))
     if file.conll_u:
