@@ -12,8 +12,9 @@ import pytest
 import torch
 
 import heed
-from heed.observe.effects import Change, Effect, LeftOut
+from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.interventions import MOST_MAPS, Trial
+from heed.observe.maps import Axis
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"
@@ -134,6 +135,21 @@ def test_a_tag_changes_without_other_words_only(tmp_path):
     changes.fill_diagonal_(0.0)
     assert left.largest_change == pytest.approx(float(changes.amax(1).max()), abs=1e-6)
     assert [answer.named(2, n) for n in answer.classes[2:3]] == [f'word 3 "three" {run.task.labels[answer.classes[2]]}']
+
+
+def test_where_each_word_has_an_output_its_deletion_leaves_that_aside():
+    def logits(rows, mechanism):  # an output for each token, which reads it alone
+        there = (rows != -1).float() * 5.0
+        return torch.stack([torch.zeros_like(there), there], dim=2)
+
+    def left_out(each):
+        words = [range(n, n + 1) for n in range(4)]
+        answer = Answer(torch.nn.Linear(1, 1), torch.arange(4), logits, str, words=words, axis="text", each=each)
+        key = Axis("text", "word", ("a", "b", "c", "d"))
+        return Trial.of(answer)._left_out([(n, [n]) for n in range(4)], torch.tensor([0.4, 0.3, 0.2, 0.1]), key)
+
+    assert left_out(False).change == pytest.approx(1 / (1 + np.exp(-5.0)) - 0.5)
+    assert (left_out(True).change, left_out(True).largest_change, left_out(True).together) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("model", ["gpt", "lstmn"])
