@@ -211,6 +211,7 @@ def test_lines_say_what_was_done_and_what_came_out():
         "0.93 -> 0.91)",
         "grey: the same output under all of these weights",
     ]
+    assert [Effect(*both, '"9"', 0, 12, 12).still for both in ((same, same), (other, same))] == [True, False]
     left = LeftOut('"film"', 0.41, 0.02, 5, 9, '"not"', 0.61, 0.05)
     assert Effect(other, other, '"9" (character 3)', 3, 64, 90, "choice of tokens", left).lines == [
         'equal weights: token 21 "juin" instead (token 21 "mayo": 0.93 -> 0.11)',

@@ -57,9 +57,9 @@ ROOMS = {
     "src/heed/visible.py": (117, 1),
     "examples": (4_048, 79),  # undecided claims, planted sets
     "tools": (492, 5),  # tools/reading.py
-    "tests": (39_718, 246),  # interventions, words of maps, statistics of many numbers
+    "tests": (39_719, 246),  # interventions, words of maps, statistics of many numbers
 }
-WORDS_OF_DOCS = 41_209
+WORDS_OF_DOCS = 41_308
 
 
 def complaint(name, number, limit, what):
