@@ -577,7 +577,7 @@ def interrupted(words, home, count):
 @pytest.mark.usefixtures("compared_here")
 def test_an_interrupted_comparison_goes_on(call, config, tmp_path):
     words = ["compare", str(config), "--models", f"bahdanau{TINY},bahdanau{TINY}:cell=rnn", "--resamples", "20"]
-    words += ["training.steps=60", "training.validate_every=60", "--sentences", "0"]
+    words += ["training.steps=400", "training.validate_every=400", "--sentences", "0"]
     folders = interrupted(words, tmp_path, 1)
     assert not any(folders.glob("*/model.safetensors"))
     code, _, err = call(*words)
