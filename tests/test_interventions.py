@@ -4,7 +4,6 @@ import html
 import importlib.util
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +11,9 @@ import pytest
 import torch
 
 import heed
+from heed.observe import effects
 from heed.observe.effects import Answer, Change, Effect, LeftOut
-from heed.observe.interventions import MOST_MAPS, Trial
+from heed.observe.interventions import MOST_MAPS, _left_out, effect_of
 from heed.observe.maps import Axis
 from small_runs import SMALL, write_data
 
@@ -146,7 +146,7 @@ def test_where_each_word_has_an_output_its_deletion_leaves_that_aside():
         words = [range(n, n + 1) for n in range(4)]
         answer = Answer(torch.nn.Linear(1, 1), torch.arange(4), logits, str, words=words, axis="text", each=each)
         key = Axis("text", "word", ("a", "b", "c", "d"))
-        return Trial.of(answer)._left_out([(n, [n]) for n in range(4)], torch.tensor([0.4, 0.3, 0.2, 0.1]), key)
+        return _left_out(answer, [(n, [n]) for n in range(4)], torch.tensor([0.4, 0.3, 0.2, 0.1]), key)
 
     assert left_out(False).change == pytest.approx(1 / (1 + np.exp(-5.0)) - 0.5)
     assert (left_out(True).change, left_out(True).largest_change, left_out(True).together) == (0.0, 0.0, 0.0)
@@ -249,17 +249,20 @@ def test_interventions_stand_on_the_edits_of_a_look(tmp_path):
      ("translation", None), ("summarisation", None), ("dialogue", "hred"), ("dialogue", "transformer"),
      ("language_modelling", "gpt"), ("language_modelling", "lstmn")],
 )  # fmt: skip
-def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model, tmp_path):
+def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model, tmp_path, monkeypatch):
     run = small(name, model, tmp_path)
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
-    trial = Trial.of(look.answer)
     maps = [(one.weights, one.key, one.opens) for one in look.maps if one.shares and one.opens is not None]
     maps += [(torch.tensor([one.weights]), one.axis, one.opens[2]) for one in look.shadings if one.opens is not None]
     assert maps
     for weights, key, opens in maps:
-        together, apart = (replace(trial, at_once=count).effect(weights, key, opens, True) for count in (64, 1))
+        how = look.answer, weights, key, opens, True
+        together = effect_of(*how)
+        with monkeypatch.context() as patched:
+            patched.setattr(effects, "_MOST", 1)
+            apart = effect_of(*how)
         if apart is None:  # no row of this map has a choice
             continue
         assert together.lines == apart.lines
@@ -268,8 +271,8 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
 
 def test_of_a_beam_search_or_a_given_output_only_the_choice_of_tokens_is_known(tmp_path):
     run = small("translation", "transformer", tmp_path)
-    said = [run.look(TEXT, **how).look.answer.said for how in ({}, {"beam_size": 3}, {"target": "ONE TWO"})]
-    assert said == ["output", "choice of tokens", "choice of tokens"]
+    compared = [run.look(TEXT, **how).look.answer.compared for how in ({}, {"beam_size": 3}, {"target": "ONE TWO"})]
+    assert compared == ["output", "choice of tokens", "choice of tokens"]
 
 
 def planted(tmp_path, **words):

@@ -1,15 +1,20 @@
-"""What an output does under other weights, as data and as lines: `heed.observe.interventions` computes it."""
+"""An answer of a model that can be computed again, and what it does under other weights, as data and as lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
+from heed.observe.attribution import LEFT_OUT
+
 PROBABLE = "choice of tokens"
-"""What is known to be the same of an output that was given, or found by beam search: the most probable tokens."""
+"""What is compared of an output that was given, or found by beam search: the most probable tokens."""
+_MOST, _LOGITS = 64, 2**24
+"""Most inputs that are read in one pass, and rough number of logits that are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +32,62 @@ class Answer:
     axis: str = ""  # name of the axes of maps on which these words stand
     before: int = 0  # positions on that axis before the first token
     each: bool = False  # each word has an output, which is left aside where the word is left out
-    # what stays the same where no output has another most probable class: "output", or what is known of it
-    said: str = "output"
+    # what is compared, for people: "output", or what is known of it
+    compared: str = "output"
+
+    @cached_property
+    def _plain(self) -> Tensor:
+        """The logits without an intervention, `(outputs, classes)`, under the edits that are in place at first."""
+        self.model.eval()
+        with torch.no_grad():
+            return self.logits(self.tokens.unsqueeze(0), "")[0].float()
+
+    @cached_property
+    def best(self) -> Tensor:
+        """The most probable class of each output, `(outputs,)`."""
+        return self._plain.argmax(-1)
+
+    @cached_property
+    def chosen(self) -> Tensor:
+        """The class of each output that was answered, `(outputs,)`."""
+        return self.best if self.classes is None else torch.tensor(self.classes, dtype=torch.long).to(self.best)
+
+    @cached_property
+    def whole(self) -> Tensor:
+        """The probability of each, `(outputs,)`."""
+        return torch.softmax(self._plain, -1).gather(1, self.chosen.unsqueeze(1)).squeeze(1).double().cpu()
+
+    @property
+    def at_once(self) -> int:
+        """Inputs that are read in one pass."""
+        return max(1, min(_MOST, _LOGITS // max(1, self._plain.numel())))
 
     @torch.no_grad()
-    def probabilities(self, tokens: Tensor, chosen: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
-        """The probability of `chosen` `(outputs,)`, and the most probable class of each output, both `(N, outputs)`."""
+    def probabilities(self, tokens: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
+        """The probability of what was answered, and the most probable class, of each output: both `(N, outputs)`."""
         logits = self.logits(tokens, mechanism).float()
-        best = logits.argmax(-1)
-        own = chosen.unsqueeze(0).expand_as(best).unsqueeze(2)
-        return torch.softmax(logits, -1).gather(2, own).squeeze(2).double().cpu(), best.cpu()
+        answered = self.chosen.expand(len(tokens), -1).unsqueeze(2)
+        return torch.softmax(logits, -1).gather(2, answered).squeeze(2).double().cpu(), logits.argmax(-1).cpu()
+
+    def change(self, probabilities: Tensor, best: Tensor) -> Change:
+        """What changed in one pass; both `(outputs,)`."""
+        at = int((probabilities - self.whole).abs().argmax())
+        differing = (best != self.best.cpu()).nonzero().flatten().tolist()
+        instead = self.named(differing[0], int(best[differing[0]])) if differing else ""
+        output = self.named(at, int(self.chosen[at]))
+        return Change(output, float(self.whole[at]), float(probabilities[at]), instead)
+
+    @cached_property
+    def without(self) -> Tensor:
+        """The probability of each output without each word, `(words, outputs)`."""
+        return self.deleted([[word] for word in range(len(self.words))])
+
+    def deleted(self, sets: Sequence[Sequence[int]]) -> Tensor:
+        """The probability of each output without each set of words, `(sets, outputs)`."""
+        rows = self.tokens.repeat(len(sets), 1)
+        for row, words in zip(rows, sets, strict=True):
+            row[[token for word in words for token in self.words[word]]] = LEFT_OUT
+        return torch.cat([self.probabilities(some)[0] for some in rows.split(self.at_once)])
 
 
 @dataclass(frozen=True)
@@ -88,7 +139,7 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
-    said: str = "output"  # what is the same, or another one: see `Answer.said`
+    compared: str = "output"  # what is the same, or another one
     words: LeftOut | None = None
 
     @property
@@ -99,13 +150,13 @@ class Effect:
     @property
     def lines(self) -> list[str]:
         """What was done and what came out, for people."""
-        equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.said}"
+        equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
-        other = f"another {self.said} with {self.others}" if self.others else f"the same {self.said} with each"
+        other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
         most = f"at most {self.key.size:.2f} (on {self.on}; {self.key})"
         return [
             f"equal weights: {equal} ({self.equal})",
             f"all weight on one key: {other} of {tried}, {most}",
-            *([f"grey: the same {self.said} under all of these weights"] if self.still else []),
+            *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
             *([] if self.words is None else [str(self.words)]),
         ]

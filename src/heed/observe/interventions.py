@@ -19,13 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit, Uniform
 from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.looks import Look
@@ -41,12 +39,6 @@ MOST_RANKS = 16
 """The same where each sentence is a row of its own: the most attended key of each, then the next of each."""
 MOST_MAPS = 8
 """A look with more maps is drawn as an overview, and none is tried."""
-_SCORES = 2**24
-"""Rough number of logits that are computed together."""
-
-
-Place = tuple[str, int, int | None]
-"""Mechanism, layer and head; None for all heads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,135 +71,89 @@ class _Ranked(Edit):
         return torch.where((may.sum(-1, keepdim=True) > self.rank), new, weights)
 
 
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """An answer, and what of it is known already."""
+def effect_of(
+    answer: Answer, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
+) -> Effect | None:
+    """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
 
-    answer: Answer
-    chosen: Tensor
-    whole: Tensor  # probability of each output
-    best: Tensor  # most probable class of each output
-    most: int  # keys of a map that get all weight
-    at_once: int  # inputs in one pass
-
-    @classmethod
-    def of(cls, answer: Answer) -> Trial:
-        """Compute the answer without interventions."""
-        answer.model.eval()
-        with torch.no_grad():
-            logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].float()  # (outputs, classes)
-        best, device = logits.argmax(-1), logits.device
-        chosen = best if answer.classes is None else torch.tensor(answer.classes, dtype=torch.long, device=device)
-        whole = torch.softmax(logits, -1).gather(1, chosen.unsqueeze(1)).squeeze(1)
-        tables = {id(one.weight) for one in answer.model.modules() if isinstance(one, nn.Embedding)}
-        weights = sum(one.numel() for one in answer.model.parameters() if id(one) not in tables)
-        most = int(min(MOST_KEYS, max(FEWEST_KEYS, _WORK / (weights * (len(answer.tokens) + len(best)) + 1))))
-        at_once = max(1, min(MOST_KEYS, _SCORES // max(1, logits.numel())))
-        return cls(answer, chosen, whole.double().cpu(), best.cpu(), most, at_once)
-
-    def change(self, probabilities: Tensor, best: Tensor) -> Change:
-        """What changed in one pass; both `(outputs,)`."""
-        at = int((probabilities - self.whole).abs().argmax())
-        differing = (best != self.best).nonzero().flatten().tolist()
-        instead = self.answer.named(differing[0], int(best[differing[0]])) if differing else ""
-        output = self.answer.named(at, int(self.chosen[at]))
-        return Change(output, float(self.whole[at]), float(probabilities[at]), instead)
-
-    def repeated(self, count: int) -> Tensor:
-        """The input, `count` times."""
-        return self.answer.tokens.expand(count, -1)
-
-    @cached_property
-    def without(self) -> Tensor:
-        """The probability of each output without each word, `(words, outputs)`."""
-        return self._deleted([[word] for word in range(len(self.answer.words))])
-
-    def _deleted(self, sets: Sequence[Sequence[int]]) -> Tensor:
-        """The probability of each output without each set of words."""
-        rows = self.repeated(len(sets)).clone()
-        for row, words in zip(rows, sets, strict=True):
-            row[[token for word in words for token in self.answer.words[word]]] = LEFT_OUT
-        return torch.cat([self.answer.probabilities(some, self.chosen)[0] for some in rows.split(self.at_once)])
-
-    def effect(
-        self, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
-    ) -> Effect | None:
-        """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
-
-        Args:
-            weights: `(query, key)`, as drawn.
-            key: Its columns.
-            opens: The attention, and the positions of its columns.
-            words: Also leave out words of the input.
-            mask: `(query, key)`, True = may attend, or None.
-        """
-        answer, place = self.answer, opens.attention
-        weight = weights.detach().double().sum(0)
-        if not len(self.whole) or int((weights > 0).sum(-1).max()) < 2:
-            return None
-        with edit(answer.model, Uniform(*place)):
-            equal = self.change(*(part[0] for part in answer.probabilities(self.repeated(1), self.chosen, place[0])))
-        order = weight.argsort(descending=True, stable=True).tolist()
-        order = [n for n in order if mask is None or bool(mask[:, n].any())]
-        columns = [(n, at[1]) for n in order if (at := opens.place(0, n)) is not None]
-        if columns:
-            changes, labels = self._alone(place, columns), [_quoted(key, n) for n, _ in columns]
-        else:
-            longest = max((part.stop - part.start for part in key.parts), default=len(key))
-            changes, labels = self._ranked(place, longest), [f"key {n + 1} of each row" for n in range(longest)]
-        largest = max(range(len(changes)), key=lambda n: changes[n].size)
-        others = sum(bool(one.instead) for one in changes)
-        words = words and key.name == answer.axis and key.kind not in ("sentence", "turn")
-        left = self._left_out(columns, weight / len(weights), key) if words else None
-        return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), answer.said, left)
-
-    def _alone(self, place: Place, columns: Sequence[tuple[int, list[int]]]) -> list[Change]:
-        tried, changes = columns[: self.most], list[Change]()
+    Args:
+        answer: The answer.
+        weights: `(query, key)`, as drawn.
+        key: Its columns.
+        opens: The attention, and the positions of its columns.
+        words: Also leave out words of the input.
+        mask: `(query, key)`, True = may attend, or None.
+    """
+    if not len(answer.whole) or int((weights > 0).sum(-1).max()) < 2:
+        return None
+    place, weight = opens.attention, weights.detach().double().mean(0).cpu()
+    (equal,) = _changes(answer, Uniform(*place), 1)
+    order = weight.argsort(descending=True, stable=True).tolist()
+    order = [n for n in order if mask is None or bool(mask[:, n].any())]
+    columns = [(n, at[1]) for n in order if (at := opens.place(0, n)) is not None]
+    if columns:
+        labels, changes = [_quoted(key, n) for n, _ in columns], list[Change]()
+        tried = columns[: _most_keys(answer)]
         keys = torch.zeros(len(tried), 1 + max(max(at) for _, at in tried), dtype=torch.bool)
-        for row, (_, at) in zip(keys, tried, strict=True):
-            row[at] = True
-        for some in keys.to(self.answer.tokens.device).split(self.at_once):
-            with edit(self.answer.model, _Alone(*place, keys=some)):
-                found = self.answer.probabilities(self.repeated(len(some)), self.chosen, place[0])
-            changes += map(self.change, *found)
-        return changes
+        for row, (_, positions) in zip(keys, tried, strict=True):
+            row[positions] = True
+        for some in keys.to(answer.tokens.device).split(answer.at_once):
+            changes += _changes(answer, _Alone(*place, keys=some), len(some))
+    else:
+        longest = max((part.stop - part.start for part in key.parts), default=len(key))
+        labels = [f"key {n + 1} of each row" for n in range(longest)]
+        ranks = range(min(longest, MOST_RANKS))
+        changes = [change for rank in ranks for change in _changes(answer, _Ranked(*place, rank=rank), 1)]
+    largest = max(range(len(changes)), key=lambda n: changes[n].size)
+    others = sum(bool(one.instead) for one in changes)
+    words = words and key.name == answer.axis and key.kind not in ("sentence", "turn")
+    left = _left_out(answer, columns, weight, key) if words else None
+    return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), answer.compared, left)
 
-    def _ranked(self, place: Place, longest: int) -> list[Change]:
-        changes = []
-        for rank in range(min(longest, MOST_RANKS)):
-            with edit(self.answer.model, _Ranked(*place, rank=rank)):
-                found = self.answer.probabilities(self.repeated(1), self.chosen, place[0])
-            changes.append(self.change(found[0][0], found[1][0]))
-        return changes
 
-    def _left_out(self, columns: Sequence[tuple[int, list[int]]], weight: Tensor, key: Axis) -> LeftOut | None:
-        answer = self.answer
-        at = {tuple(token + answer.before for token in word): n for n, word in enumerate(answer.words)}
-        attended = [(n, at[tuple(places)]) for n, places in columns if tuple(places) in at]
-        if not columns and len(key) == len(answer.words):  # words in sentences
-            attended = [(n, n) for n in weight.argsort(descending=True, stable=True).tolist()]
-        if len(attended) < 2:
-            return None
-        first = [word for _, word in attended[:3]]
-        left = [self.without[[word for _, word in attended]], self._deleted([first])]
-        changes = (torch.cat(left) - self.whole).abs()
-        if answer.each:
-            for row, words in zip(changes, [*([word] for _, word in attended), first], strict=True):
-                row[words] = 0.0
-        changes = changes.amax(1)
-        single, together = changes[:-1], float(changes[-1])
-        order = single.argsort(descending=True, stable=True).tolist()
-        labels = [_quoted(key, n) for n, _ in attended]
-        return LeftOut(
-            labels[0],
-            float(weight[attended[0][0]]),
-            float(single[0]),
-            1 + order.index(0),
-            len(labels),
-            labels[order[0]],
-            float(single[order[0]]),
-            together,
-        )
+def _most_keys(answer: Answer) -> int:
+    """The number of keys of a map that get all weight, fewer in a large model or a long text."""
+    tables = {id(one.weight) for one in answer.model.modules() if isinstance(one, nn.Embedding)}
+    weights = sum(one.numel() for one in answer.model.parameters() if id(one) not in tables)
+    work = weights * (len(answer.tokens) + len(answer.whole))
+    return int(min(MOST_KEYS, max(FEWEST_KEYS, _WORK / max(1, work))))
+
+
+def _changes(answer: Answer, intervention: Edit, count: int) -> list[Change]:
+    """What changes in `count` inputs that are read together with an edit."""
+    _ = answer.whole  # without this edit
+    with edit(answer.model, intervention):
+        both = answer.probabilities(answer.tokens.expand(count, -1), intervention.mechanism or "")
+    return [*map(answer.change, *both)]
+
+
+def _left_out(answer: Answer, columns: Sequence[tuple[int, list[int]]], weight: Tensor, key: Axis) -> LeftOut | None:
+    at = {tuple(token + answer.before for token in word): n for n, word in enumerate(answer.words)}
+    attended = [(n, at[tuple(places)]) for n, places in columns if tuple(places) in at]
+    if not columns and len(key) == len(answer.words):  # words in sentences
+        attended = [(n, n) for n in weight.argsort(descending=True, stable=True).tolist()]
+    if len(attended) < 2:
+        return None
+    first = [word for _, word in attended[:3]]
+    left = [answer.without[[word for _, word in attended]], answer.deleted([first])]
+    changes = (torch.cat(left) - answer.whole).abs()
+    if answer.each:
+        for row, words in zip(changes, [*([word] for _, word in attended), first], strict=True):
+            row[words] = 0.0
+    changes = changes.amax(1)
+    single, together = changes[:-1], float(changes[-1])
+    order = single.argsort(descending=True, stable=True).tolist()
+    labels = [_quoted(key, n) for n, _ in attended]
+    return LeftOut(
+        labels[0],
+        float(weight[attended[0][0]]),
+        float(single[0]),
+        1 + order.index(0),
+        len(labels),
+        labels[order[0]],
+        float(single[order[0]]),
+        together,
+    )
 
 
 def _quoted(key: Axis, n: int) -> str:
@@ -230,14 +176,13 @@ def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) ->
         return look
     drawn, shaded = [*look.maps], [*look.shadings]
     with edit(look.answer.model, *edits):
-        tried = Trial.of(look.answer)
         for n in maps:
             one = drawn[n]
             assert one.opens is not None
-            drawn[n] = replace(one, effect=tried.effect(one.weights, one.key, one.opens, words, one.mask))
+            drawn[n] = replace(one, effect=effect_of(look.answer, one.weights, one.key, one.opens, words, one.mask))
         for n in shadings:
             name = shaded[n].opens
             assert name is not None
             weights = torch.tensor([shaded[n].weights])
-            shaded[n] = replace(shaded[n], effect=tried.effect(weights, shaded[n].axis, name[2], words))
+            shaded[n] = replace(shaded[n], effect=effect_of(look.answer, weights, shaded[n].axis, name[2], words))
     return replace(look, maps=tuple(drawn), shadings=tuple(shaded))

@@ -422,8 +422,8 @@ def answer_of_output(
         label = names.get(number) or task.target_tokenizer.label(number)
         return f'token {output + 1} "{visible(label)}"'
 
-    said, read = "output" if greedy else PROBABLE, torch.tensor(tokens, device=device)
-    return Answer(model, read, logits, named, labels, words, axis, said=said)
+    compared, read = "output" if greedy else PROBABLE, torch.tensor(tokens, device=device)
+    return Answer(model, read, logits, named, labels, words, axis, compared=compared)
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -17,7 +17,6 @@ from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.effects import Answer
-from heed.observe.interventions import Trial
 from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import Trace, edit
@@ -76,8 +75,10 @@ def contributions_of(task: Classification, answer: Answer, axis: Axis, label: st
     """Drop in the probability of a label without each word, of the words on `axis`; None for a single word, or many."""
     if not 1 < len(axis) <= MOST_WORDS:
         return None
-    trial, output = Trial.of(answer), task.labels.index(label) if task.several_labels else 0
-    falls = (trial.whole - trial.without)[:, output] * (-1 if task.several_labels and not trial.chosen[output] else 1)
+    output = task.labels.index(label) if task.several_labels else 0
+    falls = (answer.whole - answer.without)[:, output] * (
+        -1 if task.several_labels and not answer.chosen[output] else 1
+    )
     title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
     return Shading(title, axis, tuple(falls.tolist()), float(falls.abs().max()), signed=True)
 

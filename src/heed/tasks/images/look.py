@@ -15,7 +15,7 @@ from heed.errors import ConfigError, nearest
 from heed.models.base import ImageEncoder
 from heed.observe.attribution import METHODS, Attribution, Picture, attribute, leave_one_out
 from heed.observe.edits import Edit
-from heed.observe.interventions import MOST_MAPS, Trial
+from heed.observe.interventions import MOST_MAPS, effect_of
 from heed.observe.looks import Choice
 from heed.observe.maps import Axis
 from heed.observe.picture_drawing import ShownDistances
@@ -99,12 +99,11 @@ class Looking:
         places = [f"{row},{column}" for row in range(patches.grid[0]) for column in range(patches.grid[1])]
         key, found = Axis("picture", "patch", ("class",) * patches.leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
-            tried = Trial.of(answer)
             for one in maps:
                 effect = None
                 if one.opens is not None:
                     outside = one.weights.new_full((patches.leading,), one.outside / max(1, patches.leading))
-                    effect = tried.effect(torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
+                    effect = effect_of(answer, torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
                 found.append(one if effect is None else replace(one, effect=effect))
         return found
 

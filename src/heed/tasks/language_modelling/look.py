@@ -407,7 +407,7 @@ def answer_of(
         return f'token {output + 1 + given} "{visible(label_of(task, number))}"'
 
     prompt = [] if given else [one for one in words.tokens if one.stop <= first and ids[one.start] not in special]
-    return Answer(model, tokens, logits, named, labels, prompt, "text", said="output" if greedy else PROBABLE)
+    return Answer(model, tokens, logits, named, labels, prompt, "text", compared="output" if greedy else PROBABLE)
 
 
 def contrast(task: LanguageModelling, model: LanguageModel, text: str, other: str) -> dict[str, Any]:

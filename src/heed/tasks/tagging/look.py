@@ -207,8 +207,8 @@ def answer_of(
     tokens = torch.tensor(task.tokens_of(encoded), device=device)
     parts = Words.counted(Axis("text", "word", tuple(words)), [*map(len, encoded.words)]).tokens
     numbers = [task.labels.index(tag) for tag in tags]
-    said = "choice of tags" if isinstance(head, CrfHead) else "output"  # a CRF chooses tags together
-    return Answer(model, tokens, logits, named, numbers, parts, "text", framed, each=True, said=said)
+    compared = "choice of tags" if isinstance(head, CrfHead) else "output"  # a CRF chooses tags together
+    return Answer(model, tokens, logits, named, numbers, parts, "text", framed, each=True, compared=compared)
 
 
 def contrast(task: Tagging, model: Tagger, text: str, other: str) -> dict[str, Any]:
