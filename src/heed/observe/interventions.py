@@ -121,7 +121,6 @@ def _most_keys(answer: Answer) -> int:
 
 def _changes(answer: Answer, intervention: Edit, count: int) -> list[Change]:
     """What changes in `count` inputs that are read together with an edit."""
-    _ = answer.whole  # without this edit
     with edit(answer.model, intervention):
         both = answer.probabilities(answer.tokens.expand(count, -1), intervention.mechanism or "")
     return [*map(answer.change, *both)]
