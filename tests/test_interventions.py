@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import heed
-from heed.observe import effects
+from heed.observe import effects, interventions
 from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.interventions import MOST_MAPS, _left_out, effect_of
 from heed.observe.maps import Axis
@@ -392,3 +392,26 @@ def test_the_example_measures_two_redundant_cues(example, tmp_path):
         example.trained(texts[10:], 1, f"{tmp_path}/run"), texts[:10]
     )
     assert right == "10" and attended.endswith(" of 10") and alone == "0" and int(three) > 0
+
+
+def test_of_a_given_output_its_tokens_count_and_words_are_those_of_the_source(tmp_path):
+    run = small("translation", "transformer", tmp_path)
+    look = run.look(TEXT, target="TWO FOUR THREE", words=True).look
+    answer = look.answer
+    with torch.no_grad():
+        logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].double()
+    chances = torch.softmax(logits, -1)[torch.arange(3), torch.tensor(answer.classes)]
+    assert logits.argmax(-1).tolist() != answer.classes  # the model would have written something else
+    assert answer.whole == pytest.approx(chances, abs=1e-6)
+    effects = {one.mechanism: one.effect for one in look.maps}
+    assert effects["cross"].words.words == effects["encoder"].words.words == len(TEXT.split())
+    assert effects["decoder"].words is None
+
+
+def test_in_a_large_model_fewer_keys_are_tried_and_the_line_says_how_many(tmp_path, monkeypatch):
+    run = small("classification", "rnn", tmp_path)
+    monkeypatch.setattr(interventions, "_WORK", 1.0)
+    text = "one two three four five six seven eight nine ten"
+    (effect,) = [one.effect for one in run.look(text).look.shadings if one.effect is not None]
+    assert (effect.tried, effect.keys) == (8, 10)
+    assert "the 8 most attended of 10 keys" in effect.lines[1]
