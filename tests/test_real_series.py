@@ -219,8 +219,14 @@ def test_a_list_of_columns_names_those_to_forecast(tmp_path, columns):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"columns": {"series": "shpo"}}, r"no column 'shpo'; did you mean 'shop'\?; set data.columns.series"),
-        ({"columns": {"date": "day"}}, "no column 'day'.*; set data.columns.date"),
+        (
+            {"columns": {"series": "shpo"}},
+            r"no column 'shpo'; did you mean 'shop'\?; data.columns.series=NAME chooses",
+        ),
+        (
+            {"columns": {"date": "day"}},
+            "no column 'day'.*; data.columns.date=NAME chooses from 'date' .2023-01-01",
+        ),
         ({"columns": {"series": "shop"}, "date_format": "%d.%m.%Y"}, "no column of dates such as %d.%m.%Y"),
     ],
 )

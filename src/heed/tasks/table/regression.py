@@ -52,7 +52,7 @@ def values_in(rows: Rows) -> NDArray[np.float64]:
     if None in values:
         at = values.index(None)
         raise DataError(
-            f"{rows.origins[at]}: the label {rows.labels[at]!r:.40} is not a finite number below 1e150, which "
+            f"{rows.origin(at)}: the label {rows.labels[at]!r:.40} is not a finite number below 1e150, which "
             "regression needs; train with data.target=classes if labels are classes"
         )
     return np.array(values, dtype=np.float64)

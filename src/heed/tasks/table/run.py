@@ -80,10 +80,8 @@ class TableRun(LabelRun[Table, RowClassifier]):
     def _encoded(self, data: Any, split: str, label: int | str | None) -> Rows:
         """Data passed in Python with the run's columns in their order, and their numbers."""
         features = self.task.features
-        rows = data[0] if label is not None and isinstance(data, tuple) and len(data) == 2 else data
-        named = column_names(rows) is not None or (isinstance(rows, list) and rows and isinstance(rows[0], Mapping))
-        wanted, kinds = (features.names, features.kinds) if named else (None, None)
-        return features.encoded(hold_rows(data, split, wanted, label, kinds=kinds).ordered(features.names))
+        rows = hold_rows(data, split, features.names, label, kinds=features.kinds)
+        return features.encoded(rows.ordered(features.names))
 
     def predict_file(self, path: str | Path) -> list[RowPrediction]:
         """Predict the label, or the number, of each row of a file with the run's columns."""
