@@ -19,7 +19,7 @@ from heed.cli import main
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
 from heed.data.splits.stored import hashes_in, label_sets_in
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
 from heed.tasks.series.run import body
@@ -138,7 +138,7 @@ def test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run(f
     train, test = (read_rows(folder / f"{name}.csv", None, "label").cells.mean() for name in ("train", "test"))
     np.testing.assert_allclose(again.task.standard.mean, train)
     assert not np.allclose(again.task.standard.mean, test)
-    with pytest.raises(ConfigError, match="the row has no column 'width'; the model reads length, width"):
+    with pytest.raises(DataError, match="rows has no column 'width', which the training rows have; its columns are"):
         flowers.predict({"length": 5})
 
 

@@ -52,7 +52,7 @@ _LIKE = "|".join(
 """What looks like a number, read or not."""
 _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
-_LARGEST = 1e150
+LARGEST = 1e150
 """Largest accepted magnitude; sums of many squares stay finite."""
 _AT_ONCE = 10_000
 """Lines given to pandas at once."""
@@ -160,11 +160,8 @@ class Rows(Kept[Row]):
         """
         if self.columns == tuple(columns):
             return self
-        if self.columns == _unnamed(len(columns)):
-            return replace(self, cells=self.cells.set_axis(list(columns), axis=1))
         if self.columns == _unnamed(width := len(self.columns)):
-            expected = ", ".join(columns)
-            raise DataError(f"{self.split} has {width} column{'' if width == 1 else 's'}, expected {expected}")
+            return replace(self, cells=self.cells.set_axis(_named(width, columns, self.split), axis=1))
         if absent := [column for column in columns if column not in self.columns]:
             has = f"{self.split} has no column '{absent[0]}'{suggest(absent[0], self.columns)}"
             raise DataError(f"{has}; the training rows have it")
@@ -195,7 +192,7 @@ def iter_rows(
     """
     findings = Findings() if findings is None else findings
     table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
-    table.names, table.header = (), False  # its first line is looked at here
+    table.names, table.header = [], False  # its first line is looked at here
     rows = table.made(partial(_numbered, table))
     if (first := next(rows, None)) is None:
         raise DataError(f"'{path}' contains only blank lines; expected names of columns in its first line, then rows")
@@ -336,8 +333,8 @@ class Choice:
                 raise DataError(f"{lacks}; {table.option.format(option)} chooses from {listing(table.facts())}")
             raise DataError(f"{lacks}, which the training rows have; its columns are {listing(table.facts())}")
 
-        field = Field("label", None if label == _DEFAULT else label, (_DEFAULT,))
-        if said := table.choose([] if label is None else [field], _label_column, known=known, least=1):
+        fields = [] if label is None else [Field("label", None if label == _DEFAULT else label)]
+        if said := table.choose(fields, _label_column, known=known, least=1):
             table.findings.remark(said)
         of_label = None if label is None else place("label", table.columns["label"])
         places = [n for n in range(len(names)) if n != of_label]
@@ -385,7 +382,7 @@ class Choice:
             np.logical_or(bad, mask, out=bad)
 
         made = {names[n]: typed(cells[n], partial(refuse, names[n]), kind, comma) for n, kind in self.kinds.items()}
-        labels, label_name = np.empty(0), _DEFAULT
+        labels, label_name = np.empty(0, dtype=object), _DEFAULT
         if self.label is not None:
             label_name = names[self.label] or _DEFAULT
             numbers, values = pd.factorize(cells[self.label], use_na_sentinel=False)
@@ -432,11 +429,10 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     else:
         texts = cells.dropna().astype(str).str.strip()
         if numbers is None and texts.str.lower().isin(("true", "false")).all():
-            return (cells.astype(str).str.strip().str.lower() == "true").astype(float).where(cells.notna())
+            return (texts.str.lower() == "true").astype(float).reindex(cells.index)
         plain = texts.str.replace(_SIGNS, "", regex=True)
-        like = plain.str.fullmatch(_LIKE)
-        if numbers is None and (not len(like) or like.mean() < _MOSTLY):
-            return as_texts(cells) if len(texts) else cells.astype(float)
+        if numbers is None and plain.str.fullmatch(_LIKE).mean() < _MOSTLY:
+            return as_texts(cells)
         sign = texts.str.extract(r"([%€$£¥])", expand=False).fillna("")
         if sign.any():
             usual = sign.mode()[0]
@@ -453,7 +449,7 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
         made = values.reindex(cells.index).to_numpy()
     refused(np.isinf(made), lambda row: f"'{cells.iloc[row]!s:.40}' is not a finite number")
     large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
-    refused(np.abs(made) > _LARGEST, lambda row: f"'{cells.iloc[row]!s:.40}' {large}")
+    refused(np.abs(made) > LARGEST, lambda row: f"'{cells.iloc[row]!s:.40}' {large}")
     return pd.Series(made, cells.index)
 
 
@@ -533,6 +529,10 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
             raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
     table = HeldTable(_with_names(with_dates(data), split), split, ("row",), Findings(hint=False))
     unnamed = table.names == _unnamed(table.width)
+    if unnamed and wanted is not None and options.get("kinds") is not None:
+        places = [n for n in range(table.width) if n != label]
+        named = dict(zip(places, _named(len(places), wanted, split), strict=True))
+        table.names = tuple(named.get(n, name) for n, name in enumerate(table.names))
     if labels is not None:
         columns = [*map(table.column, range(table.width)), list(_plain(labels))]
         if len(columns[0]) != len(columns[-1]):
@@ -540,8 +540,6 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         label, table.names, table.width, table.column = "", (*table.names, ""), len(columns), columns.__getitem__
     elif label == _DEFAULT and unnamed:
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
-    if unnamed and options.get("kinds") is not None:
-        wanted, options = None, {**options, "kinds": None}  # `Rows.ordered` names them
     choice = Choice.of(table, wanted, label, **options)
     cells = {}
     for place in choice.read:
@@ -570,7 +568,7 @@ def with_dates(data: Any) -> Any:
 
 def _with_names(data: Any, split: str) -> Any:
     """Data of an array or of rows without names as a dict of columns, named by their numbers; other data as it is."""
-    rows = _plain(data)
+    rows = [*map(_plain, rows)] if isinstance(rows := _plain(data), list) else rows
     if column_names(data) is not None or not isinstance(rows, list | tuple) or not rows:
         return data
     if any(isinstance(row, Mapping) for row in rows):
@@ -594,6 +592,17 @@ def _plain(data: Any) -> Any:
 def _unnamed(width: int) -> tuple[str, ...]:
     """Names for the columns of an array, which has none."""
     return ("value",) if width == 1 else tuple(str(i) for i in range(width))
+
+
+def _named(width: int, columns: Sequence[Any], split: str) -> list[str]:
+    """Names for the columns of an array, those of training.
+
+    Raises:
+        DataError: It has another number of columns.
+    """
+    if width != len(columns):
+        raise DataError(f"{split} has {width} column{'' if width == 1 else 's'}, expected {', '.join(columns)}")
+    return [*columns]
 
 
 def _not_text(rule: str, message: str) -> DataError:

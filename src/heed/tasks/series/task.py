@@ -29,7 +29,7 @@ from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.splits.splits import Splits
-from heed.errors import ConfigError, DataError, HeedError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
@@ -289,19 +289,17 @@ def to_forecast(
     ]
 
 
-def all_to_forecast(
-    series: Sequence[NamedSeries], columns: Sequence[str], window: int, error: type[HeedError]
-) -> list[Part]:
+def all_to_forecast(series: Sequence[NamedSeries], columns: Sequence[str], window: int) -> list[Part]:
     """The stretches of several series to forecast.
 
     Raises:
-        HeedError: A series is too short; of the type `error`.
+        DataError: A series is too short.
     """
     parts = []
     for one in series:
         parts += (found := to_forecast(one, columns, window))
         if not found:
-            raise error(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
+            raise DataError(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
     return parts
 
 
@@ -360,7 +358,7 @@ def open_series(
             f"no {window + 1} rows (data.window + 1) follow one another without a gap; use a smaller window"
         )
     for split in ("valid", "test"):
-        splits[split] += all_to_forecast(series[split], columns, window, DataError)
+        splits[split] += all_to_forecast(series[split], columns, window)
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
     return config, columns, Splits({name: parts for name, parts in splits.items() if parts}, remarks=said)
