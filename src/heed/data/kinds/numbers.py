@@ -322,21 +322,24 @@ class Choice:
             DataError: A column is missing or not unique; the message lists the columns and names the option to set.
         """
         names = [*table.names]
+        by_name: dict[Column, int] = {name: n for n, name in reversed([*enumerate(names)])}
 
         def place(option: str, column: int | str) -> int:
-            if column in names:
-                return names.index(str(column))
+            if column in by_name:
+                return by_name[column]
             if isinstance(column, int) and 0 <= column < len(names):
                 return column
             lacks = f"{table.called} has no column {shown(column)}{nearest(str(column), names)}"
-            if kinds is None:
-                raise DataError(f"{lacks}; {table.option.format(option)} chooses from {listing(table.facts())}")
-            raise DataError(f"{lacks}, which the training rows have; its columns are {listing(table.facts())}")
+            ask = f"; {table.option.format(option)} chooses from"
+            ask = ask if kinds is None else ", which the training rows have; its columns are"
+            numbered = "" if table.header else "; the file has no header, so columns are counted from 0"
+            raise DataError(f"{lacks}{ask} {listing(table.facts())}{numbered}")
 
-        fields = [] if label is None else [Field("label", None if label == _DEFAULT else label)]
+        fields = [Field("label")] if label == _DEFAULT else []
         if said := table.choose(fields, _label_column, known=known, least=1):
             table.findings.remark(said)
-        of_label = None if label is None else place("label", table.columns["label"])
+        label = table.columns["label"] if fields else label
+        of_label = None if label is None else place("label", label)
         places = [n for n in range(len(names)) if n != of_label]
         if wanted is not None:
             places = [place("features" if others is None else "values", column) for column in wanted]
@@ -529,6 +532,8 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
             raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
     table = HeldTable(_with_names(with_dates(data), split), split, ("row",), Findings(hint=False))
     unnamed = table.names == _unnamed(table.width)
+    if unnamed and label == _DEFAULT and labels is None:
+        raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
     if unnamed and wanted is not None and options.get("kinds") is not None:
         places = [n for n in range(table.width) if n != label]
         named = dict(zip(places, _named(len(places), wanted, split), strict=True))
@@ -538,8 +543,6 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         if len(columns[0]) != len(columns[-1]):
             raise DataError(f"{split} has {len(columns[0])} rows and {len(columns[-1])} labels; each row needs one")
         label, table.names, table.width, table.column = "", (*table.names, ""), len(columns), columns.__getitem__
-    elif label == _DEFAULT and unnamed:
-        raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
     choice = Choice.of(table, wanted, label, **options)
     cells = {}
     for place in choice.read:

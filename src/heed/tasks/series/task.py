@@ -11,10 +11,9 @@ rows each one is fed back. Columns are standardised by the training rows; all ar
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -252,12 +251,10 @@ class Series(NumericTask[SeriesConfig, Part]):
         model.eval()
         device = next(model.parameters()).device
         made: dict[int, Values] = {}
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for n, context in enumerate(contexts):
-            by_length[min(len(context), self.window)].append(n)
-        for length, numbers in by_length.items():
-            for several in in_turn(numbers, _AT_ONCE):
-                rows = self.tensor(np.stack([contexts[n][len(contexts[n]) - length :] for n in several])).to(device)
+        lengths = [min(len(context), self.window) for context in contexts]
+        for length, numbers in groupby(sorted(range(len(contexts)), key=lengths.__getitem__), lengths.__getitem__):
+            for several in in_turn([*numbers], _AT_ONCE):
+                rows = self.tensor(np.stack([contexts[n][-length:] for n in several])).to(device)
                 with threads_for(model, rows.shape[0] * (length + horizon)):
                     future = model.forecast(rows, horizon)
                 made.update(zip(several, self.standard.undo(future.double().cpu().numpy()), strict=True))
