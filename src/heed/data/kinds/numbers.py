@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -351,12 +350,10 @@ class Choice:
         chosen = {n: False if n in texts else None if kinds is None else kinds[names[n]] for n in places}
         if others is not None and wanted is not None:
             chosen |= {n: False for n in range(len(names)) if n not in chosen}
-        counts = Counter(names)
-        for name in (names[n] for n in (*chosen, of_label) if n is not None):
-            if counts[name] > 1:
-                first, second, *_ = (n for n in range(len(names)) if names[n] == name)
+        for n in chosen if of_label is None else (*chosen, of_label):
+            if (first := by_name[names[n]]) != n:
                 raise DataError(
-                    f"{table.called} has two columns '{name}' ({first} and {second}, counted from 0); rename one, or "
+                    f"{table.called} has two columns '{names[n]}' ({first} and {n}, counted from 0); rename one, or "
                     "leave them out with data.columns"
                 )
         return cls(table, chosen, of_label, counters or wanted is not None)
