@@ -568,14 +568,14 @@ def with_dates(data: Any) -> Any:
 
 def _with_names(data: Any, split: str) -> Any:
     """Data of an array or of rows without names as a dict of columns, named by their numbers; other data as it is."""
-    rows = [*map(_plain, rows)] if isinstance(rows := _plain(data), list) else rows
-    if column_names(data) is not None or not isinstance(rows, list | tuple) or not rows:
+    if column_names(data) is not None or isinstance(data, Mapping | str | bytes) or not has_items(data):
         return data
-    if any(isinstance(row, Mapping) for row in rows):
-        return data
+    rows = [*map(_plain, _plain(data))]
+    if not rows or any(isinstance(row, Mapping) for row in rows):
+        return rows
     if not isinstance(rows[0], list | tuple):
         name = getattr(data, "name", None)  # of a series
-        return {name if isinstance(name, str) else _unnamed(1)[0]: [*rows]}
+        return {name if isinstance(name, str) else _unnamed(1)[0]: rows}
     width = len(rows[0])
     for n, row in enumerate(rows):
         if not isinstance(row, list | tuple) or len(row) != width:
