@@ -5,8 +5,8 @@ import numpy as np
 from scipy import stats
 
 from heed.config.pictures import AugmentSection
-from heed.data.pictures import augmentation as ops
-from heed.data.pictures.augmentation import Augment, Draws
+from heed.data.pictures import sizing as ops
+from heed.data.pictures.sizing import Augment, Draws
 
 
 def pictures(batch: int, height: int = 32, width: int = 32, channels: int = 3) -> np.ndarray:

@@ -8,10 +8,8 @@ import torch
 from PIL import Image
 
 from heed.config.pictures import AugmentSection
-from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.sizing import Normalisation, Sizing, settled_size
-from heed.data.pictures.source import Arrays, Pixels
-from heed.data.pictures.store import PictureForm, PictureStore, collate_pictures
+from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, settled_size
+from heed.data.pictures.store import PictureStore, Pixels, collate_pictures
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -76,7 +74,7 @@ def test_large_batches_are_changed_by_several_threads(photos):
     for store in (few, many):
         assert len(store.take(range(40))) == 40  # decoded now
     assert np.array_equal(many.take(range(40), change), few.take(range(40)) + np.uint8(1))
-    assert len(names) == 4 and all(name.startswith("pictures") for name in names)
+    assert len(names) == 8 and all(name.startswith("pictures") for name in names)
 
 
 def test_a_kept_picture_is_decoded_once_and_another_each_time(photos):
@@ -99,7 +97,7 @@ def test_what_is_kept_cannot_be_changed_from_outside(photos):
 
 def test_a_set_is_kept_where_it_fits_into_the_memory_allowed():
     pixels = Pixels(workers=0)
-    pixels.add("memory:train", Arrays(np.zeros((1_000, 10, 10), dtype=np.uint8)))
+    pixels.sources["memory:train"] = np.zeros((1_000, 10, 10), dtype=np.uint8)
     places = [f"memory:train#{i}" for i in range(1_000)]
     assert PictureStore(pixels, places, Sizing(50, 20, 1), 1).is_kept  # 1,000,000 bytes
     assert not PictureStore(pixels, places, Sizing(51, 20, 1), 1).is_kept
@@ -256,8 +254,9 @@ def test_a_form_is_stored_and_read_again(tmp_path):
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"height": 3}', "channels"])
 def test_a_damaged_form_is_named(tmp_path, damage):
     form = PictureForm(Sizing(24, 32, 1), Normalisation((0.1,), (0.2,)))
-    text = form.text().replace('"channels": 1', '"channels": 3') if damage == "channels" else damage
-    (tmp_path / "pictures.json").write_text(text)
+    form.save(tmp_path)
+    text = (tmp_path / "pictures.json").read_text().replace('"channels": 1', '"channels": 3')
+    (tmp_path / "pictures.json").write_text(text if damage == "channels" else damage)
     with pytest.raises(RunError, match=r"pictures\.json is damaged: .*; restore"):
         PictureForm.load(tmp_path)
 
@@ -267,7 +266,7 @@ def test_a_tensor_of_pictures_of_any_size_is_that_of_the_sized_ones():
     pictures = [noise(30, 20), noise(16, 16, 1), noise(9, 50)]
     together = form.tensor(pictures)
     assert together.shape == (3, 1, 16, 16)
-    assert torch.equal(form.tensor(form.sized(pictures)), together)
+    assert torch.equal(form.tensor(form.sizing.apply_all(pictures)), together)
     assert torch.equal(form.tensor(pictures[1:2])[0], together[1])
     assert form.tensor([]).shape == (0, 1, 16, 16)
     value = pictures[1][3, 5, 0] / 255

@@ -11,7 +11,7 @@ from PIL import Image
 from heed.config.pictures import HubPictures, MemoryPictures
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
-from heed.data.pictures.source import Pixels
+from heed.data.pictures.store import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from pictures import encoded, folder_of, noise
@@ -142,7 +142,6 @@ def test_a_data_set_of_pictures_is_read_by_its_columns(tmp_path):
     assert [one.label for one in splits.examples["test"]] == ["dog"] * 3
     for i, array in enumerate(pixels.read([one.place for one in splits.examples["test"]])):
         assert (array == noise(100 + i)).all()
-    pixels.forget()
     one = splits.examples["train"][5]
     assert (pixels.read([one.place])[0] == noise(int(one.place.rpartition("#")[2]))).all()
     some, _ = of_hub(str(tmp_path / "set"), train="train[:9]", valid=2)

@@ -16,8 +16,8 @@ from PIL import Image
 from heed.cli import main
 from heed.config.pictures import DigitPictures, PictureData
 from heed.data.kinds.contents import picture_content
-from heed.data.pictures import source
-from heed.data.pictures.source import Pixels
+from heed.data.pictures import store
+from heed.data.pictures.store import Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from heed.tasks.images.pictures import places_of
@@ -177,14 +177,14 @@ def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, content, rule, 
 
 
 def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
-    file, read = photos / "dog" / "2.png", source.open_regular
+    file, read = photos / "dog" / "2.png", store.open_regular
 
     def refused(path):
         if path == file:
             raise PermissionError(13, "Permission denied")
         return read(path)
 
-    monkeypatch.setattr(source, "open_regular", refused)  # tests may run as root
+    monkeypatch.setattr(store, "open_regular", refused)  # tests may run as root
     assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
 
 
@@ -389,7 +389,7 @@ def test_the_result_does_not_depend_on_the_workers(tmp_path, workers):
     splits, pixels = opened(tmp_path / "photos", workers=workers, valid=10)
     places = [one.place for one in splits.examples["train"]]
     assert [one.origin for one in splits.examples["train"]] == sorted(one.origin for one in splits.examples["train"])
-    pixels.forget()
+    pixels.read(places)  # and then from the files again
     for place, array in zip(places, pixels.read(places), strict=True):
         name, file = place.split("/")[-2:]
         assert (array == noise(int(file.removesuffix(".png")) + 1_000 * (name == "dog"))).all()

@@ -153,7 +153,7 @@ class Picture(Example):
     """A picture and its label.
 
     The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
-    locates the pixels (`heed.data.pictures.source`); like `origin` it is ignored when pictures are compared. These
+    locates the pixels (`heed.data.pictures.store`); like `origin` it is ignored when pictures are compared. These
     objects are always kept in memory, the pixels are not.
     """
 

@@ -1,4 +1,4 @@
-"""Files of pictures: by name (pictures, archives, ignored ones), and the idx format of MNIST and similar sets.
+"""Files of pictures: by name (pictures, archives, ignored ones), in folders, and the idx format of MNIST.
 
 An idx file has numbers of one type in any number of dimensions. Source: LeCun, Cortes and Burges, the MNIST database of
 handwritten digits, "FILE FORMATS".
@@ -7,10 +7,11 @@ handwritten digits, "FILE FORMATS".
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from pathlib import Path
 
@@ -68,10 +69,83 @@ def is_hidden(parts: Sequence[str]) -> bool:
     return any(part.startswith(".") or part.lower() in _SYSTEM for part in parts)
 
 
-def split_in(name: str) -> str | None:
-    """The split that a file or folder name gives, as in "t10k-images-idx3-ubyte"."""
-    found = {SPLITS[word] for word in re.split(r"[^a-z0-9]+", name.lower()) if word in SPLITS}
-    return found.pop() if len(found) == 1 else None
+Parts = tuple[str, ...]
+"""A path inside a folder, part by part."""
+
+
+def files_below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[Parts]:
+    """The files in a folder at any depth, without hidden ones, in order; `above` identifies the folders around it.
+
+    Links are followed, but not those to a folder around them.
+
+    Raises:
+        DataError: A folder cannot be read.
+    """
+    try:
+        stat = os.stat(folder)
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError as error:
+        raise DataError(f"cannot read folder '{folder}': {error.strerror or error}") from None
+    identity = stat.st_dev, stat.st_ino
+    for entry in entries if identity not in above else ():
+        if is_hidden((entry.name,)):
+            continue
+        below = files_below(entry.path, above | {identity}) if entry.is_dir() else [()]
+        yield from ((entry.name, *parts) for parts in below)
+
+
+class Listing:
+    """The files in a folder of pictures.
+
+    `root` is the folder of the class folders: the outermost with several entries, or whose folders contain pictures.
+    """
+
+    def __init__(self, path: str) -> None:
+        """List the folder.
+
+        Raises:
+            DataError: It cannot be read.
+        """
+        self.path, self.prefix = path, f"{path.rstrip('/')}/"
+        self.files = list(files_below(path))
+        self.pictures = [parts for parts in self.files if is_picture(parts[-1])]
+        inside = self.pictures or self.files
+        self.root: Parts = ()
+        while inside and all(len(parts) > len(self.root) + 2 for parts in inside):
+            if len({parts[len(self.root)] for parts in inside}) > 1:
+                break
+            self.root = inside[0][: len(self.root) + 1]
+
+    def place(self, parts: Parts) -> str:
+        """The place of a file or folder."""
+        return self.prefix + "/".join(parts)
+
+    def splits(self) -> dict[str, str]:
+        """Split -> its folder, if there are folders such as train and test with class folders in them.
+
+        Empty without a training folder or without another one.
+        """
+        depth = len(self.root) + 1
+        below = [parts for parts in self.pictures or self.files if len(parts) > depth]
+        named = {SPLITS.get(parts[depth - 1].lower(), ""): parts[:depth] for parts in below if len(parts) > depth + 1}
+        if "train" not in named or len(named) < 2 or any(parts[depth - 1].lower() not in SPLITS for parts in below):
+            return {}
+        return {split: self.place(parts) for split, parts in named.items()}
+
+
+def bundles(path: str) -> dict[str, str]:
+    """Split -> its idx file of pictures, in a folder of such files; else empty."""
+    if not os.path.isdir(path):
+        return {}
+    files: dict[str, str] = {}
+    for name in sorted(entry.name for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,))):
+        if "label" not in name and "idx1" not in name and is_idx(Path(path, name)):
+            splits = {SPLITS[word] for word in re.split(r"[^a-z0-9]+", name.lower()) if word in SPLITS}
+            split = splits.pop() if len(splits) == 1 else ""
+            if split in files:  # several files for the same split
+                return {}
+            files[split] = os.path.join(path, name)
+    return files
 
 
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
@@ -103,27 +177,22 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         data = gzip.decompress(data) if data.startswith(_GZIP) else data
     except FileNotFoundError:
         raise DataError(f"no file '{path}'") from None
-    except OSError as error:
-        raise DataError(f"cannot read '{path}': {error.strerror or error}") from None
-    except (EOFError, zlib.error) as error:
-        raise DataError(f"'{path}' is cut off or damaged: {error}") from None
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
     if len(data) < 4 or data[:2] != b"\0\0" or data[2] not in _NUMBERS:
         raise DataError(
             f"'{path}' is not an idx file: it begins with {data[:4].hex(' ') or 'nothing'}, expected 00 00 08"
         )
     if data[2] != 0x08:
         raise DataError(f"'{path}' contains numbers of type {_NUMBERS[data[2]]}, expected bytes (00 00 08)")
-    dimensions = data[3]
-    start = 4 + 4 * dimensions
+    start = 4 + 4 * data[3]
     if len(data) < start:
         raise DataError(f"'{path}' is cut off: its header has {len(data)} bytes, expected {start}")
-    shape = struct.unpack(f">{dimensions}I", data[4:start])
+    shape = struct.unpack_from(f">{data[3]}I", data, 4)
     if len(data) - start != prod(shape):
         what = " x ".join(f"{size:,}" for size in shape)
-        raise DataError(
-            f"'{path}' is cut off or damaged: {what} bytes are {prod(shape):,}, but {len(data) - start:,} follow its "
-            "header"
-        )
+        follow = f"{what} bytes are {prod(shape):,}, but {len(data) - start:,} follow its header"
+        raise DataError(f"'{path}' is cut off or damaged: {follow}")
     return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
 
 

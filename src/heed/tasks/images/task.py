@@ -23,9 +23,8 @@ from heed.data.batch import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
-from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.sizing import Normalisation, Sizing, smaller_sizes
-from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
+from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, smaller_sizes
+from heed.data.pictures.store import PictureBatch, PictureStore, collate_pictures
 from heed.errors import ConfigError
 from heed.models.base import ImageConfig, ImageEncoder
 from heed.shapes import ReturnsTensor
