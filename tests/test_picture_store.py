@@ -1,6 +1,7 @@
 """The form of pictures, and those of a split: the same numbers with any memory and number of threads; batches."""
 
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 
 from heed.config.pictures import AugmentSection
 from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureStore, Pixels, collate_pictures
+from heed.data.pictures.store import PictureBatch, PictureStore, Pixels
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -44,7 +45,6 @@ def stored(places, megabytes=10, workers=0, sizing=None):
 def test_pictures_are_the_same_with_any_number_of_workers(photos, megabytes):
     augment = Augment(AugmentSection(flip=True, crop=2), seed=3)
     form = PictureForm(Sizing(16, 16, 3), stored(photos).normalisation())
-    targets = torch.arange(40) % 3
     batches = []
     for workers in (0, 1, 4):
         store = stored(photos, megabytes, workers)
@@ -52,15 +52,15 @@ def test_pictures_are_the_same_with_any_number_of_workers(photos, megabytes):
         order = torch.randperm(40, generator=torch.Generator().manual_seed(1)).tolist()
         batches.append(
             [
-                collate_pictures(store, targets, part, form, augment, epoch=epoch)
+                form.tensor(store.take(part, partial(augment.pictures, epoch=epoch)))
                 for epoch in (0, 1)
                 for part in (order[:25], order[25:])
             ]
         )
     for others in batches[1:]:
         for one, other in zip(batches[0], others, strict=True):
-            assert torch.equal(one.pixels, other.pixels) and torch.equal(one.targets, other.targets)
-    assert not torch.equal(batches[0][0].pixels, batches[0][2].pixels)  # another pass
+            assert torch.equal(one, other)
+    assert not torch.equal(batches[0][0], batches[0][2])  # another pass
 
 
 def test_large_batches_are_changed_by_several_threads(photos):
@@ -123,13 +123,9 @@ def test_a_file_that_is_gone_is_named(photos, tmp_path):
         store.take(range(40))
 
 
-def test_a_batch_has_normalised_pictures_and_their_labels(photos):
-    store = stored(photos, sizing=Sizing(16, 16, 1))
-    form = PictureForm(store.sizing, store.normalisation())
-    batch = collate_pictures(store, torch.arange(40), [7, 0, 39], form)
-    assert batch.indices == [7, 0, 39] and batch.targets.tolist() == [7, 0, 39] and batch.num_targets == 3
-    assert torch.equal(batch.pixels, form.tensor(store.take([7, 0, 39])))
-    assert batch.pixels.shape == (3, 1, 16, 16)
+def test_a_batch_has_as_many_targets_as_pictures():
+    batch = PictureBatch([7, 0, 39], torch.zeros(3, 1, 16, 16), torch.tensor([1, 0, 1]))
+    assert batch.num_targets == 3 and batch.padding_share == 0.0
 
 
 def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Pictures passed in Python, and those of data sets of the Hub (local folders that the same library reads)."""
 
 import io
+from pathlib import Path
 
 import datasets
 import numpy as np
@@ -84,9 +85,9 @@ def test_a_data_frame_and_a_dict_of_columns(tmp_path):
     ("data", "message"),
     [
         ([(np.zeros(64), "a")], "train[0] is an array of shape (64,), expected (height, width)"),
-        ([(noise(1), None)], "train[0] has the label missing (None), expected a name or a number"),
+        ([(noise(1), None)], "train[0] has no label: column 1 is missing (None), expected a name or a number"),
         ([(noise(1), "a"), (17, "b")], "train[1] is the number 17, expected a path, an array, a Pillow image or"),
-        ([("none.png", "a")], "train[0] names 'none.png', but there is no file 'none.png', also with no ending"),
+        ([("none.png", "a")], f"train[0] names 'none.png', but there is no file '{Path.cwd()}/none.png', also with no"),
         ([(b"hello you", "a")], "train[0] is not a picture: it is text that begins with 'hello you'"),
         ((np.zeros((3, 4, 4)), ["a", "b"]), "train: the columns differ in length: 'picture' has 3, 'label' has 2"),
         ([], "train is empty"),

@@ -296,7 +296,7 @@ def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
 def test_a_table_of_texts_is_no_table_of_pictures(tmp_path):
     (tmp_path / "texts.csv").write_text("text,label\n" + "a fine film to see,good\nthe worst of all,bad\n" * 10)
     said = refusal(tmp_path / "texts.csv")
-    assert "data.columns.path selects the column" in said
+    assert "; data.columns.path=NAME chooses from 'text' (" in said and said.endswith("'label' (good, bad)")
     assert "no column contains picture paths: column 1 (good, bad) repeats its values next to the texts" in said
 
 

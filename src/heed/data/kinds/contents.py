@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from pathlib import Path
 from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
 from heed.data.findings import Findings
-from heed.data.pictures.files import is_hidden, is_idx, is_picture
+from heed.data.pictures.files import files_below, is_idx, is_picture
 from heed.data.tables import SEPARATORS, Head, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError
@@ -195,18 +195,11 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
 
 def _of_folder(folder: Path) -> Content | None:
     """The content of a folder if most of the first files below it are pictures or idx files."""
-    some = list(islice(_files(folder), _LOOKED_AT))
+    some = [Path(folder, *parts) for parts in islice(files_below(str(folder)), _LOOKED_AT)]
     found = [file for file in some if is_picture(file.name) or is_idx(file)]
     if len(found) * 2 <= len(some):
         return None
     return Content("pictures", f"it is a folder of pictures (as {found[0].relative_to(folder).as_posix()})")
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that are not hidden."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not is_hidden((name,)))
-        yield from (Path(where, name) for name in sorted(files) if not is_hidden((name,)))
 
 
 def _of_table(path: Path, findings: Findings) -> Content | None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,6 @@ from heed.data.pictures.files import (
     ENDINGS,
     Listing,
     PictureError,
-    bundles,
     is_hidden,
     is_idx,
     is_picture,
@@ -45,15 +45,16 @@ from heed.data.pictures.files import (
     read_idx,
     refuse_archive,
 )
-from heed.data.pictures.store import Pixels, Source, picture_digest
+from heed.data.pictures.store import Pixels, picture_digest
 from heed.data.readers import Held, HeldTable, HubTable, Reader, label_of
-from heed.data.tables import CsvTable, Field, Head, Row, Table, described, has_items, is_table
-from heed.data.text_files import ending_of
+from heed.data.tables import CsvTable, Field, Head, Recognise, Row, Table, described, has_items, is_table
+from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest
 
 PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "img", "picture", "image_path")
 """Usual names of columns with paths of pictures."""
 _FORMS = "expected a path, an array, a Pillow image or the bytes of a file"
+_CELLS = {"path": "a path", "label": "a name or a number"}
 _EXPECTED = "expected a folder with a folder for each class, a table (.csv) or an idx file"
 
 
@@ -82,8 +83,8 @@ def _file_named(cell: str, folder: str | Path, relative: str) -> str:
     return files[0]
 
 
-def _given(value: Any, is_unit: bool) -> str | bytes | NDArray[Any]:
-    """The path, the bytes of a file or the pixels that are given; arrays are as for `from_array`.
+def _path_or_data(value: Any, is_unit: bool) -> str | bytes | NDArray[Any]:
+    """The path, the bytes of a file or the pixels that a value stands for; arrays as for `from_array`.
 
     Raises:
         PictureError: It is no picture.
@@ -117,30 +118,17 @@ def pictures_of(data: Any, pixels: Pixels) -> list[Picture]:
     if not single and not has_items(data):
         raise DataError(f"pictures is {described(data)}, {_FORMS}, or a list of these")
     values = [data] if single else list(data)
-    held: dict[int, Any] = {}
-    name, is_unit, examples = f"memory:pictures:{id(held):x}", _are_unit(values), []
-    for i, value in enumerate(values):
-        try:
-            data = _given(value, is_unit)
-            place = f"{name}#{i}"
-            if isinstance(data, str):
-                place = os.path.abspath(data)
-                data = pixels.get(place)
-            else:
-                held[i] = data
-            pixels.examine(place, data)
-        except PictureError as error:
-            called = f" ('{value}')" if isinstance(value, str | PathLike) else ""
-            raise DataError(f"pictures[{i}]{called} {error}") from None
-        examples.append(Picture(picture_digest(data), "", place, f"pictures[{i}]"))
-    pixels.sources[name] = held
-    return examples
+    if not values:
+        return []
+    table = HeldTable({"picture": values}, "pictures", ("picture",), Findings(hint=False))
+    table.columns = {"path": "picture"}
+    return list(PictureReader(None, pixels).of_table(table))
 
 
 class HeldPictures(Held[Picture]):
     """Pictures passed in Python, and the `sources` of their pixels (`Pixels.sources`)."""
 
-    def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Source]) -> None:
+    def __init__(self, examples: Iterable[Picture], findings: Findings, sources: Mapping[str, Any]) -> None:
         super().__init__(examples, findings)
         self.sources = sources
 
@@ -164,7 +152,7 @@ class HubPictures:
 
     def __getitem__(self, number: int) -> bytes:
         """The bytes of a row's picture."""
-        stored = _given(self._data[number][self._column], False)
+        stored = _path_or_data(self._data[number][self._column], False)
         assert isinstance(stored, bytes)
         return stored
 
@@ -181,18 +169,13 @@ def class_names(data: Any) -> list[str] | None:
     Raises:
         DataError: A name is repeated, or the file of names cannot be read.
     """
-    classes = getattr(data, "classes", None)
+    classes: list[str] | str | None = getattr(data, "classes", None)
     if isinstance(classes, str):
-        try:
-            lines = Path(classes).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise DataError(f"data.classes: cannot read '{classes}': {reason}; expected one class a line") from None
-        classes = [line.strip() for line in lines if line.strip()]
+        classes = [line.strip() for line in good_lines(Path(classes)) if line.strip()]
     for name in classes or ():
-        if list(classes).count(name) > 1:
+        if classes is not None and classes.count(name) > 1:
             raise DataError(f"data.classes names '{name}' twice")
-    return None if classes is None else list(classes)
+    return classes
 
 
 @dataclass
@@ -221,35 +204,38 @@ class PictureReader:
         """The pictures of some files, in turn; an idx file of labels belongs to the file before it."""
         rest = list(files)
         while rest:
-            given = rest.pop(0)
-            path = Path(given)
+            name = rest.pop(0)
+            path = Path(name)
             if not os.path.exists(path):
                 raise DataError(f"no file '{path}'")
             if os.path.isdir(path):
-                yield from self._folder(given, findings)
+                yield from self._folder(name, findings)
                 continue
             refuse_archive(path)
             if is_table(path):
                 yield from self.of_table(CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ","))
             elif is_idx(path):
-                yield from self._idx(given, rest.pop(0) if rest and _holds_labels(rest[0]) else None)
+                holds_labels = rest and is_idx(Path(rest[0])) and read_idx(Path(rest[0])).ndim == 1
+                yield from self._idx(name, rest.pop(0) if holds_labels else None)
             elif is_picture(path.name):
                 raise DataError(f"'{path}' is one picture; {_EXPECTED}")
             else:
-                head = Head.of(path, findings)
-                content = content_of(head) if head.filled else None
-                looks, other = ("", "") if content is None else (f": {content.why}", self.advice(content.kind, path))
+                looks, other = self._looks(Head.of(path, findings))
                 raise DataError(f"'{path}' contains no pictures{looks}; {_EXPECTED}{other}")
+
+    def _looks(self, head: Head) -> tuple[str, str]:
+        """What a file without pictures looks like, and the commands that can use it."""
+        content = content_of(head) if head.filled else None
+        return ("", "") if content is None else (f": {content.why}", self.advice(content.kind, head.path))
 
     def _folder(self, path: str, findings: Findings) -> Iterator[Picture]:
         """The pictures of a folder with a folder for each class, or with idx files of one set."""
-        held, listing = bundles(path), Listing(path)
-        is_idx_set = bool(held) and not listing.pictures
-        sets = held if is_idx_set and len(held) > 1 else {} if is_idx_set else listing.splits()
-        if sets:
+        listing = Listing(path)
+        bundles = {} if listing.pictures else listing.bundles()
+        if sets := listing.splits() or (bundles if len(bundles) > 1 else {}):
             raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(sets.values()))}")
-        if is_idx_set:
-            yield from self.files(list(held.values()), findings)
+        if bundles:
+            yield from self.files(list(bundles.values()), findings)
             return
         entries = _entries_of(listing, findings)
         if not any(is_picture(entry.place) for entry in entries):
@@ -262,61 +248,65 @@ class PictureReader:
     def of_table(self, table: Table) -> Iterator[Picture]:
         """The pictures of the rows of a table: of a file, of a data set of the Hub, or passed in Python.
 
-        Paths are relative to `data.folder`, else to the folder of the file, else to the current one.
+        If its columns are set, they stay. Paths are relative to `data.folder`, else to the folder of the file, else to
+        the current one; of pictures without labels, they are places.
 
         Raises:
             DataError: The columns are unclear, or a row is bad and not skipped.
         """
-        findings, folder = table.findings, getattr(self.data, "folder", None)
-        usual, relative = Path.cwd(), "the current folder; data.folder sets another folder"
+        findings, option = table.findings, getattr(self.data, "folder", None)
+        folder, relative = Path.cwd(), "the current folder"
         if isinstance(table, CsvTable):
-            usual, relative = table.path.parent, "the table; data.folder sets another folder"
-        if folder is not None:
-            usual, relative = Path(folder), f"data.folder, {folder}"
-        if said := self._choose(table, usual):
+            folder, relative = table.path.parent, "the table"
+            if option is not None:
+                findings.remark(f"the pictures that {table.path.name} names are in '{option}' (data.folder)")
+        if option is None:
+            relative += "; data.folder sets another folder"
+        else:
+            folder, relative = Path(option), f"data.folder, {option}"
+        if not table.columns and (said := self._choose(table, folder)):
             findings.remark(said)
-        if folder is not None and isinstance(table, CsvTable):
-            findings.remark(f"the pictures that {table.path.name} names are in '{folder}' (data.folder)")
+        is_labelled = "label" in table.columns
         held: dict[int, Any] = {}
-        name, is_unit, keeps = "", False, False
+        name, is_unit = "", False
         if isinstance(table, HubTable):
             name = f"hub:{table.path}:{table.split}"
             self.pixels.sources[name] = HubPictures(table)
         elif isinstance(table, HeldTable):
-            name, is_unit, keeps = f"memory:{table.split}", _are_unit(table.chosen()["path"]), True
+            name = f"memory:{table.split}" if is_labelled else f"memory:{id(held):x}"
+            is_unit = _are_unit(table.chosen()["path"])
             self.pixels.sources[name] = held
 
         def entry(numbered: tuple[int, Row]) -> _Entry | None:
             number, row = numbered
             if row.blank:
                 return None
-            label, value = label_of(row.label("label")), row.value("path")
+            value, label = row.value("path"), (label_of(row.label("label")) or "") if is_labelled else ""
             try:
-                for field, cell, expected in (("path", value, "a path"), ("label", label or "", "a name or a number")):
+                for field, cell in zip(table.columns, (value, label), strict=False):
                     if isinstance(cell, str) and not cell.strip():
                         what = f"column {shown(table.columns[field])} is {described(row.value(field))}"
-                        raise PictureError(f"no {field}", f"has no {field}: {what}, expected {expected}")
-                data = _given(value, is_unit)
+                        raise PictureError(f"no {field}", f"has no {field}: {what}, expected {_CELLS[field]}")
+                data = _path_or_data(value, is_unit)
                 if isinstance(data, str):
-                    place = _file_named(data, usual, relative)
-                    return _Entry(str(label), place, row.origin, f"{row.where} ('{value}')", table.path)
+                    place = _file_named(data, folder, relative) if is_labelled else os.path.abspath(data)
+                    return _Entry(label, place, row.origin, f"{row.where} ('{value}')", table.path)
             except PictureError as error:
                 message = f"{row.where} {error}"
                 raise findings.bad(error.rule, table.path, row.origin, message, things="pictures") from None
-            if keeps:
+            if isinstance(table, HeldTable):
                 held[number] = data
-            return _Entry(str(label), f"{name}#{number}", row.origin, row.where, table.path, data)
+            return _Entry(label, f"{name}#{number}", row.origin, row.where, table.path, data)
 
         return self._examined(findings.usable(enumerate(table.rows()), entry), findings)
 
     def _choose(self, table: Table, folder: Path) -> str:
         """Set the columns of path and label; returns what is to be remarked on recognised ones."""
-        given = self.data.columns
-        paths: Sequence[str] = (*PATH_NAMES, "pixels", "data")
-        labels: Sequence[str] = LABEL_NAMES
+        options, paths, labels = self.data.columns, [*PATH_NAMES, "pixels", "data"], [*LABEL_NAMES]
+        recognise: Recognise | None = None
         if isinstance(table, HubTable):
             paths = sorted(table.pictures, key=lambda name: name.casefold() not in PATH_NAMES)
-            if given.path is None and not paths:
+            if options.path is None and not paths:
                 listed = ", ".join(table.names)
                 raise DataError(f"data.columns.path: {table.path} has no column of pictures; its columns: {listed}")
             labels = [name for label in LABEL_NAMES for name in table.names if name.casefold() == label]
@@ -327,31 +317,28 @@ class PictureReader:
             first = [cell.strip() for cell in table.names]
             is_named = any(cell.casefold() in PATH_NAMES for cell in first)
             table.header = is_named or (len(table.sample) > 1 and not any(map(is_picture, first))) or None
-            paths, labels = PATH_NAMES, ()
+            paths, labels, recognise = [*PATH_NAMES], [], partial(self._recognise, table.head, folder)
+        return table.choose(
+            (Field("path", options.path, paths), Field("label", options.label, labels)), recognise, least=0
+        )
 
-        def recognise(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
-            named = [one for one in facts if str(one.name).strip().casefold() in PATH_NAMES]
-            named += [one for one in facts if one.first and all(map(is_picture, one.first))]
-            named += [one for one in facts if one.first and all(files_named(cell, folder) for cell in one.first)]
-            path = columns["path"]
-            path = next((one.name for one in named), None) if path is None else path
-            if path is None:
-                assert isinstance(table, CsvTable)
-                content = content_of(table.head)
-                why, other = (
-                    ("", "") if content is None else (f": {content.why}", self.advice(content.kind, table.path))
-                )
-                what = "data.columns.path selects the column, by name or by number"
-                raise DataError(f"{table.called}: no column contains picture paths{why}; {what}{other}")
-            others = [one for one in facts if one.name != path]
-            usual = [one for name in LABEL_NAMES for one in others if str(one.name).strip().casefold() == name][:1]
-            able = (usual, others, [one for one in others if one.repeats])
-            label = columns["label"]
-            label = next((some[0].name for some in able if len(some) == 1), None) if label is None else label
-            return "the label column is unclear" if label is None else {"path": path, "label": label}
-
-        fields = Field("path", given.path, paths), Field("label", given.label, labels)
-        return table.choose(fields, recognise if isinstance(table, CsvTable) else None, least=0)
+    def _recognise(
+        self, head: Head, folder: Path, facts: Sequence[Facts], columns: Mapping[str, Column]
+    ) -> dict[str, int | str] | str:
+        """The columns of a file, by their names, by endings of pictures, and by files in the folder."""
+        filled = [column for column in facts if column.first]
+        able = [column for column in facts if str(column.name).strip().casefold() in PATH_NAMES]
+        able += [column for column in filled if all(map(is_picture, column.first))]
+        able += [column for column in filled if all(files_named(cell, folder) for cell in column.first)]
+        path = next((column.name for column in able), None) if columns["path"] is None else columns["path"]
+        if path is None:
+            return "no column contains picture paths" + "".join(self._looks(head))
+        rest = [column for column in facts if column.name != path]
+        usual = [column for name in LABEL_NAMES for column in rest if str(column.name).strip().casefold() == name]
+        choices = (usual[:1], rest, [column for column in rest if column.repeats])
+        sure = next((some[0].name for some in choices if len(some) == 1), None)
+        label = sure if columns["label"] is None else columns["label"]
+        return "the label column is unclear" if label is None else {"path": path, "label": label}
 
     def _read(self, entry: _Entry) -> _Read:
         """Decode the picture of an entry."""
@@ -397,10 +384,9 @@ class PictureReader:
         if labels.ndim != 1 or len(labels) != len(images):
             counts = f"{len(labels):,} labels, and '{path}' {len(images):,} pictures"
             raise DataError(f"'{file}' has {counts}; each needs one")
-        most, names = int(labels.max(initial=0)), self.classes
-        if names is None:
-            names = [str(number) for number in range(most + 1)]
-        elif most >= len(names):
+        most = int(labels.max(initial=0))
+        names = self.classes or [str(number) for number in range(most + 1)]
+        if most >= len(names):
             where = f"the first one too large is at position {int(np.argmax(labels >= len(names)))}"
             classes = f"{len(names)} classes, 0 to {len(names) - 1}"
             raise DataError(f"'{file}' has the label {most} ({where}), but data.classes names {classes}")
@@ -409,10 +395,6 @@ class PictureReader:
         for i, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
             self.pixels.known[f"{path}#{i}"] = facts
             yield Picture(picture_digest(image), names[label], f"{path}#{i}", f"{Path(path).name}#{i}")
-
-
-def _holds_labels(path: str) -> bool:
-    return os.path.isfile(path) and is_idx(Path(path)) and read_idx(Path(path)).ndim == 1
 
 
 def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:

@@ -110,21 +110,21 @@ class Listing:
         self.files = list(files_below(path))
         self.pictures = [parts for parts in self.files if is_picture(parts[-1])]
         inside = self.pictures or self.files
-        self.root: Parts = ()
-        while inside and all(len(parts) > len(self.root) + 2 for parts in inside):
-            if len({parts[len(self.root)] for parts in inside}) > 1:
-                break
-            self.root = inside[0][: len(self.root) + 1]
+        depth = max(0, min(map(len, inside), default=0) - 2)
+        self.root: Parts = tuple(os.path.commonprefix(inside)[:depth])  # noqa: RUF071  # of tuples: part by part
 
     def place(self, parts: Parts) -> str:
         """The place of a file or folder."""
         return self.prefix + "/".join(parts)
 
     def splits(self) -> dict[str, str]:
-        """Split -> its folder, if there are folders such as train and test with class folders in them.
+        """Split -> its folder, if there are folders such as train and test with class folders in them, or its idx file.
 
-        Empty without a training folder or without another one.
+        Empty without a training set or without another one.
         """
+        bundles = self.bundles()
+        if len(bundles) > 1 and "train" in bundles:
+            return {split: file for split, file in bundles.items() if split}
         depth = len(self.root) + 1
         below = [parts for parts in self.pictures or self.files if len(parts) > depth]
         named = {SPLITS.get(parts[depth - 1].lower(), ""): parts[:depth] for parts in below if len(parts) > depth + 1}
@@ -132,20 +132,17 @@ class Listing:
             return {}
         return {split: self.place(parts) for split, parts in named.items()}
 
-
-def bundles(path: str) -> dict[str, str]:
-    """Split -> its idx file of pictures, in a folder of such files; else empty."""
-    if not os.path.isdir(path):
-        return {}
-    files: dict[str, str] = {}
-    for name in sorted(entry.name for entry in os.scandir(path) if entry.is_file() and not is_hidden((entry.name,))):
-        if "label" not in name and "idx1" not in name and is_idx(Path(path, name)):
-            splits = {SPLITS[word] for word in re.split(r"[^a-z0-9]+", name.lower()) if word in SPLITS}
-            split = splits.pop() if len(splits) == 1 else ""
-            if split in files:  # several files for the same split
-                return {}
-            files[split] = os.path.join(path, name)
-    return files
+    def bundles(self) -> dict[str, str]:
+        """Split -> its idx file of pictures, in a folder of such files; else empty."""
+        files: dict[str, str] = {}
+        for name in (parts[0] for parts in self.files if len(parts) == 1):
+            if "label" not in name and "idx1" not in name and is_idx(Path(self.path, name)):
+                splits = {SPLITS[word] for word in re.split(r"[^a-z0-9]+", name.lower()) if word in SPLITS}
+                split = splits.pop() if len(splits) == 1 else ""
+                if split in files:  # several files for the same split
+                    return {}
+                files[split] = self.place((name,))
+        return files
 
 
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}

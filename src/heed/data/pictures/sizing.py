@@ -71,7 +71,7 @@ class Sizing:
 
     height: Side  # pixels from top to bottom
     width: Side  # pixels from left to right
-    channels: Literal[1, 3]  # grey; red, green and blue
+    channels: int  # 1 for grey, 3 for red, green and blue
     crop: Crop = "centre"  # treatment of pictures of another shape
     resample: Resample = "bilinear"  # Pillow's filter for scaling, with smoothing when a picture becomes smaller
     # With crop centre, the shorter side is scaled to this number of pixels and the model's size is cut out of the
@@ -207,7 +207,8 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
     _, height, width, _ = pictures.shape
     wide = np.pad(pictures, ((0, 0), (border, border), (border, border), (0, 0)))
     corners = zip(wide, tops.tolist(), lefts.tolist(), strict=True)
-    return np.stack([picture[top : top + height, left : left + width] for picture, top, left in corners])
+    cut = [picture[top : top + height, left : left + width] for picture, top, left in corners]
+    return np.array(cut, dtype=np.uint8).reshape(pictures.shape)
 
 
 class Augment:
@@ -219,21 +220,13 @@ class Augment:
 
     def pictures(self, pictures: Array, indices: Sequence[int] | NDArray[np.int64], epoch: int) -> Array:
         """Change sized pictures `(batch, height, width, channels)` one by one: flip, then shift (crop)."""
-        c = self.config
-        if not c.changes_pictures or not len(pictures):
-            return pictures
-        draws = Draws(self._seed, epoch, indices)
-        if c.flip:
+        draws, border = Draws(self._seed, epoch, indices), self.config.crop
+        if self.config.flip:
             pictures = flip(pictures, draws.uniform("flip") < 0.5)
-        if c.crop:
-            tops, lefts = (draws.below(use, 2 * c.crop + 1) for use in ("crop top", "crop left"))
-            pictures = crop(pictures, c.crop, tops, lefts)
+        if border:
+            tops, lefts = (draws.below(use, 2 * border + 1) for use in ("crop top", "crop left"))
+            pictures = crop(pictures, border, tops, lefts)
         return pictures
-
-    def picture(self, picture: Array, index: int, epoch: int) -> Array:
-        """Change one sized picture `(height, width, channels)`, with the same result as in any batch."""
-        changed: Array = self.pictures(picture[None], [index], epoch)[0]
-        return changed
 
 
 @dataclass(frozen=True)
@@ -318,7 +311,7 @@ class PictureForm:
                 path, f"{'.'.join(map(str, first['loc']))}: {first['msg']} ({first['input']!r:.40})"
             ) from None
         numbers = len(normalisation.mean), len(normalisation.deviation)
-        if numbers != (sizing.channels, sizing.channels):
+        if sizing.channels not in (1, 3) or numbers != (sizing.channels, sizing.channels):
             raise damaged(path, f"{sizing.channels} channels, but {numbers[0]} means, {numbers[1]} deviations")
         if sizing.levels is not None and sizing.levels[0] > sizing.levels[1]:
             low, high = sizing.levels

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ from torch import Tensor
 from heed.data.batch import Batch
 from heed.data.pictures.decode import MAX_PIXELS, Array, Decoded, PictureFacts, decode, decoded, levels_of
 from heed.data.pictures.files import PictureError, read_idx
-from heed.data.pictures.sizing import Augment, Indices, Normalisation, PictureForm, Sizing
+from heed.data.pictures.sizing import Indices, Normalisation, Sizing
 from heed.errors import DataError
 from heed.storage.files import open_regular
 from heed.threads import cores
@@ -40,26 +40,19 @@ _OPENING = Lock()
 """Held while files are opened; of the module, so that a run can be copied by pickle."""
 
 
-class Source(Protocol):
-    """Many pictures by number, as in an array of all; safe in threads and in forked processes."""
-
-    def __getitem__(self, number: int, /) -> bytes | NDArray[Any]:
-        """The bytes of the file of one picture, or its array."""
-        ...
-
-
 class Pixels:
     """Reader of pictures by place.
 
-    `sources` are those of places with a number, by the name before "#"; `known` are facts about pictures that were
-    decoded, by place.
+    `sources` have the pictures of places with a number, by the name before "#"; they are indexed by the number, safe in
+    threads and in forked processes, and return the bytes of a file or an array. `known` are facts about decoded
+    pictures, by place.
     """
 
     def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
         """Arguments as in `data.max_pixels` and `data.workers`."""
         self.max_pixels = max_pixels
         self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
-        self.sources: dict[str, Source] = {}
+        self.sources: dict[str, Any] = {}
         self.known: dict[str, PictureFacts] = {}
         self._same: dict[PictureFacts, PictureFacts] = {}
         self._kept: dict[str, Decoded] = {}
@@ -85,7 +78,8 @@ class Pixels:
                 if name not in self.sources and os.path.isfile(name) and not os.path.isfile(place):
                     self.sources[name] = read_idx(Path(name))
             if name in self.sources:
-                return self.sources[name][int(number)]
+                data: bytes | NDArray[Any] = self.sources[name][int(number)]
+                return data
         try:
             with open_regular(Path(place)) as file:
                 return file.read()
@@ -166,11 +160,10 @@ def named(read: Callable[[str], R]) -> Callable[[str], R]:
 
 def picture_digest(data: bytes | NDArray[Any]) -> str:
     """A hash that identifies a picture: of its file's bytes, or of an array's shape and values."""
-    digest = hashlib.blake2b(digest_size=16)
-    if not isinstance(data, bytes):
-        digest.update(repr(data.shape).encode())
-        data = np.ascontiguousarray(data).data
-    digest.update(data)
+    if isinstance(data, bytes):
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(repr(data.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(data).data)
     return digest.hexdigest()
 
 
@@ -270,27 +263,3 @@ class PictureBatch(Batch):
     @property
     def padding_share(self) -> float:
         return 0.0
-
-
-def collate_pictures(
-    store: PictureStore,
-    targets: Tensor,
-    indices: list[int],
-    form: PictureForm,
-    augment: Augment | None = None,
-    *,
-    epoch: int = 0,
-) -> PictureBatch:
-    """A batch of some pictures of a split.
-
-    Args:
-        store: The pictures of the split.
-        targets: Label ids of the split `(pictures,)`.
-        indices: The pictures of the batch.
-        form: Normalisation.
-        augment: Random changes, in training.
-        epoch: The pass for which changes are drawn.
-    """
-    is_changed = augment is not None and augment.config.changes_pictures
-    change = partial(augment.pictures, epoch=epoch) if is_changed else None
-    return PictureBatch(indices, form.normalisation.tensor(store.take(indices, change)), targets[indices])

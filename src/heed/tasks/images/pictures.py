@@ -24,7 +24,7 @@ from heed.data.kinds.pictures import class_names
 from heed.data.pictures.decode import eight_bits
 from heed.data.pictures.files import files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureStore, Pixels, Source
+from heed.data.pictures.store import PictureStore, Pixels
 from heed.data.splits.pictures import open_pictures
 from heed.data.splits.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
@@ -148,7 +148,7 @@ class PictureAccess:
     def __init__(self, data: Any, sizing: Sizing) -> None:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
-        self._sources: dict[str, Source] = {}  # of pictures passed in Python
+        self._sources: dict[str, Any] = {}  # of pictures passed in Python
         self._splits: Mapping[str, Sequence[Picture]] = {}
         self._stores: dict[str, PictureStore] = {}
         self._last: tuple[Sequence[Picture], PictureStore] | None = None
@@ -158,7 +158,7 @@ class PictureAccess:
         self._splits, self.pixels = splits.examples, splits.pixels
         self.know(self._sources)
 
-    def know(self, sources: Mapping[str, Source]) -> None:
+    def know(self, sources: Mapping[str, Any]) -> None:
         """Add the sources of further pictures."""
         self._sources |= sources
         self.pixels.sources |= sources
@@ -334,7 +334,7 @@ def _sample(task: Any, index: int, picture: Picture) -> tuple[str, str, list[Tag
     (facts,) = task.access.pixels.facts([picture.place])
     pictures = [_original(task, picture.place), picture_tag(seen[0], "")]
     if task.config.augment.changes_pictures:
-        pictures += [picture_tag(task.augment.picture(seen[0], index, epoch), "") for epoch in range(_AUGMENTED)]
+        pictures += [picture_tag(task.augment.pictures(seen, [index], epoch)[0], "") for epoch in range(_AUGMENTED)]
     return picture.origin, f"{facts.width} x {facts.height}", pictures
 
 
