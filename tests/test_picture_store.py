@@ -32,9 +32,9 @@ class Counting(Pixels):
 
     decoded = 0
 
-    def decode(self, place, channels=None):
+    def decode(self, place):
         self.decoded += 1
-        return super().decode(place, channels)
+        return super().decode(place)
 
 
 def stored(places, megabytes=10, workers=0, sizing=None):
@@ -105,13 +105,13 @@ def test_a_set_is_kept_where_it_fits_into_the_memory_allowed():
 
 def test_normalisation_is_that_of_all_training_pictures_or_of_an_even_sample(photos, monkeypatch):
     sizing = Sizing(16, 16, 3)
-    together = np.stack([sizing.apply(one) for one in Pixels(workers=0).read(photos, 3)]).reshape(-1, 3) / 255
+    together = np.stack([sizing.apply(one) for one in Pixels(workers=0).read(photos)]).reshape(-1, 3) / 255
     found = stored(photos, workers=2).normalisation()
     assert found.mean == pytest.approx(together.mean(0)) and found.deviation == pytest.approx(together.std(0))
     assert stored(photos, megabytes=0).normalisation() == found
     monkeypatch.setattr("heed.data.pictures.store._SAMPLE", 10)
     sampled = stored(photos, megabytes=0)
-    every_fourth = [sizing.apply(one) for one in Pixels(workers=0).read(photos[::4], 3)]
+    every_fourth = [sizing.apply(one) for one in Pixels(workers=0).read(photos[::4])]
     assert sampled.normalisation() == Normalisation.of([np.stack(every_fourth)], 3)
     assert sampled._pixels.decoded == 10
 
@@ -226,7 +226,6 @@ def test_training_pictures_have_mean_0_and_deviation_1_in_each_channel():
     assert normalisation.mean == pytest.approx(shares.mean(0)) and normalisation.deviation == pytest.approx(
         shares.std(0)
     )
-    assert np.array_equal(normalisation.undo(pixels), pictures)
 
 
 def test_a_channel_of_one_value_is_not_blown_up():

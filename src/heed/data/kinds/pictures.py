@@ -255,17 +255,16 @@ class PictureReader:
             DataError: The columns are unclear, or a row is bad and not skipped.
         """
         findings, option = table.findings, getattr(self.data, "folder", None)
-        folder, relative = Path.cwd(), "the current folder"
-        if isinstance(table, CsvTable):
-            folder, relative = table.path.parent, "the table"
-            if option is not None:
-                findings.remark(f"the pictures that {table.path.name} names are in '{option}' (data.folder)")
-        if option is None:
-            relative += "; data.folder sets another folder"
-        else:
+        is_file, folder, relative = isinstance(table, CsvTable), Path.cwd(), "the current folder"
+        if is_file:
+            folder, relative = Path(table.path).parent, "the table"
+        relative += "; data.folder sets another folder"
+        if option is not None:
             folder, relative = Path(option), f"data.folder, {option}"
         if not table.columns and (said := self._choose(table, folder)):
             findings.remark(said)
+        if is_file and option is not None:
+            findings.remark(f"the pictures that {Path(table.path).name} names are in '{option}' (data.folder)")
         is_labelled = "label" in table.columns
         held: dict[int, Any] = {}
         name, is_unit = "", False
@@ -318,9 +317,8 @@ class PictureReader:
             is_named = any(cell.casefold() in PATH_NAMES for cell in first)
             table.header = is_named or (len(table.sample) > 1 and not any(map(is_picture, first))) or None
             paths, labels, recognise = [*PATH_NAMES], [], partial(self._recognise, table.head, folder)
-        return table.choose(
-            (Field("path", options.path, paths), Field("label", options.label, labels)), recognise, least=0
-        )
+        fields = Field("path", options.path, paths), Field("label", options.label, labels)
+        return table.choose(fields, recognise, least=0)
 
     def _recognise(
         self, head: Head, folder: Path, facts: Sequence[Facts], columns: Mapping[str, Column]
@@ -392,9 +390,11 @@ class PictureReader:
             raise DataError(f"'{file}' has the label {most} ({where}), but data.classes names {classes}")
         self.pixels.sources[path] = images
         facts = PictureFacts(images.shape[1], images.shape[2], 1 if images.ndim == 3 else images.shape[3])
+        origin = Path(path).name
         for i, (image, label) in enumerate(zip(images, labels.tolist(), strict=True)):
-            self.pixels.known[f"{path}#{i}"] = facts
-            yield Picture(picture_digest(image), names[label], f"{path}#{i}", f"{Path(path).name}#{i}")
+            place = f"{path}#{i}"
+            self.pixels.known[place] = facts
+            yield Picture(picture_digest(image), names[label], place, f"{origin}#{i}")
 
 
 def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:

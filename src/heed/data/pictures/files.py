@@ -146,17 +146,20 @@ class Listing:
 
 
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
-_GZIP = b"\x1f\x8b"
+
+
+def _unpacked(path: Path, most: int = -1) -> bytes:
+    """At most so many bytes of a file, gzipped or not; by default all."""
+    with open_regular(path) as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        return gzip.GzipFile(fileobj=file).read(most) if is_packed else file.read(most)
 
 
 def is_idx(path: Path) -> bool:
     """True if a file begins like an idx file: two zero bytes, a type, a number of dimensions."""
     try:
-        with open_regular(path) as file:
-            head = file.read(4)
-            if head.startswith(_GZIP):
-                file.seek(0)
-                head = gzip.GzipFile(fileobj=file).read(4)
+        head = _unpacked(path, 4)
     except (OSError, EOFError, zlib.error):
         return False
     return len(head) == 4 and head[:2] == b"\0\0" and head[2] in _NUMBERS and 1 <= head[3] <= 4
@@ -169,9 +172,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
         DataError: The file cannot be read, is not an idx file of bytes, or is cut off.
     """
     try:
-        with open_regular(path) as file:
-            data = file.read()
-        data = gzip.decompress(data) if data.startswith(_GZIP) else data
+        data = _unpacked(path)
     except FileNotFoundError:
         raise DataError(f"no file '{path}'") from None
     except (OSError, EOFError, zlib.error) as error:

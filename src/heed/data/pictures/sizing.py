@@ -211,16 +211,16 @@ def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[n
     return np.array(cut, dtype=np.uint8).reshape(pictures.shape)
 
 
+@dataclass(frozen=True)
 class Augment:
     """The random changes of one run; they depend on (seed, pass, index of the picture) only."""
 
-    def __init__(self, config: AugmentSection, seed: int) -> None:
-        self.config = config
-        self._seed = seed
+    config: AugmentSection
+    seed: int
 
     def pictures(self, pictures: Array, indices: Sequence[int] | NDArray[np.int64], epoch: int) -> Array:
         """Change sized pictures `(batch, height, width, channels)` one by one: flip, then shift (crop)."""
-        draws, border = Draws(self._seed, epoch, indices), self.config.crop
+        draws, border = Draws(self.seed, epoch, indices), self.config.crop
         if self.config.flip:
             pictures = flip(pictures, draws.uniform("flip") < 0.5)
         if border:
@@ -265,13 +265,6 @@ class Normalisation:
         scale = torch.tensor([1.0 / (255.0 * deviation) for deviation in self.deviation])
         shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
         return scale.view(-1, 1, 1), shift.view(-1, 1, 1)
-
-    def undo(self, pixels: Tensor) -> Array:
-        """Inverse of `tensor`, rounded to whole pixel values and clamped to 0 .. 255."""
-        mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.deviation))
-        values = ((pixels.detach().cpu().float() * deviation + mean) * 255.0).round().clamp(0, 255).to(torch.uint8)
-        pictures: Array = values.permute(0, 2, 3, 1).numpy()
-        return pictures
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -88,22 +87,22 @@ class Pixels:
         except OSError as error:
             raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
 
-    def decode(self, place: str, channels: int | None = None) -> Decoded:
-        """The upright pixels at one place, `(height, width, channels)`; `channels` as for the function `decode`.
+    def decode(self, place: str) -> Decoded:
+        """The upright pixels at one place, `(height, width, channels)`.
 
         Raises:
-            PictureError: As for `get` and `decode`.
+            PictureError: As for `get` and the function `decode`.
         """
         kept = self._kept.pop(place, None)
-        return decode(self.get(place) if kept is None else kept, channels, max_pixels=self.max_pixels)
+        return decode(self.get(place) if kept is None else kept, max_pixels=self.max_pixels)
 
-    def read(self, places: Sequence[str], channels: int | None = None) -> list[Decoded]:
+    def read(self, places: Sequence[str]) -> list[Decoded]:
         """The pixels at some places, as for `decode`.
 
         Raises:
             DataError: A picture cannot be read; the message names it and says why.
         """
-        return list(self.each(named(partial(self.decode, channels=channels)), places))
+        return list(self.each(named(self.decode), places))
 
     def facts(self, places: Sequence[str]) -> list[PictureFacts]:
         """The sizes and channels of the pictures at some places, before sizing.
@@ -238,7 +237,7 @@ class PictureStore:
 
     def _sized(self, indices: NDArray[np.int64]) -> Array:
         """The pictures, read one by one, so that only one in its original size is in memory."""
-        read = named(partial(self._pixels.decode, channels=self.sizing.channels))
+        read = named(self._pixels.decode)
         if not self.is_kept:
             return self.sizing.apply_all(read(self._places[i]) for i in indices.tolist())
         for i in indices[~self._known[indices]].tolist():
