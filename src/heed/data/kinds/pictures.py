@@ -374,9 +374,9 @@ class PictureReader:
             shape = " x ".join(map(str, images.shape))
             raise DataError(f"'{path}' contains {shape} bytes, expected pictures: number x height x width [x 3]")
         able = labels_beside(Path(path))
-        file = Path(beside) if beside else next((one for one in able if one.exists()), None)
+        file = Path(beside) if beside else next((candidate for candidate in able if candidate.exists()), None)
         if file is None:
-            wanted = " or ".join(f"'{one.name}'" for one in able[:2])
+            wanted = " or ".join(f"'{candidate.name}'" for candidate in able[:2])
             raise DataError(f"'{path}' has no file of labels next to it ({wanted}); give that file after it")
         labels = read_idx(file)
         if labels.ndim != 1 or len(labels) != len(images):
