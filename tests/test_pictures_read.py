@@ -293,6 +293,16 @@ def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
         opened(tmp_path / "labels.csv", bad_lines="skip")
 
 
+def test_a_damaged_picture_of_a_table_is_named_with_its_line(photos, tmp_path):
+    (photos / "cat" / "3.png").write_bytes(b"notes about cats")
+    rows = [f"photos/{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(6)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    said = refusal(tmp_path / "labels.csv")
+    assert said.startswith(f"'{tmp_path}/labels.csv' line 5 ('photos/cat/3.png') is not a picture: it is text")
+    splits, _ = opened(tmp_path / "labels.csv", valid=2, bad_lines="skip")
+    assert "labels.csv: not a picture, left out: 1 picture (labels.csv:5)" in splits.notes
+
+
 def test_a_table_of_texts_is_no_table_of_pictures(tmp_path):
     (tmp_path / "texts.csv").write_text("text,label\n" + "a fine film to see,good\nthe worst of all,bad\n" * 10)
     said = refusal(tmp_path / "texts.csv")
