@@ -55,8 +55,7 @@ def test_two_columns_of_one_name_are_named(tmp_path):
     with pytest.raises(DataError) as error:
         read_rows(path, None, "label")
     assert str(error.value) == (
-        f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with "
-        "data.columns"
+        f"'{path}' has two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with data.columns"
     )
     other = table(tmp_path / "b.csv", "x,note,note,label", "1,2,5,a", "3,4,6,b")
     assert read_rows(other, ["x"], "label").columns == ("x",)  # nobody asks for the others

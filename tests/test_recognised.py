@@ -504,20 +504,20 @@ def test_tables_are_recognised_too(tmp_path, content, columns, said):
     assert numbers.columns == columns and list(numbers.said) == said
     assert numbers.cells.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
     assert list(numbers.labels) == [label for _, _, label in FLOWERS]
-    again = read_rows(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    again = read_rows(tmp_path / "a.csv", numbers.columns, "label")
     assert again.cells.values.tolist() == numbers.cells.values.tolist()
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("a", "b", "kind", "place"), "names no label (or labels, class"),
+        (("a", "b", "kind", "place"), "no column is called label, labels, class, target"),
         (("a", "b", "class", "place"), None),
         (
             ("a", "b", "class", "target"),
-            "several columns could be the label: 'class' (2 values: setosa, virginica), 'targ",
+            "several columns could be the label: 'class' (2 values), 'target' (2 values); data.columns.label",
         ),
-        (("1.5", "2.5", "x", "y"), "data.columns.label=NAME chooses one of 0, 1, 2, 3"),
+        (("1.5", "2.5", "x", "y"), "data.columns.label=NAME chooses from 0 (1.5, 1.0, 1.01, ...), 1 (2.5, "),
     ],
 )
 def test_a_label_of_a_table_without_a_usual_name_is_asked_for(tmp_path, names, message):

@@ -53,6 +53,8 @@ _OF_ANY_TYPE = ("label", "path", "word", "sentence")
 """Fields whose columns in a data set need not be texts."""
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
+_FIRST = 10_000
+"""Rows passed in Python by which columns are recognised, as of a file."""
 
 
 @dataclass(frozen=True)
@@ -373,7 +375,8 @@ class HeldTable(Table):
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
-        columns = (["" if python_value(one) is None else str(one) for one in self.column(i)] for i in range(self.width))
+        cells = (self.column(i)[:_FIRST] for i in range(self.width))
+        columns = (["" if python_value(one) is None else str(one) for one in column] for column in cells)
         return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
 
     def place_of(self, field: str, number: int, column: Column) -> Column:
