@@ -13,7 +13,15 @@ from torch.testing import assert_close
 import reference as ref
 from heed.config import TokenizerConfig
 from heed.data.findings import Findings
-from heed.data.kinds.tagged import ColumnFile, entities, find_scheme, may_follow, read_sentences, write_tags
+from heed.data.kinds.tagged import (
+    ColumnFile,
+    by_sentence,
+    entities,
+    find_scheme,
+    may_follow,
+    read_sentences,
+    write_tags,
+)
 from heed.data.tokens.special import split_words
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
@@ -172,9 +180,9 @@ def test_an_empty_word_is_kept_and_told(tmp_path):
 
 
 def test_every_line_of_a_file_is_known(tmp_path):
-    file = ColumnFile.read(write(tmp_path / "a.conll", "# a comment here\na O\n\nb O\n"))
-    assert [row is None for _, row in file.rows] == [True, False, True, False]
-    assert [rows[0][0] for rows in file.sentences()] == [2, 4]
+    file = ColumnFile(write(tmp_path / "a.conll", "# a comment here\na O\n\nb O\n"))
+    assert [row.blank for row in file.rows()] == [True, False, True, False]
+    assert [rows[0].number for rows in by_sentence(file)] == [2, 4]
 
 
 # --- words of raw text
