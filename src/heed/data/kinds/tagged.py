@@ -68,19 +68,15 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     An entity begins at B and S, and at I and E after O, after a finished entity or where the type changes, as in
     conlleval and in seqeval's default mode.
     """
-    found: list[Entity] = []
-    begun: int | None = None
-    before, kind_before = OUTSIDE, ""
-    for i, tag in enumerate([*tags, OUTSIDE]):
-        letter, kind = _parts(tag)
-        begins = letter in "BS" or (letter != OUTSIDE and (before in "OES" or kind != kind_before))
-        if begun is not None and (letter == OUTSIDE or begins):
-            found.append((kind_before, begun, i))
-            begun = None
-        if begins:
-            begun = i
-        before, kind_before = letter, kind
-    return found
+    parts = [*map(_parts, tags)]
+    starts = [
+        n
+        for n, ((before, kind_before), (letter, kind)) in enumerate(pairwise([(OUTSIDE, ""), *parts]))
+        if letter in "BS" or (letter != OUTSIDE and (before in "OES" or kind != kind_before))
+    ]
+    outside = [n for n, (letter, _) in enumerate(parts) if letter == OUTSIDE]
+    ends = dict(pairwise(sorted({*starts, *outside, len(parts)})))  # each at the next start, O or the end
+    return [(parts[n][1], n, ends[n]) for n in starts]
 
 
 def may_follow(before: str | None, tag: str) -> bool:
@@ -203,24 +199,9 @@ class ColumnFile(Table):
         return f"{Path(self.path).name}:{number}"
 
     def facts(self, known: object = (), given: object = ()) -> list[Facts]:
-        columns = zip(*([one.cells for one in self.words[:_JUDGED]]), strict=True)
-        return [Facts.of(n, cells) for n, cells in enumerate(columns)]
-
-    def place_of(self, field: str, number: int, column: Column) -> Column:
-        """The number of a column, from 0.
-
-        Raises:
-            DataError: There is no such column.
-        """
-        names = [name.casefold() for name in self.names]
-        if isinstance(column, str) and column.casefold() in names:
-            return names.index(column.casefold())
-        if column is None or (isinstance(column, int) and -self.width <= column < self.width):
-            return column if column is None else column % self.width
-        where, cells = self._first
-        has = f"{where} has {self.width} columns ({', '.join(f'{n} {cell!r}' for n, cell in enumerate(cells))})"
-        hint = suggest(str(column), CONLL_U) if self.is_conll_u else ""
-        raise DataError(f"{has}, so data.columns.{field} cannot be {column}{hint}")
+        rows = [*([self.names] if self.header else []), *(row.cells for row in self.words[:_JUDGED])]
+        columns = enumerate(zip(*rows, strict=True))
+        return [replace(Facts.of(n, cells), first=tuple(dict.fromkeys(cells))) for n, cells in columns]
 
     @property
     def words(self) -> list[Row]:
@@ -250,26 +231,19 @@ class ColumnFile(Table):
         if not self.words:
             return  # reading the rows reports what is wrong
         first, *others = self.words
-        self._first, rows = (first.where, first.cells), [row.cells for row in others]
-        gaps = any(row.blank for row in self._rows[self._rows.index(first) :])
+        rows, by_default = [row.cells for row in others], self.is_conll_u or given.label in (None, -1)
+        gaps = self.is_conll_u or any(row.blank for row in self._rows[self._rows.index(first) :])
         if self.is_conll_u:
             self.names = CONLL_U
         elif self._is_header(first.cells, rows, given):
             first.note(f"a header ({' | '.join(first.cells)[:40]}), left out")
             self.names, first.cells = first.cells, None
         self.header = bool(self.names)
-        by_default = self.is_conll_u or given.label in (None, -1)
-        if self.is_conll_u and given.label == -1:
-            given = given.model_copy(update={"label": None})
-        usual = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
-        if not tagged and given.label in (self.width, -1 - self.width):
-            del usual["label"]
-        fields = [_field(self, field, given, names) for field, names in usual.items()]
 
-        def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
             chosen: dict[str, int | str] = {}
             rest = [n for n in range(self.width) if n not in known.values()]
-            if known.get("sentence", 0) is None and not gaps:
+            if known["sentence"] is None and not gaps:
                 able = rest if self.header or known["label"] is not None else rest[:-1]
                 ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
                 if len(ids) == 1:
@@ -282,7 +256,7 @@ class ColumnFile(Table):
                 return f"the {open_[-1]} column is unclear"
             return chosen | {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
 
-        self.choose(fields, recognise, least=0)
+        self.choose([*self._fields(given, tagged)], recognise, least=0)
         columns = {field: one for field, one in self.columns.items() if isinstance(one, int)}
         if tagged:
             self._refuse_odd(columns["word"], columns["label"], by_default)
@@ -295,6 +269,26 @@ class ColumnFile(Table):
         elif self.header or columns.get("sentence") != given.sentence:
             said = {field: self.names[one] if self.header else one for field, one in columns.items()}
             self.findings.remark(_said(self.column_word, said))
+
+    def _fields(self, given: TagColumns, tagged: bool) -> Iterator[Field]:
+        """The fields with the numbers of their columns, if they are given or named as usual."""
+        names = [name.casefold() for name in self.names]
+        for field, usual in (("word", _WORDS), ("label", _TAGS), ("sentence", _SENTENCES)):
+            column = getattr(given, field)
+            if not tagged and field == "label" and column in (self.width, -1 - self.width):
+                continue  # the file lacks the tags
+            if self.is_conll_u and field == "label" and column == -1:
+                column = None
+            known = usual if column is None else [column.casefold()] if isinstance(column, str) else ()
+            place = next((names.index(name) for name in known if name in names), column)
+            if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
+                hint = suggest(place, self.names) if isinstance(place, str) else ""
+                self._refuse(field, f"data.columns.{field} cannot be {place}{hint}")
+            yield Field(field, None if place is None else place % self.width)
+
+    def _refuse(self, field: str, why: str) -> None:
+        """Refuse a column of a field; the message lists all columns."""
+        self.choose([Field(field, usual=["\n"])], lambda *_: why, least=0)  # a name that no column has
 
     def _is_header(self, names: list[str], cells: list[list[str]], given: TagColumns) -> bool:
         """True if the first line names the columns, the others of which have these cells."""
@@ -321,7 +315,7 @@ class ColumnFile(Table):
         elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
             why = "" if tags == [OUTSIDE] else f"column {label} contains only {' and '.join(tags)}"
         if why:
-            self.choose([Field(field)], lambda *_: why, least=0)
+            self._refuse(field, why)
 
 
 def _are_ids(cells: Sequence[str]) -> bool:
@@ -433,20 +427,16 @@ def by_sentence(table: Table) -> Iterator[list[Row]]:
     """The rows of each sentence of a table whose rows are words."""
     rows, current, known = list[Row](), "", set[str]()
     for row in chain(table.rows(), [Row(table, 0, None)]):
-        name = ""
-        if "sentence" in table.columns and not row.blank:
-            try:
-                name = _cell(row, "sentence")
-            except BadLine as bad:
-                row.cells = bad
-        begins = bool(name) and name != current
-        if rows and (row.blank or begins):
+        is_named = "sentence" in table.columns and not row.blank and not isinstance(row.cells, BadLine)
+        value = python_value(row.value("sentence")) if is_named else None
+        name = current if value in (None, "") else str(value)
+        if rows and (row.blank or name != current):
             yield rows
             rows = []
-        if begins and name in known:
+        if name != current and name in known:
             row.note(_AGAIN)
-        current = name or current
-        known.add(current)
+        current = name
+        known.add(name)
         if not row.blank:
             rows.append(row)
 
