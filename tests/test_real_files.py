@@ -75,7 +75,10 @@ def test_conll_u_is_tagged_line_by_line_and_named_to_other_tasks(tmp_path, capsy
 
 
 NUMBERED = "".join(f"{n} {line}\n" for n, line in enumerate(FORTY, start=1)) + "\n"
-LISTED = "data.columns.word=NAME chooses from 0 (1, 2, 3, ...), 1 (Dogs, do, n't, ...), 2 (NNS, RB, VB, ...), 3 (B-"
+LISTED = (
+    "data.columns.word=NAME chooses from 0 (1, 2, 3, ...), 1 (Dogs, do, n't, ...), 2 (NNS, VBP, RB, ...), "
+    "3 (B-PER, O); the file has no header"
+)
 
 
 @pytest.mark.parametrize(

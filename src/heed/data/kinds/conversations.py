@@ -114,8 +114,8 @@ def conversation_of(
         turns.append((characters_of(text, f"{where}[{n}]", bad, note), speaker))
     first = value[0] if path and value else None
     if isinstance(first, Mapping) and _field(first, columns.speaker, SPEAKER_NAMES) is None:
-        text = _field(first, columns.text, TEXT_NAMES)
-        others = ", ".join(repr(field) for field, one in first.items() if field != text and isinstance(one, str))
+        of_text = _field(first, columns.text, TEXT_NAMES)
+        others = ", ".join(repr(field) for field, one in first.items() if field != of_text and isinstance(one, str))
         if others:
             findings.remark(
                 f"{Path(path).name}: no field of the turns has a usual name for the speaker (other fields: {others}); "

@@ -29,7 +29,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,12 +49,13 @@ from heed.errors import DataError, suggest, whole_number
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
 
-_SCHEMES = {"bio": "BBII", "io": "IIII", "iob1": "IIII", "bioes": "SBIE"}
+_SCHEMES = {"bio": tuple("BBII"), "io": tuple("IIII"), "iob1": tuple("IIII"), "bioes": tuple("SBIE")}
 """The letters of a word that is an entity, and of the first, the middle and the last ones of a longer entity."""
 _SAME = {"L": "E", "U": "S", "M": "I"}
 """BILOU and BMEWO letters for those of BIOES."""
 
 
+@lru_cache(maxsize=1_000)
 def _parts(tag: str) -> tuple[str, str]:
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -91,7 +92,7 @@ def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> lis
     for kind, start, end in found:
         touches = scheme == "iob1" and start > 0 and tags[start - 1][2:] == kind
         single, first, middle, last = _SCHEMES["bio" if touches else scheme]
-        letters = single if end - start == 1 else first + middle * (end - start - 2) + last
+        letters = [single] if end - start == 1 else [first, *[middle] * (end - start - 2), last]
         tags[start:end] = [f"{letter}-{kind}" for letter in letters]
     return tags
 
@@ -277,8 +278,8 @@ class ColumnFile(Table):
             column = getattr(given, field)
             if not tagged and field == "label" and column in (self.width, -1 - self.width):
                 continue  # the file lacks the tags
-            if self.is_conll_u and field == "label" and column == -1:
-                column = None
+            if self.is_conll_u and (field, column) in (("word", 0), ("label", -1)):
+                column = None  # numbers that were the defaults
             known = usual if column is None else [column.casefold()] if isinstance(column, str) else ()
             place = next((names.index(name) for name in known if name in names), column)
             if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
@@ -381,8 +382,10 @@ def read_sentences(
 
 def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
     """The sentences of a table whose rows are words or sentences."""
-    choose = ColumnFile.choose_columns if isinstance(table, ColumnFile) else _choose
-    choose(table, data.columns)
+    if isinstance(table, ColumnFile):
+        table.choose_columns(data.columns)
+    else:
+        _choose(table, data.columns)
     if isinstance(table, ColumnFile) or "sentence" in table.columns:
         return table.findings.usable(by_sentence(table), partial(_of_words, data=data))
     return table.made(partial(_of_row, data=data))

@@ -191,7 +191,7 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
         findings = Findings.of(self.task.config.data, strict=True)
         file = ColumnFile(path, findings)
         file.choose_columns(self.task.config.data.columns, tagged=False)
-        label, rows = file.columns.get("label", file.width), list(by_sentence(file))
+        label, rows = int(file.columns.get("label", file.width)), list(by_sentence(file))
         tagged = self.predict_words([[row.text("word") for row in sentence] for sentence in rows])
         tags = (in_line(tag) for prediction in tagged for tag in prediction.tags)
         written = {
