@@ -44,7 +44,7 @@ from heed.data.readers import Reader, python_value
 from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
 from heed.data.tokens.special import split_words
-from heed.errors import DataError, suggest, whole_number
+from heed.errors import DataError, nearest, whole_number
 
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
@@ -166,6 +166,7 @@ class ColumnFile(Table):
         if not filled:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
         self.separator = _separator(filled)
+        self.is_csv = self.separator in (",", ";")
         self.width = len(first := _split(filled[0], self.separator))
         self.is_conll_u = are_conll_u([first])
         self._rows = list[Row]()
@@ -208,11 +209,6 @@ class ColumnFile(Table):
     def words(self) -> list[Row]:
         """The rows that are words."""
         return [row for row in self._rows if isinstance(row.cells, list)]
-
-    @property
-    def is_csv(self) -> bool:
-        """True if its columns are those of CSV."""
-        return self.separator in (",", ";")
 
     def written(self, cells: Sequence[str]) -> str:
         """A line of the file with these cells."""
@@ -283,7 +279,7 @@ class ColumnFile(Table):
             known = usual if column is None else [column.casefold()] if isinstance(column, str) else ()
             place = next((names.index(name) for name in known if name in names), column)
             if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
-                hint = suggest(place, self.names) if isinstance(place, str) else ""
+                hint = nearest(place, self.names) if isinstance(place, str) else ""
                 self._refuse(field, f"data.columns.{field} cannot be {place}{hint}")
             yield Field(field, None if place is None else place % self.width)
 
@@ -456,7 +452,7 @@ def _of_words(rows: list[Row], data: TagOptions) -> _Read:
     for row in rows:
         word, tag = _cell(row, "word"), _cell(row, "label")
         if not tag:
-            raise row.bad("empty tag", f"{row.where}: the tag is empty")
+            raise row.bad("empty tag", f"{row.where}: the tag is empty (of the word {word!r})")
         if not word:
             row.note("empty word, read as an unknown word")
         words.append(word)
