@@ -9,7 +9,7 @@ import pytest
 from heed.config import FilesData
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
-from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
+from heed.data.kinds.tagged import ColumnFile, by_sentence, entities, read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.evaluation.labels import tag_measures
 from heed.tasks.tagging.config import ColumnsData
@@ -45,7 +45,7 @@ def test_the_systems_of_wnut17_score_what_was_published():
     published |= {"flytxt": 38.35, "mic-cis": 37.06, "drexel_cci": 26.30}
 
     def tags(path):
-        return [[row[-1] for _, row in rows] for rows in ColumnFile.read(path).sentences()]
+        return [[row.cells[-1] for row in rows] for rows in by_sentence(ColumnFile(path))]
 
     gold = tags(folder / "emerging.test.annotated.gz")
     found = {}

@@ -75,21 +75,23 @@ def test_conll_u_is_tagged_line_by_line_and_named_to_other_tasks(tmp_path, capsy
 
 
 NUMBERED = "".join(f"{n} {line}\n" for n, line in enumerate(FORTY, start=1)) + "\n"
-LISTED = "one of 0 '1', 1 'Dogs', 2 'NNS', 3 'B-PER'"
+LISTED = (
+    "data.columns.word=NAME chooses from 0 (1, 2, 3, ...), 1 (Dogs, do, n't, ...), 2 (NNS, VBP, RB, ...), "
+    "3 (B-PER, O); the file has no header"
+)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NUMBERED * 2, f"column 0 numbers the words; set data.columns.word to the column of the words, {LISTED}"),
+        (NUMBERED * 2, f"column 0 numbers the words; {LISTED}"),
         (NUMBERED.replace(" B-", "\tB-").replace(" ", "\t").replace(".\tO", ".\tO"), "column 0 numbers the words"),
         (
             "".join(f"{line} {'+-'[n % 2]}\n" for n, line in enumerate(FORTY * 2)),
-            "column 3 contains only + and -; set data.columns.label to the column of the tags, "
-            "one of 0 'Dogs', 1 'NNS', 2 'B-PER', 3 '+'",
+            "column 3 contains only + and -; data.columns.label=NAME chooses from 0 (Dogs, do, n't, ...), 1 (NNS, ",
         ),
-        ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; set data.columns.label"),
-        ("".join(line.replace(" ", "\t") + "\t\n" for line in FORTY), "column 3 is blank; set data.columns.label"),
+        ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; data.columns.label=NAME"),
+        ("".join(line.replace(" ", "\t") + "\t\n" for line in FORTY), "column 3 is blank; data.columns.label=NAME"),
     ],
 )
 def test_a_column_of_numbers_is_no_word_and_one_without_tags_no_tag(tmp_path, text, message):
