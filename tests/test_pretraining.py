@@ -215,7 +215,7 @@ def test_pairs_get_the_probability_that_the_second_follows(run):
     with torch.no_grad():
         expected = run.model.order(run.model.body.pooled(mean_of(run.model(tokens, mask), mask))).softmax(-1)[0, 0]
     assert found[0].probability == pytest.approx(float(expected), rel=1e-4)
-    assert list(found.to_frame().columns) == ["first", "second", "follows", "probability"]
+    assert list(found.to_frame().columns) == ["text", "second", "follows", "probability"]
 
 
 def test_the_question_may_be_answered_from_the_start_token():
@@ -335,7 +335,7 @@ def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
     ("arguments", "lines", "message"),
     [
         (["no mask"], None, "has no [MASK]: 'no mask'"),
-        (["--next", "one text"], None, "--next takes pairs of texts, but got 1"),
+        (["--next", "one text"], None, "--next reads pairs of texts, but 1 text was given; give two"),
         (["--next", "a", "b", "--choice", "c"], None, "--next reads pairs of texts and fills no mask"),
         (["The [MASK].", "--choice", "a", "--nbest", "2"], None, "--nbest does not apply"),
         (["--next"], ["a\tb", "alone"], "line 2 has 1 column, expected two texts with a tab between them"),

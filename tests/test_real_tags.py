@@ -15,12 +15,13 @@ from heed.config.data import ConversationFiles, DocumentFiles
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
+from heed.data.tables import Field
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 
@@ -110,7 +111,7 @@ def test_bad_items_are_left_out_and_counted(tmp_path):
 
 def test_inputs_may_be_an_array(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(TEXTS))
-    texts, said = input_texts(tmp_path / "a.json", None, ("text",), Findings())
+    texts, said = inputs_in(tmp_path / "a.json", [Field("text")], Findings())
     assert list(texts) == [(n, one["text"]) for n, one in enumerate(TEXTS, start=1)]
     assert said == "fields: the text is 'text'"
 

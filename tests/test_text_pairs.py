@@ -68,7 +68,7 @@ def prepared(folder, file, columns, **model):
 def test_pairs_are_read_from_two_columns(folder, file, columns):
     task = prepared(folder, file, columns)
     texts = [*task.splits.examples["train"], *task.splits.examples["valid"]]
-    assert sorted((one.text, *one.labels) for one in texts) == sorted((f"{a}\t{b}", label) for a, b, label in drawn(40))
+    assert sorted((one.text, one.second, *one.labels) for one in texts) == sorted(drawn(40))
     assert task.pairs and task.unit == "pair"
 
 
@@ -84,7 +84,7 @@ def test_batches_are_planned_by_the_tokens_that_are_read(folder, model):
 def test_the_model_reads_both_texts_framed(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     model = task.build_model()
-    (encoded,) = task.encode_texts(["red old\tbig"])
+    (encoded,) = task.encode_texts([("red old", "big")])
     read = []
     model.body.register_forward_hook(lambda module, given, result: read.append(given))
     batch = task.collate_encoded([encoded], [0])
@@ -93,7 +93,7 @@ def test_the_model_reads_both_texts_framed(folder):
     assert tokens.tolist() == [[START, number("red"), number("old"), END, number("big"), END]] and mask.all()
     assert task.config.model.model_extra["pooling"] == "mean"
     assert model.body.segments_of(tokens).tolist() == [[0, 0, 0, 0, 1, 1]]
-    both = task.collate_encoded(task.encode_texts(["red old\tbig", "red\tbig cat dog"]), [0, 1])
+    both = task.collate_encoded(task.encode_texts([("red old", "big"), ("red", "big cat dog")]), [0, 1])
     torch.testing.assert_close(model.eval()(both.tokens, both.mask)[:1], model(batch.tokens, batch.mask))
 
 
@@ -101,13 +101,13 @@ def test_two_end_tokens_stand_between_the_texts_where_the_model_wants_them(folde
     fields = {key.removeprefix("model."): value for key, value in SMALL.items()}
     columns = {"text": ["premise", "hypothesis"]}
     task = prepared(folder, "pairs.tsv", columns, name="bert", double_separator=True, **fields)
-    assert task.tokens_of(task.encode_texts(["red\tbig"])[0])[1:3] == [END, END]
+    assert task.tokens_of(task.encode_texts([("red", "big")])[0])[1:3] == [END, END]
 
 
 @pytest.mark.parametrize("name", ["rnn", "cnn", "han", "bag", "encoder"])
 def test_other_models_read_an_end_token_between_the_texts(folder, name):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, name=name, size="tiny")
-    encoded = task.encode_texts(["red old\tbig", "red\t"])
+    encoded = task.encode_texts([("red old", "big"), ("red", "")])
     assert [task.tokens_of(one).index(END) for one in encoded] == [2, 1]
     model = task.build_model().eval()
     assert task.logits(model, encoded).shape == (2, 2)
@@ -116,12 +116,12 @@ def test_other_models_read_an_end_token_between_the_texts(folder, name):
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_first(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     long, short = " ".join(["red"] * 60), "big cat"
-    (encoded,) = task.encode_texts([f"{long}\t{short}"])
+    (encoded,) = task.encode_texts([(long, short)])
     ids = task.tokens_of(encoded)
     assert len(ids) == 38 and ids.index(END) == 35 and encoded.cut == 25  # 40 positions, three of them special
     logits = task.logits(task.build_model(), [encoded])
     assert logits.shape == (1, 2)
-    (encoded,) = task.encode_texts([f"{long}\t{long}"])
+    (encoded,) = task.encode_texts([(long, long)])
     assert task.tokens_of(encoded).index(END) == 19 and len(task.tokens_of(encoded)) == 38
 
 
@@ -185,11 +185,11 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert of_lines.splitlines() == [out.splitlines()[0], "", out.splitlines()[1]], err
     (folder / "one.txt").write_text("red old\n")
     code, _, err = heed_says("predict", run.folder, "--input", folder / "one.txt")
-    assert code != 0 and "one.txt' line 1 is 'red old', but this run reads pairs: two texts separated by a tab" in err
+    assert code != 0 and "one.txt' line 1 has 1 column, expected two texts with a tab between them: 'red old'" in err
     code, out, _ = heed_says("look", run.folder, "red old", "big")
     assert code == 0 and "red" in out
     code, out, _ = heed_says("predict", run.folder, "--json", "red old", "big")
-    assert json.loads(out)["text"] == ["red old", "big"]
+    assert (json.loads(out)["text"], json.loads(out)["second"]) == ("red old", "big")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,6 @@ from heed.data.columns import NO_LABEL, Column, Facts, pick, pick_text
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
-from heed.data.kinds.inputs import one_text
 from heed.data.readers import HeldTable, Reader, label_of, table_reader
 from heed.data.tables import (
     FEW,
@@ -86,13 +85,11 @@ def text_reader(form: TextFormat) -> Reader[Text]:
     """
 
     def example(row: Row) -> Text:
-        text = row.text("text")
-        if form.second is not None:
-            second = row.text("second")
-            text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
+        text, second = row.text("text"), None if form.second is None else row.text("second")
+        blank = not text.strip() if second is None else is_blank(text) or is_blank(second)
         marked = form.marks and "label" not in row.table.columns
-        labels = () if not text.strip() else _marked(row, form.marks) if marked else labels_of(row)
-        return Text(text, labels, origin=row.origin)
+        labels = () if blank else _marked(row, form.marks) if marked else labels_of(row)
+        return Text(text, labels, row.origin, second)
 
     known: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
 

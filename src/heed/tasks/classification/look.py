@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from heed.data.batch import TokenText
-from heed.data.kinds.inputs import BETWEEN, parted
+from heed.data.examples import Text
+from heed.data.kinds.inputs import Input
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
@@ -49,21 +50,26 @@ CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
-def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
+def answer_of(
+    task: Classification, model: Classifier, text: Text, encoded: TokenText, words: Words, typed: InputSpans
+) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
+    parts = parts_of(task, text)
     first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
     device = next(model.parameters()).device
 
     def scores(rows: Tensor) -> Tensor:
         texts = []
         for row in rows.tolist():
-            left, read, ngrams = iter(row), typed.text, encoded.ngrams
+            left, read, ngrams = iter(row), [*parts], encoded.ngrams
             kept = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
             for n in reversed([n for n, token in enumerate(row) if token == LEFT_OUT]):
                 start, stop = typed.spans[first + n]
-                read = f"{read[:start]} {read[stop:]}"
-            if read != typed.text:
-                (ngrams,) = task.ngrams_of([read])
+                side = int(start > len(parts[0]))  # of a pair; its second text begins after the first and a tab
+                before = side * (len(parts[0]) + 1)
+                read[side] = f"{read[side][: start - before]} {read[side][stop - before :]}"
+            if read != parts:
+                (ngrams,) = task.ngrams_of([Text(read[0], second=read[1] if len(read) > 1 else None)])
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 
@@ -146,7 +152,9 @@ def ngrams_of_filters(
 
 
 @torch.no_grad()
-def ngrams_fitted(task: Classification, model: Classifier, encoded: TokenText, text: str, label: str) -> Shading | None:
+def ngrams_fitted(
+    task: Classification, model: Classifier, encoded: TokenText, text: Text, label: str
+) -> Shading | None:
     """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
 
     An n-gram that occurs several times counts once.
@@ -192,7 +200,7 @@ def _text(words: Words, tokens: range) -> str:
 def look_at_text(
     task: Classification,
     model: Classifier,
-    text: str,
+    text: Input,
     *,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -209,8 +217,8 @@ def look_at_text(
     Raises:
         ConfigError: The model does not have this attention, or has no gates.
     """
-    text = task.stripped(text)
-    (encoded,) = task.encode_texts([text])
+    example = task.example_of(text)
+    (encoded,) = task.encode([example])
     with edit(model, *edits):
         with watched(model) as seen:
             batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
@@ -219,7 +227,7 @@ def look_at_text(
     prediction = task.prediction(probabilities)
     start, end = task.tokenizer.special[2:]
     ids = [*([start] if model.has_cls else []), *task.tokens_of(encoded), *([end] if model.framed else [])]
-    typed = spans_of(task, text, model, encoded)
+    typed = spans_of(task, example, model, encoded)
     about = task.tokenizer, ids, "text", names_of_special(task, model), typed
     words = Words.of(*about)
     drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
@@ -233,19 +241,19 @@ def look_at_text(
     label = prediction.labels[0] if prediction.labels else best
     further = [
         ngrams_of_filters(task, model, seen, words, len(ids), label),
-        ngrams_fitted(task, model, encoded, text, label),
+        ngrams_fitted(task, model, encoded, example, label),
     ]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
-    answer = answer_of(task, model, encoded, read, typed)
+    answer = answer_of(task, model, example, encoded, read, typed)
     if contributions and not edits:
         further.append(contributions_of(task, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
-    unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
+    unknown = [one for part in split_texts(example, task.config.data) for one in task.tokenizer.unknown_in(part)]
     return Look(
         title or task.title,
-        text,
+        example.text,
         prediction.label,
         (*maps, *gate_maps(nets, task.config.model.name, gates, units)),
         frames,
@@ -253,6 +261,7 @@ def look_at_text(
         (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
+        second=example.second or "",
         answer=answer,
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
@@ -266,21 +275,25 @@ def names_of_special(task: Classification, model: Classifier) -> dict[int, str]:
     return {end: SEP, start: CLS}
 
 
-def spans_of(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
-    """The span of the text that each token covers."""
-    whole = list(parted(text)) if task.pairs else [text]
-    parts = whole if task.hierarchical else split_texts(text, task.config.data)
+def parts_of(task: Classification, text: Text) -> list[str]:
+    """The text, or both texts of a pair, as a network reads them."""
+    return [*text.texts] if task.hierarchical else split_texts(text, task.config.data)
+
+
+def spans_of(task: Classification, text: Text, model: Classifier, encoded: TokenText) -> InputSpans:
+    """The span of the text that each token covers; a pair is as on one line, with a tab between its texts."""
+    parts = parts_of(task, text)
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []
         for place, inside in task.parts(part):
             own += [(start + place + a, start + place + b) for a, b in task.tokenizer.encode(inside).spans]
-        if task.pairs and number == 0:  # either text of a pair may have been cut
+        if len(parts) > 1 and number == 0:  # either text of a pair may have been cut
             ids, end = task.tokens_of(encoded), task.tokenizer.special.end
             own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
         places += own
         start += len(part) + 1
-    return InputSpans(BETWEEN.join(parts), places)
+    return InputSpans("\t".join(parts), places)
 
 
 def _seen(
