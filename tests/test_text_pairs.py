@@ -10,6 +10,7 @@ import heed
 from contract import config_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
+from heed.serve.served import Served
 from heed.tasks import check_config, task_class
 
 WORDS = "red old big cat dog man sun sea".split()
@@ -190,6 +191,40 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert code == 0 and "red" in out
     code, out, _ = heed_says("predict", run.folder, "--json", "red old", "big")
     assert (json.loads(out)["text"], json.loads(out)["second"]) == ("red old", "big")
+
+
+def test_a_pair_has_two_named_fields_over_http(run):
+    served = Served("run", run.folder)
+    pair = {"text": "red old", "second": "big"}
+    assert served.kind == "pair" and served.read(pair) == served.read(["red old", "big"]) == ("red old", "big")
+    (answer,) = served.predict([served.read(pair)], {})
+    assert (answer["text"], answer["second"], answer["label"]) == (
+        "red old",
+        "big",
+        run.predict(("red old", "big")).label,
+    )
+    for wrong in ("red old\tbig", ["red old"], {"text": "red old"}, pair | {"third": "x"}):
+        with pytest.raises(DataError, match=r"input is .*, expected an object with the fields text and second"):
+            served.read(wrong)
+    with pytest.raises(DataError, match=r"inputs\.second is blank"):
+        served.read(pair | {"second": " "}, "inputs")
+
+
+def test_a_look_shows_both_texts_of_a_pair(run):
+    shown = run.look(("red old", "big"))
+    assert (shown.look.source, shown.look.second) == ("red old", "big")
+    assert [line.split(maxsplit=1) for line in shown.text().splitlines()[1:3]] == [
+        ["text", "red old"],
+        ["second", "big"],
+    ]
+
+
+def test_tabs_inside_the_texts_of_a_pair_stay(run, tmp_path):
+    rows = [{"premise": "red\told", "hypothesis": "big\tcat", "label": "yes"}] * 2
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for one in [*run.read([tmp_path / "a.jsonl"]), *run.held([("red\told", "big\tcat", "yes")])]:
+        assert (one.text, one.second) == ("red\told", "big\tcat") == run.input_of(one)
+    assert run.predict(("red\told", "big\tcat")) == run.predict(("red old", "big cat"))
 
 
 @pytest.mark.parametrize(

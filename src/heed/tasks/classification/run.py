@@ -21,6 +21,7 @@ from heed.data.splits.stored import sample_of
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
+from heed.tasks import suggest_task
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
@@ -31,7 +32,7 @@ from heed.tasks.base.tracing import HasPatching
 from heed.tasks.classification.attribution import contrast, explain
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
-from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
+from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 
 class ClassificationOutputs(TextOutputs):
@@ -88,7 +89,7 @@ class ClassificationRun(
         """Labelled texts from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        texts = text_reader(text_format(data, self.task.labels)).read([*map(str, files)], findings)
+        texts = text_reader(data, self.task.labels, suggest_task).read([*map(str, files)], findings)
         found = [text for text in texts if not text.blank]
         self.reading = findings.lines()
         return found

@@ -23,7 +23,7 @@ from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, texts_of
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
 from heed.data.splits.stored import StoredExamples, learn_cached
@@ -165,13 +165,6 @@ def split_texts(text: Text, data: TextOptions) -> list[str]:
     return [part if whole else without_breaks(part) for part in _read(text, whole)]
 
 
-def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
-    """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
-    columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
-    label, marks = (None, tuple(columns.label)) if isinstance(columns.label, list) else (columns.label, ())
-    return TextFormat(data.format, columns.text, label, *given, columns.second, trained=bool(labels), marks=marks)
-
-
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
     """The sentences up to a number of tokens, and the number of tokens cut off."""
     kept: list[list[int]] = []
@@ -203,8 +196,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if task.several_labels:
-            never = (one for one in text_format(task.config.data).marks if one not in task.labels)
-            task.splits.remarks += (f"no training {task.unit} has the label '{one}': left out" for one in never)
+            marks = task.config.data.columns.label
+            never = [one for one in marks if one not in task.labels] if isinstance(marks, list) else []
+            task.splits.remarks += [f"no training {task.unit} has the label '{one}': left out" for one in never]
             task.splits.remarks += spelling_lines(task.label_counts("train"))
         else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
@@ -219,13 +213,13 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         if isinstance(data, PlantedData):
             what = data.sentences, data.seed
             return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
-        return open_splits(data, text_reader(text_format(data)), given)
+        return open_splits(data, text_reader(data, advice=suggest_task), given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
         columns = config.data.columns
         second = () if columns.second is None else ("second",)
-        held = hold(data, split, text_reader(text_format(config.data)), ["text", *second, "label"], findings)
+        held = hold(data, split, text_reader(config.data, advice=suggest_task), ["text", *second, "label"], findings)
         check_order([one.source for one in held], [",".join(one.labels) for one in held], split)
         return held
 
