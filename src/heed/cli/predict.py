@@ -345,12 +345,12 @@ def ask(outputs: TextOutputs) -> None:
         if not text.strip():
             return
         try:
-            given = outputs.read(text, "the text")
+            read = outputs.read(text, "the text")
         except HeedError as error:
             print(error)
             continue
-        _show(outputs, given)
-        if unknown := outputs.unknown_in(given):
+        _show(outputs, read)
+        if unknown := outputs.unknown_in(read):
             print(f"never seen in training: {' '.join(some_pieces(unknown))}")
         for note in outputs.notes():
             if note not in said:

@@ -180,14 +180,10 @@ class Look:
     answer: Answer | None = field(default=None, compare=False, repr=False)
 
     @property
-    def inputs(self) -> list[str]:
-        """What was read: a text, or both texts of a pair."""
-        return [self.source, *filter(None, [self.second])]
-
-    @property
     def texts(self) -> list[tuple[str, str]]:
-        """What was read and what was written, by name."""
-        return [*zip((self.names[0], "second"), self.inputs, strict=False), (self.names[1], self.target)]
+        """What was read (both texts of a pair) and, last, what was written, each with its name."""
+        second = [("second", self.second)] * bool(self.second)
+        return [(self.names[0], self.source), *second, (self.names[1], self.target)]
 
     @property
     def attention(self) -> list[Map]:

@@ -101,12 +101,7 @@ _TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"[^\s\x1c-\x1f\x
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _INPUT: dict[str, dict[str, Any]] = {
     "text": _TEXT,
-    "pair": {
-        "type": "object",
-        "properties": dict.fromkeys(PAIR, _TEXT),
-        "required": [*PAIR],
-        "additionalProperties": False,
-    },
+    "pair": {"type": "object", "properties": dict.fromkeys(PAIR, _TEXT), "required": [*PAIR]},
     "turns": {"type": "array", "items": _TEXT, "minItems": 1},
     "picture": {"type": "string", "contentEncoding": "base64"},
     "row": {"type": "object", "additionalProperties": {"type": "number"}},

@@ -56,7 +56,8 @@ def inputs_in(
     kind = ending_of(path)
     if kind not in KINDS or not os.path.isfile(path):
         return None
-    table, number, sure, comma = open_table(path, findings), None, True, ""
+    table, single = open_table(path, findings), len(fields) == 1
+    number, sure, comma = None, True, ""
     if isinstance(table, JsonTable) and table.items is None and 2 * len(table.objects) <= len(table.head.filled):
         return None
     columns = table.given(fields, again=False, trained=True)
@@ -74,22 +75,22 @@ def inputs_in(
         number = number if number is not None and number < len(table.sample[0]) else None
 
     def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> dict[str, int | str] | str:
-        if len(fields) > 1:
+        if not single:
             return _in_order(facts, found)
         text = pick(facts).text or pick_text(facts)
         unsure = not sure and all(one.known < 0.5 for one in facts)
         return {} if unsure or isinstance(text, str) else {"text": text.name}
 
-    if len(fields) == 1:
-        text = fields[0].given if isinstance(fields[0].given, str) and number is None else number
-        fields = [replace(fields[0], given=text)]
-    least = 1 if len(fields) > 1 or table.header or known else FEW
+    if single:
+        by_name = number is None and isinstance(fields[0].given, str)
+        fields = [fields[0] if by_name else replace(fields[0], given=number)]
+    least = FEW if single and not table.header and not known else 1
     table.choose(fields, recognise, trained=True, known=known, least=least)
-    if len(fields) == 1 and isinstance(column := table.columns["text"], str) and column not in table.names:
+    if single and isinstance(column := table.columns["text"], str) and column not in table.names:
         return None
     counted = " (counted from 0)" * any(isinstance(one, int) for one in table.columns.values())
     listed = " and ".join(map(shown, table.columns.values())) + counted
-    said = f"{table.column_word}s: the {'text is' if len(fields) == 1 else 'texts are'} {listed}"
+    said = f"{table.column_word}s: the {'text is' if single else 'texts are'} {listed}"
 
     def inputs() -> Iterator[Numbered]:
         for row in table.rows():
@@ -112,15 +113,14 @@ def _in_order(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, 
     return dict(zip(known, names, strict=True)) if len(names) == 2 else why
 
 
-def texts_of(given: Input) -> Sequence[str]:
+def texts_of(text: Input) -> Sequence[str]:
     """The text, or both texts of a pair."""
-    return (given,) if isinstance(given, str) else given
+    return (text,) if isinstance(text, str) else text
 
 
 def is_pair(value: Any) -> bool:
-    """True for a tuple of two texts, unless each is a pair on one line."""
-    is_two = isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
-    return is_two and not all("\t" in one for one in value)
+    """True for a tuple of two texts."""
+    return isinstance(value, tuple) and len(value) == 2 and all(isinstance(one, str) for one in value)
 
 
 def pair_of(value: Any, where: str) -> TextPair:
@@ -131,8 +131,8 @@ def pair_of(value: Any, where: str) -> TextPair:
     """
     if isinstance(value, str) and ("\t" in value or not value.strip()):
         value = value.partition("\t")[::2]
-    if isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(one, str) for one in value):
-        return value[0], value[1]
+    if is_pair(pair := tuple(value) if isinstance(value, list) else value):
+        return pair  # type: ignore[no-any-return]  # as checked
     raise DataError(f"{where} is {described(value)}, expected two texts: (first, second), or both with a tab between")
 
 

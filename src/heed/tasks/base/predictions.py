@@ -230,20 +230,18 @@ class TextOutputs(Outputs):
             ConfigError: The task cannot use inputs that look like these.
         """
 
-    def read(self, given: Any, place: str) -> Any:
-        """The input in a line or a row; `place` names it, such as "stdin line 3".
+    def read(self, line: Any, place: str) -> Any:
+        """The input in a line, or in a row; `place` names it, such as "stdin line 3".
 
         Raises:
             ConfigError, DataError: It cannot be answered; the message begins with the place.
         """
-        if not self.pairs:
-            if not isinstance(given, str):
-                raise ConfigError(f"{place} is a pair of texts, but this run reads single texts")
-            return given
-        if isinstance(given, str) and given.strip() and (count := len(given.split("\t"))) != 2:
+        if self.pairs and isinstance(line, str) and line.strip() and (count := len(line.split("\t"))) != 2:
             what = f"{count} column{'' if count == 1 else 's'}, expected two texts with a tab between them"
-            raise ConfigError(f"{place} has {what}: {short(given)}")
-        return pair_of(given, place)
+            raise ConfigError(f"{place} has {what}: {short(line)}")
+        if not self.pairs and not isinstance(line, str):
+            raise ConfigError(f"{place} is a pair of texts, but this run reads single texts")
+        return pair_of(line, place) if self.pairs else line
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The texts of a file of columns or JSON lines, and a remark on which they are; None for plain lines.

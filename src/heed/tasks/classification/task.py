@@ -22,7 +22,7 @@ from heed.data.corpus import Lengths, Rows, joined, parts_of
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import Input, texts_of
+from heed.data.kinds.inputs import Input, pair_of
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits.splits import Splits, open_splits
@@ -330,10 +330,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
-    def example_of(self, given: Input) -> Text:
+    def example_of(self, text: Input) -> Text:
         """An input as an example without labels, and without blanks around its texts."""
-        first, *second = map(self.stripped, texts_of(given))
-        return Text(first, second=second[0] if second else None)
+        if isinstance(text, str) and not self.pairs:
+            return Text(self.stripped(text))
+        first, second = map(self.stripped, pair_of(text, "the input"))
+        return Text(first, second=second)
 
     def encode_texts(self, texts: Sequence[Input]) -> list[TokenText]:
         """Texts, or pairs of texts, without labels to tokens."""

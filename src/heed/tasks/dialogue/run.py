@@ -198,13 +198,13 @@ class DialogueOutputs(WritingOutputs):
         turns: list[str] = self.run.typed(texts)
         return turns
 
-    def read(self, given: Any, place: str) -> str:
-        if given.lstrip().startswith("{"):  # any other text is turns
+    def read(self, line: Any, place: str) -> str:
+        if line.lstrip().startswith("{"):  # any other text is turns
             try:
-                self.run.conversation(given)
+                self.run.conversation(line)
             except DataError as error:
                 raise DataError(f"{place}: {error}") from None
-        return str(given)
+        return str(line)
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         self._findings = findings

@@ -272,8 +272,8 @@ class PretrainingOutputs(TextOutputs):
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         self._in_lines = where is not None
 
-    def read(self, given: Any, place: str) -> Any:
-        read = super().read(given, place)
+    def read(self, line: Any, place: str) -> Any:
+        read = super().read(line, place)
         if not self.pairs and read.strip():
             check_masks(read, self.run.task.tokenizer, place)
         return read
