@@ -132,7 +132,7 @@ def pair_of(value: Any, where: str) -> TextPair:
     if isinstance(value, str) and ("\t" in value or not value.strip()):
         value = value.partition("\t")[::2]
     if is_pair(pair := tuple(value) if isinstance(value, list) else value):
-        return pair  # type: ignore[no-any-return]  # as checked
+        return pair
     raise DataError(f"{where} is {described(value)}, expected two texts: (first, second), or both with a tab between")
 
 

@@ -92,8 +92,8 @@ class _Texts:
         text, self.second, label = data.columns.text, data.columns.second, data.columns.label
         self.marks: Sequence[str] = label if isinstance(label, list) else ()
         """Columns of 0 and 1 that are the labels, instead of one column of labels."""
-        self.fields = [Field("text", text), Field("second", self.second), Field("label", None if self.marks else label)]
-        self.fields = [one for one in self.fields if one.name != "second" or self.second is not None]
+        second = [] if self.second is None else [Field("second", self.second)]
+        self.fields = [Field("text", text), *second, Field("label", None if self.marks else label)]
         self._cells: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
 
     def example(self, row: Row) -> Text:
@@ -172,11 +172,11 @@ class _Texts:
                 unclear.
         """
         marks, known = (self.marks if table.names or not isinstance(table, HeldTable) else ()), self.known
+        by_number = all(isinstance(one.given, int) for one in self.fields if one.name != "second")
         if isinstance(table, CsvTable) and marks:
             table.header = True
-        elif isinstance(table, CsvTable) and table.has_header:
-            if all(isinstance(one.given, int) for one in self.fields if one.name != "second"):
-                note_header(table.names, table.path, "text", table.findings)
+        elif isinstance(table, CsvTable) and by_number and table.has_header:
+            note_header(table.names, table.path, "text", table.findings)
 
         def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> Mapping[str, int | str] | str:
             able = [one for one in facts if one.name not in (found.get("second"), *marks)]

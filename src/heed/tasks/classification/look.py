@@ -46,30 +46,27 @@ _MOST = 12
 """Largest number of n-grams listed."""
 _READ_BESIDE = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
 """End of the note on words never seen in training where n-grams stand beside the network."""
+_BETWEEN = "\0"
+"""A character that is in no text, between the texts of a pair whose spans are counted together."""
 CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
-def answer_of(
-    task: Classification, model: Classifier, text: Text, encoded: TokenText, words: Words, typed: InputSpans
-) -> Answer:
+def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
-    parts = parts_of(task, text)
     first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
     device = next(model.parameters()).device
 
     def scores(rows: Tensor) -> Tensor:
         texts = []
         for row in rows.tolist():
-            left, read, ngrams = iter(row), [*parts], encoded.ngrams
+            left, read, ngrams = iter(row), typed.text, encoded.ngrams
             kept = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
             for n in reversed([n for n, token in enumerate(row) if token == LEFT_OUT]):
                 start, stop = typed.spans[first + n]
-                side = int(start > len(parts[0]))  # of a pair; its second text begins after the first and a tab
-                before = side * (len(parts[0]) + 1)
-                read[side] = f"{read[side][: start - before]} {read[side][stop - before :]}"
-            if read != parts:
-                (ngrams,) = task.ngrams_of([Text(read[0], second=read[1] if len(read) > 1 else None)])
+                read = f"{read[:start]} {read[stop:]}"
+            if read != typed.text:
+                (ngrams,) = task.ngrams_of([task.example_of(read.split(_BETWEEN) if task.pairs else read)])
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 
@@ -245,7 +242,7 @@ def look_at_text(
     ]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
-    answer = answer_of(task, model, example, encoded, read, typed)
+    answer = answer_of(task, model, encoded, read, typed)
     if contributions and not edits:
         further.append(contributions_of(task, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
@@ -275,14 +272,9 @@ def names_of_special(task: Classification, model: Classifier) -> dict[int, str]:
     return {end: SEP, start: CLS}
 
 
-def parts_of(task: Classification, text: Text) -> list[str]:
-    """The text, or both texts of a pair, as a network reads them."""
-    return [*text.texts] if task.hierarchical else split_texts(text, task.config.data)
-
-
 def spans_of(task: Classification, text: Text, model: Classifier, encoded: TokenText) -> InputSpans:
-    """The span of the text that each token covers; a pair is as on one line, with a tab between its texts."""
-    parts = parts_of(task, text)
+    """The span of the text that each token covers; the texts of a pair are one after the other."""
+    parts = [*text.texts] if task.hierarchical else split_texts(text, task.config.data)
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []
@@ -292,8 +284,8 @@ def spans_of(task: Classification, text: Text, model: Classifier, encoded: Token
             ids, end = task.tokens_of(encoded), task.tokenizer.special.end
             own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
         places += own
-        start += len(part) + 1
-    return InputSpans("\t".join(parts), places)
+        start += len(part) + len(_BETWEEN)
+    return InputSpans(_BETWEEN.join(parts), places)
 
 
 def _seen(

@@ -107,9 +107,9 @@ class ClassificationRun(
         labels: Sequence[str] | None = None,
         several: bool | None = None,
     ) -> Outcomes:
-        texts = [self.input_of(example) for example in examples]
-        stripped = zip(map(self.task.example_of, texts), examples, strict=True)
-        encoded = self.task.encode([replace(one, labels=e.labels, origin=e.origin) for one, e in stripped])
+        texts = [self.input_of(one) for one in examples]
+        read = [replace(self.task.example_of(self.input_of(e)), labels=e.labels, origin=e.origin) for e in examples]
+        encoded = self.task.encode(read)
         if outputs is None and examples:
             outputs = [self.task.prediction(row) for row in self.probabilities(texts, encoded)]
         outcomes = super().outcomes(examples, outputs, labels, several)
@@ -141,9 +141,6 @@ class ClassificationRun(
 
 class ClassificationExaminer(LabelExaminer[ClassificationRun, Text, LabelPrediction]):
     """Texts, drawn without the contributions of words, which take a pass for each word."""
-
-    def predict(self, run: ClassificationRun, examples: Sequence[Text], beam_size: int | None) -> list[LabelPrediction]:
-        return run.label(examples)
 
     def count_tokens(self, run: ClassificationRun, outputs: Sequence[LabelPrediction]) -> int:
         return sum(text.length for text in run.task.encode_texts([run.input_of(one) for one in self.examples]))

@@ -330,7 +330,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
-    def example_of(self, text: Input) -> Text:
+    def example_of(self, text: str | Sequence[str]) -> Text:
         """An input as an example without labels, and without blanks around its texts."""
         if isinstance(text, str) and not self.pairs:
             return Text(self.stripped(text))
