@@ -127,8 +127,9 @@ class Text(Example):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        # Both texts of a pair decide the split together; where the second begins comes after the labels.
-        return self.source, "\0".join(self.labels) + ("" if self.second is None else f"\0\t{len(self.text)}")
+        # Both texts of a pair decide the split together. The first tab is between them, unless the labels say where.
+        place = -1 if self.second is None else len(self.text)
+        return self.source, "\0".join(self.labels) + f"\0\t{place}" * ("\t" in self.text)
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -144,8 +145,9 @@ class Text(Example):
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        labels, _, place = fields[1].partition("\0\t")
-        text, second = (fields[0][: int(place)], fields[0][int(place) + 1 :]) if place else (fields[0], None)
+        labels, _, said = fields[1].partition("\0\t")
+        place = int(said) if said else fields[0].find("\t")
+        text, second = (fields[0], None) if place < 0 else (fields[0][:place], fields[0][place + 1 :])
         return cls(text, tuple(labels.split("\0")) if labels else (), origin, second)
 
     @property
