@@ -71,8 +71,9 @@ def inputs_in(
         table.header = named or table.has_header
         # Commas alone do not show that there are columns: sentences have them too.
         sure = kind == ".tsv" or table.header or any(ending_of(Path(file)) == kind for file in trained)
-        number = None if named or not sure else fields[0].given if isinstance(fields[0].given, int) else default
-        number = number if number is not None and number < len(table.sample[0]) else None
+        by_number = fields[0].given if isinstance(fields[0].given, int) else default
+        if sure and not named and by_number is not None and by_number < len(table.sample[0]):
+            number = by_number
 
     def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> dict[str, int | str] | str:
         if not single:
