@@ -15,14 +15,15 @@ from heed.config.data import ConversationFiles, DocumentFiles
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
+from heed.data.tables import Field
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.config import TextOptions, TextsData
 
 TEXTS = [{"text": f"a good film {n}", "label": "pos"} for n in range(5)] + [{"text": "dull", "label": "neg"}]
 PAIRS = [{"source": "one", "target": "uno"}, {"source": "two", "target": "dos"}]
@@ -43,7 +44,7 @@ def written_as_json(items):
 @pytest.mark.parametrize(
     ("items", "reader", "value"),
     [
-        (TEXTS, lambda: text_reader(TextFormat()), lambda one: {"text": one.text, "label": one.labels[0]}),
+        (TEXTS, lambda: text_reader(TextOptions()), lambda one: {"text": one.text, "label": one.labels[0]}),
         (PAIRS, pair_reader, lambda one: {"source": one.source, "target": one.target}),
         (TURNS, lambda: conversation_reader(None), lambda one: {"turns": [*one.turns]}),
         (TEXTS, lambda: document_reader(DocumentFiles(train=["x"])), lambda one: {"text": one.text}),
@@ -110,7 +111,7 @@ def test_bad_items_are_left_out_and_counted(tmp_path):
 
 def test_inputs_may_be_an_array(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(TEXTS))
-    texts, said = input_texts(tmp_path / "a.json", None, ("text",), Findings())
+    texts, said = inputs_in(tmp_path / "a.json", [Field("text")], Findings())
     assert list(texts) == [(n, one["text"]) for n, one in enumerate(TEXTS, start=1)]
     assert said == "fields: the text is 'text'"
 
@@ -125,7 +126,7 @@ def test_a_byte_order_mark_in_json_or_python_is_left_out_and_counted(tmp_path):
     assert (pair.source, pair.target) == ("one", "uno")
     assert list(map(str, findings.found)) == [f"{MARK}: 2 lines (1, 1)"]
     held = hold(
-        [("\ufeffone", "a\ufeff"), ("two", "b")], "train", text_reader(TextFormat()), ("text", "label"), Findings()
+        [("\ufeffone", "a\ufeff"), ("two", "b")], "train", text_reader(TextOptions()), ("text", "label"), Findings()
     )
     assert [(one.text, one.labels) for one in held] == [("one", ("a",)), ("two", ("b",))]
     assert list(map(str, held.findings.found)) == [f"{MARK}: 2 lines (train[0], train[0])"]
@@ -144,7 +145,7 @@ def test_a_text_without_width_is_blank_in_every_reader(tmp_path, blank, monkeypa
         "".join(json.dumps({"text": a, "label": b[:3]}) + "\n" for a, b in [*many, (blank, "uno")])
     )
     data = TextsData(train=[str(tmp_path / "a.jsonl")], valid=3)
-    splits = open_splits(data, text_reader(TextFormat()))
+    splits = open_splits(data, text_reader(TextOptions()))
     assert splits.counts["train"].filtered["blank"] == 1 and splits.counts["train"].read == 31
     talk = hold_conversations([["Hi", blank, "Hello"]], "train", ConversationFiles(train=["x"]).columns, Findings())
     assert talk[0].turns == ("Hi", "Hello")
