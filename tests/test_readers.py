@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from heed.config import Columns, FilesData
 from heed.data import text_files as lines_module
+from heed.data.columns import label_of
 from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
 from heed.tasks.tagging.config import ColumnsData

@@ -5,12 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,9 +18,9 @@ from heed.data.columns import (
     Column,
     Facts,
     facts_of,
-    facts_of_objects,
     has_header,
     is_regular,
+    python_value,
     regular_rows,
     rows_of,
     shown,
@@ -112,10 +112,6 @@ class Row:
         """The value of a field as it is: a text, or from JSON, the Hub or Python any value."""
         return None if self.object() is None else self.table.value(self, field)
 
-    def label(self, field: str) -> Any:
-        """The value of a field of labels: a single value is a text, a number or a boolean."""
-        return None if self.object() is None else self.table.label(self, field)
-
     def text(self, field: str) -> str:
         """The value of a field, which must be a text; "" in a blank line.
 
@@ -161,13 +157,12 @@ class Field:
         return self.usual or (self.name,)
 
 
-class Table(ABC):
+class Table:
     """Rows of one file, of one split of a data set, or of data passed in Python; findings are counted under `path`.
 
     `columns` are the columns of the fields that a reader uses: set once, by name where the table has names.
     """
 
-    path: Path | str = ""
     names: Sequence[str] = ()
     plain = False
     """True if a text needs no further check."""
@@ -183,58 +178,74 @@ class Table(ABC):
     """True if its columns have names, or none are expected."""
     other = ""
     """End of the remark on its columns."""
+    hint = ""
+    """End of messages about missing columns."""
     whole = True
     """False if columns are recognised by the beginning of the table only."""
+    judged = 0
+    """Number of rows by which columns can be recognised."""
+    end = ""
+    """End of a row in messages and findings."""
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self, findings: Findings, path: Path | str, called: str, line: str, part: str = "") -> None:
+        """A table without rows.
+
+        Args:
+            findings: Policy for bad lines.
+            path: The place of its findings.
+            called: The table in messages.
+            line: A row in messages, up to its number.
+            part: A row in findings, up to its number.
+        """
+        self.findings, self.path, self.called, self.line, self.part = findings, path, called, line, part
+        self.name = path.name if isinstance(path, Path) else path
+        """Its name in origins."""
         self.columns: dict[str, int | str] = {}
 
-    @abstractmethod
     def rows(self) -> Iterator[Row]:
         """All rows, unusable ones included."""
-
-    @abstractmethod
-    def where(self, number: int) -> str:
-        """A row in messages."""
-
-    @abstractmethod
-    def origin(self, number: int) -> str:
-        """The origin of an example made from a row."""
+        raise NotImplementedError
 
     @property
-    def called(self) -> str:
-        """The table in messages."""
-        return f"'{self.path}'"
+    def first(self) -> Mapping[str, Any]:
+        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
+        return {}
 
-    @abstractmethod
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         """Statistics of the columns, by which they are recognised; from the beginning of a file.
 
         `known` are the labels of the training set, `given` columns that decide whether names or numbers are used.
         """
+        raise NotImplementedError
 
-    def place(self, number: int) -> int | str:
+    def where(self, number: int) -> str:
+        """A row in messages."""
+        return f"{self.line}{number}{self.end}"
+
+    def place(self, number: int) -> str:
         """A row in findings."""
-        return number
+        return f"{self.part}{number}{self.end}"
+
+    def origin(self, number: int) -> str:
+        """The origin of an example made from a row."""
+        return f"{self.name}:{self.place(number)}" if self.name else self.place(number)
 
     def at(self, row: Row, field: str) -> str:
         """The value of a field in messages."""
-        return row.where
+        column = self.columns[field]
+        return f"{row.where}: " + (f"{self.column_word} '{column}'" if isinstance(column, str) else f"the {field}")
 
     def value(self, row: Row, field: str) -> Any:
         """The value of a field of a usable row."""
         return row.cells[self.columns[field]]
 
-    def label(self, row: Row, field: str) -> Any:
-        """The value of a field of labels of a usable row."""
-        return self.value(row, field)
-
     def checked(self, row: Row, field: str, value: Any) -> str:
         """A value that must be a text."""
-        where = self.at(row, field)
+        column, where = self.columns[field], self.at(row, field)
         if not isinstance(value, str):
-            raise row.bad("not text", f"{where} is {described(value)}, expected text")
+            rule = f"{self.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
+            what = "null" if value is None and isinstance(self, JsonTable) else described(value)
+            raise row.bad(rule, f"{where} is {what}, expected text")
         return characters_of(value, where, row.bad, row.note)
 
     def choose(
@@ -270,7 +281,7 @@ class Table(ABC):
             able = (name for name in one.names if name in self.names)
             able = (name for name in able if not {name, self.names.index(name)} & {*given.values()})
             column = next(able, None) if given[one.name] is None else given[one.name]
-            columns[one.name] = self.place_of(one.name, number, column)
+            columns[one.name] = self.place_of(column, number)
         self.columns = {field: field if one is None else one for field, one in columns.items()}
         if None not in columns.values() or self.judged < least:
             return "; ".join(self.said)
@@ -281,7 +292,7 @@ class Table(ABC):
         columns = {field: one if one in names else None for field, one in columns.items()}
         open_ = [one for one in fields if columns[one.name] is None]
         rest = [name for name in names if name not in columns.values()]
-        chosen: Mapping[str, int | str] | str = f"the {open_[0].name} column is unclear"
+        chosen: Mapping[str, int | str] | str = ""
         if recognise is not None:
             chosen = recognise(facts, columns)
         elif len(rest) == len(open_):
@@ -293,13 +304,13 @@ class Table(ABC):
             why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
-            choose = f"its {self.column_word}s are" if trained else choose
+            choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
             listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
-            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
+            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}{hint}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
-        if label is not None and isinstance(self, _File):
+        if label is not None and isinstance(self.path, Path):
             said[-1] += f" ({label.counted(self.whole)})"
         return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{numbered}{self.other}"))
 
@@ -309,8 +320,8 @@ class Table(ABC):
         is_other = again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str)))
         return dict.fromkeys(given) if is_other else given
 
-    def place_of(self, field: str, number: int, column: Column) -> Column:
-        """The column of a field, the `number`th; None if it is unknown."""
+    def place_of(self, column: Column, number: int) -> Column:
+        """The column of the field `number`; None if it is unknown."""
         return column
 
     def of_training(self, fields: Sequence[Field]) -> dict[str, Column]:
@@ -336,16 +347,6 @@ class Table(ABC):
     def is_named(self, names: Iterable[str]) -> bool:
         """True if the columns of the table have names, of which some may be these."""
         return bool(self.names)
-
-    @property
-    def judged(self) -> int:
-        """Number of rows by which columns can be recognised."""
-        return 0
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
-        return {}
 
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
@@ -377,28 +378,7 @@ def characters_of(
     return str(text)
 
 
-class _File(Table):
-    """Common part of tables in files."""
-
-    path: Path
-    head: Head
-    name: str
-    """Name of the file in origins."""
-    hint = ""
-    """End of messages about missing columns."""
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        return self.head.whole
-
-    def where(self, number: int) -> str:
-        return f"'{self.path}' line {number}"
-
-    def origin(self, number: int) -> str:
-        return f"{self.name}:{number}"
-
-
-class CsvTable(_File):
+class CsvTable(Table):
     """A file with columns separated by tabs, or by another character with CSV quoting.
 
     Args:
@@ -409,14 +389,15 @@ class CsvTable(_File):
         fixed: True if there is no other separator.
     """
 
+    path: Path
     plain = True
 
     def __init__(
         self, path: Path, findings: Findings, usual: str, expected: Sequence[Column] = (), fixed: bool = False
     ) -> None:
-        super().__init__(findings)
-        self.path, self.name, self._usual = path, path.name, usual
+        super().__init__(findings, path, f"'{path}'", f"'{path}' line ")
         self.head = Head.of(path, findings, excel=usual == ",")
+        self.whole = self.head.whole
         rows = self.head.rows(usual)
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
         found = usual if fixed or named else self.head.separator(usual)
@@ -427,11 +408,12 @@ class CsvTable(_File):
         self.sample = regular_rows(rows) if self.is_regular or named else rows
         self.header = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
+        if self.separator != usual:
+            self.said = [f"columns separated by {SEPARATORS[self.separator]}"]
         self._places: dict[str, int] = {}
 
-    @property
-    def said(self) -> Sequence[str]:  # type: ignore[override]
-        return [] if self.separator == self._usual else [f"columns separated by {SEPARATORS[self.separator]}"]
+    def at(self, row: Row, field: str) -> str:
+        return row.where
 
     @cached_property
     def has_header(self) -> bool:
@@ -448,11 +430,11 @@ class CsvTable(_File):
         return len(set(first)) == len(first) and all(cell == cell.strip() for cell in first)
 
     @property
-    def judged(self) -> int:
+    def judged(self) -> int:  # type: ignore[override]
         return len(self.sample) - self.has_header if self.recognised else 0
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        """Statistics of the columns; the first line is a header if it looks like one or a column is given by name."""
+        """The first line is a header if it looks like one or a column is given by name."""
         if self.header is None:
             self.header = any(isinstance(one, str) for one in given) or self.has_header
         by_name = self.header and self.named and not any(isinstance(one, int) for one in given)
@@ -500,34 +482,33 @@ class CsvTable(_File):
         raise row.bad(f"no column {place}", f"{row.where} has {shown}, {least}{end}")
 
 
-class JsonTable(_File):
+class JsonTable(Table):
     """A file of JSON objects: one a line, or the `items` of an array, perhaps in the field "data" of an object.
 
     A field of a nested object is a column too, as in "translation.en".
     """
 
+    path: Path
     column_word = "field"
 
     def __init__(self, path: Path, findings: Findings) -> None:
-        super().__init__(findings)
-        self.path, self.name, self.head = path, path.name, Head.of(path, findings)
+        self.head = Head.of(path, findings)
         self.items = _items(self.head, findings)
         self.things = "lines" if self.items is None else "items"
+        super().__init__(findings, path, f"'{path}'", f"'{path}' {self.things[:-1]} ")
         objects = self.head.objects if self.items is None else self.items[:_LINES]
         self.objects = [flat(one) for one in objects if isinstance(one, dict)]
+        self.whole, self.judged = self.head.whole, len(self.objects)
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
-
-    @property
-    def judged(self) -> int:
-        return len(self.objects)
 
     @property
     def first(self) -> Mapping[str, Any]:
         return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        return facts_of_objects(self.objects, known)
+        names = dict.fromkeys(name for one in self.objects for name in one)
+        return [Facts.of(name, [one.get(name) for one in self.objects], known) for name in names]
 
     def rows(self) -> Iterator[Row]:
         names = tuple(map(str, self.columns.values()))
@@ -544,9 +525,6 @@ class JsonTable(_File):
             except BadLine as bad:
                 row.cells = bad
             yield row
-
-    def where(self, number: int) -> str:
-        return f"'{self.path}' {self.things[:-1]} {number}"
 
     def _parsed(self, row: Row, line: str, names: tuple[str, ...]) -> Any:
         try:
@@ -568,15 +546,6 @@ class JsonTable(_File):
             if name not in cells:
                 raise row.bad(f"no field '{name}'", f"{row.where} has no field '{name}'{suggest(name, cells)}")
         return cells
-
-    def at(self, row: Row, field: str) -> str:
-        return f"{row.where}: field '{self.columns[field]}'"
-
-    def checked(self, row: Row, field: str, value: Any) -> str:
-        if not isinstance(value, str):
-            what = f"{self.at(row, field)} is {'null' if value is None else described(value)}, expected text"
-            raise row.bad(f"field '{self.columns[field]}' is not text", what)
-        return characters_of(value, self.at(row, field), row.bad, row.note)
 
 
 def _items(head: Head, findings: Findings) -> list[Any] | None:
@@ -618,6 +587,213 @@ def open_table(path: Path, findings: Findings, expected: Sequence[Column] = (), 
     if kind in ("jsonl", "json"):
         return JsonTable(path, findings)
     return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+
+
+class ColumnTable(Table):
+    """A table whose columns are known as a whole: `width` many, without `names` if only their positions are known."""
+
+    width: int
+    start = 0
+    """Number of the first row."""
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return {name: next(iter(self.values(i))) for i, name in enumerate(self.names)}
+
+    def values(self, place: int) -> Iterable[Any]:
+        """The values of a column, in turn."""
+        raise NotImplementedError
+
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+        names: Sequence[int | str] = self.names or range(self.width)
+        every = [Facts.of(name, islice(self.values(i), self.judged), known) for i, name in enumerate(names)]
+        return [one for one in every if one.cells]
+
+    def able(self, field: str) -> tuple[Sequence[int | str], str]:
+        """The columns that a field can have, and what they are called."""
+        return self.names or range(self.width), "column"
+
+    def chosen(self) -> dict[str, list[Any]]:
+        """The values of each field."""
+        return {field: [*self.values(self.places()[column])] for field, column in self.columns.items()}
+
+    def places(self) -> dict[int | str, int]:
+        """The position of each chosen column.
+
+        Raises:
+            DataError: There is no such column, or it cannot have the field; the message lists or suggests columns.
+        """
+        for name, column in self.columns.items():
+            able, word = self.able(name)
+            if column not in able:
+                listed = f"; its {word}s: {', '.join(map(str, able))}"
+                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
+                raise DataError(f"data.columns.{name}: {self.path or self.called} has no {word} {shown(column)}{hint}")
+        return {one: self.names.index(one) if isinstance(one, str) else one for one in self.columns.values()}
+
+    def rows(self) -> Iterator[Row]:
+        places = self.places()
+        every = zip(*map(self.values, places.values()), strict=True)
+        for number, values in enumerate(every, start=self.start):
+            yield Row(self, number, dict(zip(places, values, strict=True)))
+
+
+class HeldTable(ColumnTable):
+    """Data passed in Python, in any of the forms that `heed.data.readers` lists."""
+
+    judged = 1_000_000
+    option = 'settings={{"data.columns.{}": NAME}}'
+    end = "]"
+
+    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
+        """Read the data; `shape` are the fields of an example in the order of a tuple.
+
+        Raises:
+            DataError: The data has none of these forms, is empty, or its columns differ in length.
+        """
+        super().__init__(Findings() if findings is None else findings, "", split, f"{split}[", f"{split}[")
+        self.split = split
+        keys = column_names(data)
+        self.column: Callable[[int], list[Any]]
+        """The values of a column."""
+        if keys is not None or _is_columns(data, len(shape)):
+            places: Sequence[Any] = range(len(data)) if keys is None else keys
+            sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
+            if len({*sizes}) > 1:
+                listed = ", ".join(f"'{name}' has {size}" for name, size in zip(keys or shape, sizes, strict=True))
+                raise DataError(f"{split}: the columns differ in length: {listed}")
+            features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
+            ways = [_way(features.get(place), False) for place in places]
+            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], _listed(data[places[i]]))]
+        else:
+            rows = self._rows_of(data, shape)
+            size = len(rows)
+            if rows and isinstance(rows[0], Mapping):
+                keys = list(rows[0])
+                self.width, self.column = len(keys), lambda i: self._values_of(rows, keys[i])
+            elif len(shape) == 1:
+                self.width, self.column = 1, lambda i: rows
+            else:
+                self.width, self.column = len(rows[0]) if rows else 0, lambda i: [row[i] for row in rows]
+        self.names = tuple(map(str, keys or ()))
+        if not self.width or not size:
+            raise DataError(f"{split} is empty")
+
+    def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
+        """A list of rows, all dicts or all of the same width."""
+        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        if isinstance(data, str | bytes | Mapping) or not has_items(data):
+            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            raise DataError(f"{self.split} is {described(data)}, expected {forms}")
+        rows = _listed(data)
+        dicts, tuples = bool(rows) and isinstance(rows[0], Mapping), len(shape) > 1
+        width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+        for i, row in enumerate(rows if dicts or tuples else ()):
+            if dicts and not isinstance(row, Mapping):
+                fields = ", ".join(map(repr, rows[0]))
+                raise DataError(f"{self.where(i)} is {described(row)}, expected a dict with the fields {fields}")
+            if not dicts and not _is_row(row):
+                raise DataError(f"{self.where(i)} is {described(row)}, expected {one}")
+            if not dicts and (len(row) != width or width < len(shape)):
+                has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
+                raise DataError(f"{self.where(i)} has {has}, expected {one}")
+        return rows
+
+    def _values_of(self, rows: Sequence[Mapping[Any, Any]], key: Any) -> list[Any]:
+        """The values of a field of dicts."""
+        for i, row in enumerate(rows):
+            if key not in row:
+                raise DataError(f"{self.where(i)} has no field '{key}'{suggest(str(key), map(str, row))}")
+        return [row[key] for row in rows]
+
+    def place_of(self, column: Column, number: int) -> Column:
+        """Its name, or its position if columns have no names."""
+        if not self.names:
+            return number if column is None else column
+        return self.names[column] if isinstance(column, int) and column in range(self.width) else column
+
+    def values(self, place: int) -> Iterable[Any]:
+        return self.column(place)
+
+    def value(self, row: Row, field: str) -> Any:
+        value = super().value(row, field)
+        return python_value(value) if field.startswith("label") else value
+
+
+class HubTable(ColumnTable):
+    """The rows of a split of a data set of the Hub, read in parts: texts, with "" for empty cells, and labels.
+
+    Pictures are not decoded: a cell is {"bytes", "path"}.
+    """
+
+    judged = 1_000
+    start = 1
+
+    def __init__(self, name: str, split: str, data: Any, findings: Findings) -> None:
+        """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
+        super().__init__(findings, name, f"'{name}'", f"{name} split {split} row ", f"{split}:")
+        self.pictures = [column for column, one in data.features.items() if type(one).__name__ == "Image"]
+        """Names of the columns of pictures."""
+        for column in self.pictures:
+            data = data.cast_column(column, type(data.features[column])(decode=False))
+        self.split, self.data, self.names, self.width = split, data, [*data.features], len(data.features)
+        texts = ("string", "large_string")
+        self.texts = [column for column, one in data.features.items() if getattr(one, "dtype", "") in texts]
+        """Names of the columns of texts."""
+        self.classes = [column for column, one in data.features.items() if hasattr(one, "int2str")]
+        """Names of the columns of class numbers."""
+
+    def values(self, place: int) -> Iterable[Any]:
+        name = self.names[place]
+        chunks = self.data.select_columns([name]).iter(_TOGETHER)
+        way = _way(self.data.features[name], name in self.texts)
+        return (way(value) for chunk in chunks for value in chunk[name])
+
+    def able(self, field: str) -> tuple[Sequence[int | str], str]:
+        is_any = field.startswith(("label", "path", "word", "sentence"))  # need not be texts
+        return (self.names, "column") if is_any else (self.texts, "text column")
+
+
+def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
+    """The conversion of a value: None to an empty text, a class number to its name, in lists too."""
+    if text:
+        return lambda value: value or ""
+    of_one = getattr(feature, "feature", feature)
+    if not hasattr(of_one, "int2str"):
+        return lambda value: value
+    return lambda value: of_one.int2str(value) if value not in (None, -1) else ""
+
+
+def column_names(data: Any) -> list[Any] | None:
+    """The column names of a data frame, a data set or a dict of columns; None for anything else."""
+    if isinstance(data, Mapping):
+        return list(data) if data and all(_is_column(value) for value in data.values()) else None
+    names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_columns(data: Any, width: int) -> bool:
+    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
+    return (
+        isinstance(data, tuple)
+        and len(data) == width > 1
+        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
+    )
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
+    names = ("tolist", "to_list", "to_pylist") if getattr(column, "ndim", 1) < 3 else ()
+    return list(next((getattr(column, name)() for name in names if hasattr(column, name)), column))
 
 
 def _tabbed(path: Path, findings: Findings, separator: str) -> Iterator[tuple[int, list[str] | BadLine]]:
@@ -669,6 +845,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
         yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
+_TOGETHER = 256
 _LINES = 10_000
 _CHARACTERS = 1 << 22
 _BYTES = 1 << 20

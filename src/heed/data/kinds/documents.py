@@ -26,8 +26,8 @@ from typing import Any, Self
 from heed.data.columns import Column, Facts, pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HeldTable, Reader, table_reader
-from heed.data.tables import Field, Row, Table, open_table
+from heed.data.readers import Reader, table_reader
+from heed.data.tables import Field, HeldTable, Row, Table, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
 

@@ -16,8 +16,8 @@ from typing import Any
 from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import are_dicts, column_names, text_in
-from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, described, open_table
+from heed.data.readers import are_dicts, text_in
+from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, column_names, described, open_table
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
 

@@ -22,11 +22,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, Column, facts_of, is_number, regular_rows, some
+from heed.data.columns import DECIMAL_COMMA, Column, facts_of, is_number, label_of, regular_rows, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HeldTable, column_names, label_of
-from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
+from heed.data.tables import SEPARATORS, Head, HeldTable, characters_of, column_names, described, has_items
 from heed.data.text_files import ending_of, lines_of
 from heed.errors import DataError, suggest
 

@@ -27,8 +27,8 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.readers import HeldTable, Reader, table_reader
-from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, note_header, open_table
+from heed.data.readers import Reader, table_reader
+from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, note_header, open_table
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError
 

@@ -30,15 +30,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from heed.data.columns import LABEL_NAMES, Column, Facts, shown
+from heed.data.columns import LABEL_NAMES, Column, Facts, label_of, shown
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.pictures.decode import PictureError, PictureFacts, from_array, from_pillow
 from heed.data.pictures.files import ENDINGS, is_idx, is_picture, labels_beside, read_idx, refuse_archive
 from heed.data.pictures.source import Arrays, Listing, Pixels, Source, bundles, bytes_of, picture_digest
-from heed.data.readers import Held, HeldTable, HubSet, HubTable, Reader, label_of
-from heed.data.tables import CsvTable, Field, Head, Row, described, has_items, is_table
+from heed.data.readers import Held, HubSet, Reader
+from heed.data.tables import CsvTable, Field, Head, HeldTable, HubTable, Row, described, has_items, is_table
 from heed.data.text_files import ending_of
 from heed.errors import DataError, suggest, whole_number
 
@@ -330,12 +330,12 @@ def hub_pictures(hub: HubSet, split: str, columns: Any, pixels: Pixels, findings
         data = data.cast_column(image, type(features[image])(decode=False))
     table = HubTable(hub.name, split, data, findings)
     table.choose([Field("path", columns.path, images), Field("label", columns.label, classes[:1] or labels)])
-    table.refuse_missing()
+    table.places()
     name = f"hub:{hub.name}:{split}"
     pixels.add(name, HubRows(data, str(table.columns["path"])))
 
     def picture(row: Row) -> Picture:
-        if not (label := label_of(row.label("label"))):
+        if not (label := label_of(row.value("label"))):
             raise row.bad("no label", f"{row.where} has no label in column '{table.columns['label']}'", "pictures")
         place = f"{name}#{row.number - 1}"
         try:

@@ -36,12 +36,23 @@ from typing import Any
 
 from heed.config import TagOptions
 from heed.config.data import TagColumns
-from heed.data.columns import Column, has_header, is_regular, shown
+from heed.data.columns import Column, has_header, is_regular, python_value, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
-from heed.data.readers import HeldTable, Reader, python_value
-from heed.data.tables import SEPARATORS, CsvTable, Field, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.readers import Reader
+from heed.data.tables import (
+    SEPARATORS,
+    CsvTable,
+    Field,
+    Head,
+    HeldTable,
+    JsonTable,
+    Row,
+    Table,
+    characters_of,
+    described,
+)
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of, unless_bad
 from heed.data.tokens.special import split_words
 from heed.errors import DataError, suggest, whole_number

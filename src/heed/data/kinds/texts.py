@@ -23,17 +23,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import NO_LABEL, Column, Facts, pick, pick_text
+from heed.data.columns import NO_LABEL, Column, Facts, label_of, pick, pick_text
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
 from heed.data.kinds.inputs import one_text
-from heed.data.readers import HeldTable, Reader, label_of, table_reader
+from heed.data.readers import Reader, table_reader
 from heed.data.tables import (
     FEW,
     CsvTable,
     Field,
     Head,
+    HeldTable,
     JsonTable,
     Row,
     Table,
@@ -97,7 +98,7 @@ def text_reader(form: TextFormat) -> Reader[Text]:
     known: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
 
     def labels_of(row: Row) -> tuple[str, ...]:
-        value = row.label("label")
+        value = row.value("label")
         if not isinstance(value, str):
             return _labels_of(value, form, row, row.table.at(row, "label"))
         if value not in known:
@@ -152,7 +153,7 @@ def _marked(row: Row, marks: Sequence[str]) -> tuple[str, ...]:
     """The labels whose columns have a 1 in a row."""
     chosen: list[str] = []
     for n, name in enumerate(marks):
-        value = row.label(f"label[{n}]")
+        value = row.value(f"label[{n}]")
         if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
             where = f"{row.where}: {row.table.column_word} '{name}'"
             raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")

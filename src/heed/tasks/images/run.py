@@ -25,7 +25,7 @@ from heed.data.kinds.pictures import PATH_NAMES, files_named, hold_pictures, pic
 from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
 from heed.data.pictures.source import Pixels
 from heed.data.pictures.store import PictureStore
-from heed.data.readers import column_names
+from heed.data.tables import column_names
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError, whole_number
 from heed.evaluation.measures import Outcomes, share

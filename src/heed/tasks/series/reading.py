@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heed.data.columns import label_of
 from heed.data.examples import select
 from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, read_rows, with_dates, without_counters
-from heed.data.readers import column_names, label_of
+from heed.data.tables import column_names
 from heed.errors import DataError, suggest
 from heed.tasks.base.report import counted
 from heed.tasks.series.config import SeriesData

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from heed.data.kinds.numbers import with_dates
-from heed.data.readers import column_names
+from heed.data.tables import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
