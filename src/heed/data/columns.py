@@ -8,7 +8,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 R = TypeVar("R", bound=Sequence[str])
@@ -251,15 +253,14 @@ def shown(name: int | str) -> str:
     return f"'{name}'" if isinstance(name, str) else str(name)
 
 
-def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
+@lru_cache(maxsize=16)
+def rows_of(lines: tuple[str, ...], separator: str) -> list[list[str]]:
     """Rows of lines, without blank ones."""
     if separator == "\t":
         return [line.split("\t") for line in lines if line.strip()]
     rows: list[list[str]] = []
-    try:
+    with suppress(csv.Error):  # the rows before the error are used
         rows += (row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row)
-    except csv.Error:
-        pass  # use the rows before the error
     return rows
 
 

@@ -7,8 +7,8 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -119,12 +119,10 @@ class Row:
             BadLine: It is missing or not a text, and bad lines are skipped.
             DataError: As before, and bad lines are errors.
         """
-        if self.object() is None:
-            return ""
-        value = self.table.value(self, field)
-        if type(value) is not str or not self.table.plain:
-            return self.table.checked(self, field, value)
-        return value
+        value = self.value(field)
+        if type(value) is str and self.table.plain:
+            return value
+        return "" if self.cells is None else self.table.checked(self, field, value)
 
     def object(self) -> Any:
         """All cells: the object of a line of JSON; None for a blank line."""
@@ -519,24 +517,26 @@ class JsonTable(Table):
         for number, line in enumerate(every, start=1):
             row = Row(self, number, None)
             try:
-                if self.items is not None or unless_bad(line).strip():
-                    value = self._parsed(row, line, names) if self.items is None else line
-                    row.cells = self._object(row, value, names)
+                row.cells = self._cells(row, line, names)
             except BadLine as bad:
                 row.cells = bad
             yield row
 
-    def _parsed(self, row: Row, line: str, names: tuple[str, ...]) -> Any:
-        try:
-            return load_json(line)
-        except (ValueError, RecursionError) as error:
-            what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-            shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
-            such = f", such as {shape}" if names else ""
-            message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line{such}"
-            raise row.bad("not JSON", message) from None
-
-    def _object(self, row: Row, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    def _cells(self, row: Row, line: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+        """The object in a line or an item, which has these fields; None for a blank line."""
+        value = line
+        if self.items is None:
+            if not unless_bad(line).strip():
+                return None
+            try:
+                value = load_json(line)
+            except (ValueError, RecursionError) as error:
+                what = str(error)
+                if isinstance(error, json.JSONDecodeError):
+                    what = f"{error.msg} at position {error.pos + 1}"
+                shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
+                message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line"
+                raise row.bad("not JSON", message + f", such as {shape}" * bool(names)) from None
         if not isinstance(value, dict):
             listing = " and ".join(f"'{name}'" for name in names)
             fields = f" with the field{'s' if len(names) > 1 else ''} {listing}" if names else ""
@@ -859,7 +859,6 @@ class Head:
     lines: tuple[str, ...]
     whole: bool  # True if the file has no further lines
     odd: int = 0  # unreadable lines among them, not in `lines`
-    _rows: dict[str, list[list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, path: Path, findings: Findings, excel: bool = False) -> Head:
@@ -888,13 +887,15 @@ class Head:
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
         """The lines that are JSON objects."""
-        return [one for one in map(_parsed, self.filled) if isinstance(one, dict)]
+        found = list[Any]()
+        for line in self.filled:
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [one for one in found if isinstance(one, dict)]
 
     def rows(self, separator: str) -> list[list[str]]:
         """The lines as rows; quotes have no meaning in tab-separated ones."""
-        if separator not in self._rows:
-            self._rows[separator] = rows_of(self.lines, separator)
-        return self._rows[separator]
+        return rows_of(self.lines, separator)
 
     def separator(self, usual: str) -> str | None:
         """The separator that gives all rows equally many columns (two or more), `usual` if possible, or None."""
@@ -917,26 +918,17 @@ class Head:
 def _read_head(path: Path, state: tuple[int, ...], encoding: str, max_line: int) -> Head:
     """The head of a file in this state."""
     size, lines, odd = 0, list[str](), 0
-    try:
-        with closing(lines_of(path, Findings("skip", encoding, max_line))) as every:
-            for line in every:
-                if len(lines) == _LINES or size > _CHARACTERS:
-                    return Head(path, tuple(lines), False, odd)
-                if isinstance(line, str):
-                    lines.append(line)
-                    size += len(line)
-                else:
-                    odd += 1
-    except DataError:
-        pass  # reading the whole file reports why
+    # Errors are reported when the whole file is read.
+    with suppress(DataError), closing(lines_of(path, Findings("skip", encoding, max_line))) as every:
+        for line in every:
+            if len(lines) == _LINES or size > _CHARACTERS:
+                return Head(path, tuple(lines), False, odd)
+            if isinstance(line, str):
+                lines.append(line)
+                size += len(line)
+            else:
+                odd += 1
     return Head(path, tuple(lines), True, odd)
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def is_table(path: Path) -> bool:

@@ -26,7 +26,6 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import nullcontext
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -98,7 +97,7 @@ def opened(path: Path) -> Any:
         OSError: It cannot be opened.
     """
     try:
-        return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+        return _OPENERS.get(path.suffix, lambda p: p.open("rb", _CHUNK))(path)
     except ValueError:  # a NUL or half of a surrogate pair
         raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
 
@@ -140,20 +139,6 @@ def unless_bad(item: T | BadLine) -> T:
     if isinstance(item, BadLine):
         raise item
     return item
-
-
-class _Begun(io.BufferedIOBase):
-    """A stream of which `start` has been read before."""
-
-    def __init__(self, start: bytes, file: Any) -> None:
-        self._start, self._file = start, file
-
-    def readable(self) -> bool:
-        return True
-
-    def read1(self, size: int = -1, /) -> bytes:
-        start, self._start = self._start, b""
-        return start or self._file.read1(_CHUNK)
 
 
 class _Lines:
@@ -216,14 +201,11 @@ class _Lines:
 
     def _decoded(self, file: Any) -> io.TextIOWrapper:
         """The text of a file, with half a surrogate pair for each byte that is not UTF-8."""
-        start = b""
-        while b"\n" not in start and len(start) < _CHUNK and (more := file.read1(_CHUNK)):
-            start += more  # until it is enough to tell what ends the lines
+        start = file.peek(_CHUNK)
         self._refuse_what_is_no_text(start)
         alone = start.count(b"\r") - start.count(b"\r\n")
         self._returns = alone > start.count(b"\n")
-        whole: Any = _Begun(start, file)
-        return io.TextIOWrapper(whole, "utf-8", "surrogateescape", None if self._returns else "\n")
+        return io.TextIOWrapper(file, "utf-8", "surrogateescape", None if self._returns else "\n")
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str | BadLine]:
         longest = 4 * self._most + 4  # a character of another encoding has at most 4 bytes
@@ -374,7 +356,7 @@ def _standard_input() -> Any:
     try:
         return open(sys.stdin.buffer.fileno(), "rb", closefd=False)
     except OSError:  # it was replaced by an object without a descriptor
-        return nullcontext(sys.stdin.buffer)
+        return io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
 
 
 class Incoming:
