@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 
+import pandas
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -445,3 +446,21 @@ def test_tagged_words_come_back(folder, sentences, between):
     path = written(folder, "i.conll", "\n".join(rows).encode())
     read = read_sentences([path], ColumnsData(train=["x"], scheme="plain"))
     assert [list(sentence.words) for sentence in read] == sentences
+
+
+def test_a_parquet_file_is_a_table_with_names(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    pandas.DataFrame({"review": ["good film", None, "bad film"], "stars": [5, 4, 1]}).to_parquet(path)
+    findings = Findings("skip")
+    texts = list(text_reader(TextFormat(text="review", label="stars")).read([path], findings))
+    assert [(one.text, one.labels, one.origin) for one in texts] == [
+        ("good film", ("5",), "a.parquet[0]"),
+        ("bad film", ("1",), "a.parquet[2]"),
+    ]
+    assert findings.left_out == {"column 'review' is not text": 1}
+    with pytest.raises(DataError, match=r"columns.text: .*a.parquet has no column 'reviews'; did you mean 'review'"):
+        list(text_reader(TextFormat(text="reviews", label="stars")).read([path], Findings()))
+    path.write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(DataError, match=r"cannot read '.*a.parquet' as Parquet"):
+        list(text_reader(TextFormat(text="review", label="stars")).read([path], Findings()))

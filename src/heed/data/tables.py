@@ -28,7 +28,7 @@ from heed.data.columns import (
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
 
@@ -199,6 +199,19 @@ class Table:
         self.name = path.name if isinstance(path, Path) else path
         """Its name in origins."""
         self.columns: dict[str, int | str] = {}
+
+    @staticmethod
+    def open(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> Table:
+        """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv", "parquet"; else columns have tabs.
+
+        A file of CSV whose first line has the `expected` names has its usual separator.
+        """
+        kind = kind or ending_of(path)[1:]
+        if kind in ("jsonl", "json"):
+            return JsonTable(path, findings)
+        if kind == "parquet":
+            return _parquet(path, findings)
+        return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
 
     def rows(self) -> Iterator[Row]:
         """All rows, unusable ones included."""
@@ -453,20 +466,17 @@ class CsvTable(Table):
         if isinstance(first, BadLine):
             message = "should name the columns, but is a bad line; columns can also be given by number"
             raise DataError(f"'{self.path}' line 1 {message}")
-        absent = [(field, name) for field, name in self.columns.items() if isinstance(name, str) and name not in first]
-        if absent:
-            field, name = min(absent, key=lambda one: one[0] == one[1])  # a name the user gave before a usual one
-            raise DataError(
-                f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} selects "
-                f"the {field} column, by name or by number from 0{self.hint}"
-            )
-        for column in self.columns.values():
-            if isinstance(column, str) and first.count(column) > 1:
-                twins = [n for n, name in enumerate(first) if name == column]
+        named = [(field, name) for field, name in self.columns.items() if isinstance(name, str)]
+        for field, name in sorted(named, key=lambda one: one[0] == one[1]):  # a name the user gave before a usual one
+            if name not in first:
                 raise DataError(
-                    f"'{self.path}' line 1 names two columns '{column}' ({twins[0]} and {twins[1]}, counted from 0); "
-                    "rename one, or give the column by number"
+                    f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} "
+                    f"selects the {field} column, by name or by number from 0{self.hint}"
                 )
+            if first.count(name) > 1:
+                twins = " and ".join(str(n) for n, one in enumerate(first) if one == name)
+                what = f"names two columns '{name}' ({twins}, counted from 0)"
+                raise DataError(f"'{self.path}' line 1 {what}; rename one, or give the column by number")
         return {field: first.index(name) if isinstance(name, str) else name for field, name in self.columns.items()}
 
     def value(self, row: Row, field: str) -> str:
@@ -579,14 +589,6 @@ def flat(value: dict[str, Any]) -> dict[str, Any]:
     """An object with its own fields and those of nested objects, named as in "translation.en"."""
     inside = {f"{name}.{part}": v for name, one in value.items() if isinstance(one, dict) for part, v in one.items()}
     return {**value, **inside} if inside else value
-
-
-def open_table(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> CsvTable | JsonTable:
-    """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv"; else its columns have tabs."""
-    kind = kind or ending_of(path)[1:]
-    if kind in ("jsonl", "json"):
-        return JsonTable(path, findings)
-    return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
 
 
 class ColumnTable(Table):
@@ -720,6 +722,25 @@ class HeldTable(ColumnTable):
         return python_value(value) if field.startswith("label") else value
 
 
+def _parquet(path: Path, findings: Findings) -> HeldTable:
+    """The table in a Parquet file.
+
+    Raises:
+        DataError: The file cannot be read.
+        ConfigError: No library for it is installed.
+    """
+    import pandas as pd
+
+    try:
+        table = HeldTable(pd.read_parquet(path), path.name, (), findings)
+    except ImportError:
+        raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
+    table.path, table.called, table.option = path, f"'{path}'", Table.option
+    return table
+
+
 class HubTable(ColumnTable):
     """The rows of a split of a data set of the Hub, read in parts: texts, with "" for empty cells, and labels.
 
@@ -816,9 +837,7 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
         while True:
             others = csv.field_size_limit(largest)  # global: other libraries set it too
             try:
-                row = next(rows)
-            except StopIteration:
-                return
+                row = next(rows, None)
             except csv.Error as error:
                 until = f" (read up to line {rows.line_num})" if rows.line_num > number else ""
                 message = (
@@ -832,6 +851,8 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
                 row = []
             finally:
                 csv.field_size_limit(others)
+            if row is None:
+                return
             yield number, bad[0] if bad else row
             bad.clear()
             number = rows.line_num + 1

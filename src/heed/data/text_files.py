@@ -167,7 +167,8 @@ class _Lines:
             with opened(self._path) if self._is_file else _standard_input() as file:
                 before = os.fstat(file.fileno()) if self._is_file else None
                 try:
-                    yield from self._lines(self._decoded(file))
+                    with self._decoded(file) as text:
+                        yield from self._lines(text)
                 except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                     where = f"after line {self.number}" if self.number else "at its start"
                     self._refuse_change(before)

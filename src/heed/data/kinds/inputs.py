@@ -17,11 +17,11 @@ from heed.data.columns import Column, Facts, pick, pick_text
 from heed.data.columns import shown as shown_column
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import are_dicts, text_in
-from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, column_names, described, open_table
+from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, column_names, described
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import DataError
 
-KINDS = (".csv", ".tsv", ".jsonl", ".json")
+KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 """Endings of files with columns."""
 
 
@@ -53,7 +53,7 @@ def input_texts(
     kind = ending_of(path)
     if kind not in KINDS or not os.path.isfile(path):
         return None
-    table = open_table(path, findings)
+    table = Table.open(path, findings)
     if isinstance(table, JsonTable) and table.items is None and len(table.objects) <= len(table.head.filled) / 2:
         return None
     column = table.of_training([Field("text", given, names)])["text"] if isinstance(given, str) else None
@@ -173,7 +173,7 @@ def pair_lines(path: Path, columns: Sequence[Column], findings: Findings) -> tup
     """
     if ending_of(path) not in KINDS or not os.path.isfile(path):
         return None
-    table = open_table(path, findings)
+    table = Table.open(path, findings)
     if isinstance(table, CsvTable):
         if not table.recognised:
             return None

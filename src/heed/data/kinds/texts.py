@@ -6,6 +6,7 @@
 | .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by name or by number |
 | .tsv | columns separated by tabs, without quoting; by name or by number |
 | .jsonl, .json | objects: one a line, or an array, perhaps in the field "data" of an object |
+| .parquet | columns by name (with pyarrow installed) |
 | anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
 
 Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns that neither the first line nor the
@@ -41,12 +42,11 @@ from heed.data.tables import (
     characters_of,
     described,
     note_header,
-    open_table,
 )
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
-_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 
 
 @dataclass
@@ -177,7 +177,7 @@ def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
             return _of_lines(path, form, findings)
     if kind in ("folders", "lines"):
         return None
-    return open_table(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
+    return Table.open(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
 
 
 def _choose(table: Table, form: TextFormat) -> str:
