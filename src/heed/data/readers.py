@@ -37,7 +37,7 @@ from heed.config import HubSection
 from heed.data.columns import Facts
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
-from heed.data.tables import Field, HeldTable, HubTable, Row, Table, described
+from heed.data.tables import Field, HeldTable, HubTable, Row, Table, described, has_items
 from heed.errors import ConfigError, DataError
 
 E = TypeVar("E", bound=Example)
@@ -231,7 +231,7 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
     Raises:
         DataError: A value is not a text, or there is no such column.
     """
-    if hasattr(data, "__len__") and not len(data):
+    if has_items(data) and not isinstance(data, bytes | Mapping) and hasattr(data, "__len__") and not len(data):
         return []
     table = HeldTable(data, what, names[:1], Findings(hint=False))
     table.hint = "; give one column"

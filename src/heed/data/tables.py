@@ -600,7 +600,7 @@ class ColumnTable(Table):
 
     @property
     def first(self) -> Mapping[str, Any]:
-        return {name: next(iter(self.values(i))) for i, name in enumerate(self.names)}
+        return {name: value for i, name in enumerate(self.names) for value in islice(self.values(i), 1)}
 
     def values(self, place: int) -> Iterable[Any]:
         """The values of a column, in turn."""
