@@ -185,17 +185,17 @@ class Table:
     end = ""
     """End of a row in messages and findings."""
 
-    def __init__(self, findings: Findings, path: Path | str, called: str, line: str, part: str = "") -> None:
+    def __init__(self, findings: Findings, path: Path | str, line: str = "", part: str = "") -> None:
         """A table without rows.
 
         Args:
             findings: Policy for bad lines.
             path: The place of its findings.
-            called: The table in messages.
-            line: A row in messages, up to its number.
+            line: A row in messages, up to its number; by default a line of a file.
             part: A row in findings, up to its number.
         """
-        self.findings, self.path, self.called, self.line, self.part = findings, path, called, line, part
+        self.findings, self.path, self.called, self.part = findings, path, f"'{path}'", part
+        self.line = line or f"{self.called} line "
         self.name = path.name if isinstance(path, Path) else path
         """Its name in origins."""
         self.columns: dict[str, int | str] = {}
@@ -406,7 +406,7 @@ class CsvTable(Table):
     def __init__(
         self, path: Path, findings: Findings, usual: str, expected: Sequence[Column] = (), fixed: bool = False
     ) -> None:
-        super().__init__(findings, path, f"'{path}'", f"'{path}' line ")
+        super().__init__(findings, path)
         self.head = Head.of(path, findings, excel=usual == ",")
         self.whole = self.head.whole
         rows = self.head.rows(usual)
@@ -500,10 +500,11 @@ class JsonTable(Table):
     column_word = "field"
 
     def __init__(self, path: Path, findings: Findings) -> None:
+        super().__init__(findings, path)
         self.head = Head.of(path, findings)
         self.items = _items(self.head, findings)
-        self.things = "lines" if self.items is None else "items"
-        super().__init__(findings, path, f"'{path}'", f"'{path}' {self.things[:-1]} ")
+        if self.items is not None:
+            self.things, self.line = "items", f"{self.called} item "
         objects = self.head.objects if self.items is None else self.items[:_LINES]
         self.objects = [flat(one) for one in objects if isinstance(one, dict)]
         self.whole, self.judged = self.head.whole, len(self.objects)
@@ -595,29 +596,25 @@ class ColumnTable(Table):
     """A table whose columns are known as a whole: `width` many, without `names` if only their positions are known."""
 
     width: int
+    column: Callable[[int], Iterable[Any]]
+    """The values of a column."""
+    texts: Sequence[str] | None = None
+    """Names of the columns of texts, if these are known."""
     start = 0
     """Number of the first row."""
 
     @property
     def first(self) -> Mapping[str, Any]:
-        return {name: value for i, name in enumerate(self.names) for value in islice(self.values(i), 1)}
-
-    def values(self, place: int) -> Iterable[Any]:
-        """The values of a column, in turn."""
-        raise NotImplementedError
+        return {name: value for i, name in enumerate(self.names) for value in islice(self.column(i), 1)}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
-        every = [Facts.of(name, islice(self.values(i), self.judged), known) for i, name in enumerate(names)]
+        every = [Facts.of(name, islice(self.column(i), self.judged), known) for i, name in enumerate(names)]
         return [one for one in every if one.cells]
-
-    def able(self, field: str) -> tuple[Sequence[int | str], str]:
-        """The columns that a field can have, and what they are called."""
-        return self.names or range(self.width), "column"
 
     def chosen(self) -> dict[str, list[Any]]:
         """The values of each field."""
-        return {field: [*self.values(self.places()[column])] for field, column in self.columns.items()}
+        return {field: [*self.column(self.places()[column])] for field, column in self.columns.items()}
 
     def places(self) -> dict[int | str, int]:
         """The position of each chosen column.
@@ -626,7 +623,9 @@ class ColumnTable(Table):
             DataError: There is no such column, or it cannot have the field; the message lists or suggests columns.
         """
         for name, column in self.columns.items():
-            able, word = self.able(name)
+            able, word = (self.names or range(self.width)), "column"
+            if self.texts is not None and not name.startswith(("label", "path", "word", "sentence")):
+                able, word = self.texts, "text column"
             if column not in able:
                 listed = f"; its {word}s: {', '.join(map(str, able))}"
                 hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
@@ -635,7 +634,7 @@ class ColumnTable(Table):
 
     def rows(self) -> Iterator[Row]:
         places = self.places()
-        every = zip(*map(self.values, places.values()), strict=True)
+        every = zip(*map(self.column, places.values()), strict=True)
         for number, values in enumerate(every, start=self.start):
             yield Row(self, number, dict(zip(places, values, strict=True)))
 
@@ -643,6 +642,7 @@ class ColumnTable(Table):
 class HeldTable(ColumnTable):
     """Data passed in Python, in any of the forms that `heed.data.readers` lists."""
 
+    column: Callable[[int], list[Any]]
     judged = 1_000_000
     option = 'settings={{"data.columns.{}": NAME}}'
     end = "]"
@@ -653,11 +653,9 @@ class HeldTable(ColumnTable):
         Raises:
             DataError: The data has none of these forms, is empty, or its columns differ in length.
         """
-        super().__init__(Findings() if findings is None else findings, "", split, f"{split}[", f"{split}[")
-        self.split = split
+        super().__init__(Findings() if findings is None else findings, "", f"{split}[", f"{split}[")
+        self.split = self.called = split
         keys = column_names(data)
-        self.column: Callable[[int], list[Any]]
-        """The values of a column."""
         if keys is not None or _is_columns(data, len(shape)):
             places: Sequence[Any] = range(len(data)) if keys is None else keys
             sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
@@ -711,11 +709,8 @@ class HeldTable(ColumnTable):
     def place_of(self, column: Column, number: int) -> Column:
         """Its name, or its position if columns have no names."""
         if not self.names:
-            return number if column is None else column
+            return column if isinstance(column, int) else number
         return self.names[column] if isinstance(column, int) and column in range(self.width) else column
-
-    def values(self, place: int) -> Iterable[Any]:
-        return self.column(place)
 
     def value(self, row: Row, field: str) -> Any:
         value = super().value(row, field)
@@ -752,27 +747,22 @@ class HubTable(ColumnTable):
 
     def __init__(self, name: str, split: str, data: Any, findings: Findings) -> None:
         """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
-        super().__init__(findings, name, f"'{name}'", f"{name} split {split} row ", f"{split}:")
+        super().__init__(findings, name, f"{name} split {split} row ", f"{split}:")
         self.pictures = [column for column, one in data.features.items() if type(one).__name__ == "Image"]
         """Names of the columns of pictures."""
         for column in self.pictures:
             data = data.cast_column(column, type(data.features[column])(decode=False))
         self.split, self.data, self.names, self.width = split, data, [*data.features], len(data.features)
         texts = ("string", "large_string")
-        self.texts = [column for column, one in data.features.items() if getattr(one, "dtype", "") in texts]
-        """Names of the columns of texts."""
+        self.texts: list[str] = [name for name, one in data.features.items() if getattr(one, "dtype", "") in texts]
         self.classes = [column for column, one in data.features.items() if hasattr(one, "int2str")]
         """Names of the columns of class numbers."""
 
-    def values(self, place: int) -> Iterable[Any]:
+    def column(self, place: int) -> Iterable[Any]:
         name = self.names[place]
         chunks = self.data.select_columns([name]).iter(_TOGETHER)
         way = _way(self.data.features[name], name in self.texts)
         return (way(value) for chunk in chunks for value in chunk[name])
-
-    def able(self, field: str) -> tuple[Sequence[int | str], str]:
-        is_any = field.startswith(("label", "path", "word", "sentence"))  # need not be texts
-        return (self.names, "column") if is_any else (self.texts, "text column")
 
 
 def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
