@@ -467,7 +467,7 @@ class CsvTable(Table):
             message = "should name the columns, but is a bad line; columns can also be given by number"
             raise DataError(f"'{self.path}' line 1 {message}")
         named = [(field, name) for field, name in self.columns.items() if isinstance(name, str)]
-        for field, name in sorted(named, key=lambda one: one[0] == one[1]):  # a name the user gave before a usual one
+        for field, name in sorted(named, key=_is_usual):
             if name not in first:
                 raise DataError(
                     f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} "
@@ -609,8 +609,7 @@ class ColumnTable(Table):
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
-        every = [Facts.of(name, islice(self.column(i), self.judged), known) for i, name in enumerate(names)]
-        return [one for one in every if one.cells]
+        return [Facts.of(name, islice(self.column(i), self.judged), known) for i, name in enumerate(names)]
 
     def chosen(self) -> dict[str, list[Any]]:
         """The values of each field."""
@@ -622,7 +621,7 @@ class ColumnTable(Table):
         Raises:
             DataError: There is no such column, or it cannot have the field; the message lists or suggests columns.
         """
-        for name, column in self.columns.items():
+        for name, column in sorted(self.columns.items(), key=_is_usual):
             able, word = (self.names or range(self.width)), "column"
             if self.texts is not None and not name.startswith(("label", "path", "word", "sentence")):
                 able, word = self.texts, "text column"
@@ -763,6 +762,11 @@ class HubTable(ColumnTable):
         chunks = self.data.select_columns([name]).iter(_TOGETHER)
         way = _way(self.data.features[name], name in self.texts)
         return (way(value) for chunk in chunks for value in chunk[name])
+
+
+def _is_usual(column: tuple[str, object]) -> bool:
+    """True for a field and the column of its name, which is missed after those that the user gave."""
+    return column[0] == column[1]
 
 
 def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
