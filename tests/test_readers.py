@@ -18,9 +18,10 @@ from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.text_files import lines_of
 from heed.errors import DataError
+from heed.tasks.classification.config import TextOptions
 from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
@@ -314,8 +315,9 @@ def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, finding
 @given(any_bytes, st.sampled_from(["b.tsv", "b.csv", "b.jsonl", "b.txt"]), st.booleans(), policies)
 def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, several, findings):
     path = written(folder, name, data)
-    form = TextFormat(text=0, label=1, several=several) if name in ("b.tsv", "b.csv") else TextFormat(several=several)
-    texts = reads_or_refuses(lambda: list(text_reader(form).read([path], findings)))
+    columns = {"text": 0, "label": 1} if name in ("b.tsv", "b.csv") else {}
+    options = TextOptions(columns=columns, several_labels=several)
+    texts = reads_or_refuses(lambda: list(text_reader(options).read([path], findings)))
     for text in texts or ():
         "".join([text.text, *text.labels]).encode()
         assert several or len(text.labels) == 1 or not text.text.strip()
@@ -432,7 +434,7 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
     expected = [(text, () if is_empty(text) else (label_of(label),)) for text, label in rows]
-    assert [(text.text, text.labels) for text in text_reader(TextFormat()).read([path], Findings())] == expected
+    assert [(text.text, text.labels) for text in text_reader(TextOptions()).read([path], Findings())] == expected
 
 
 @relaxed
@@ -452,15 +454,15 @@ def test_a_parquet_file_is_a_table_with_names(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     pandas.DataFrame({"review": ["good film", None, "bad film"], "stars": [5, 4, 1]}).to_parquet(path)
-    findings = Findings("skip")
-    texts = list(text_reader(TextFormat(text="review", label="stars")).read([path], findings))
-    assert [(one.text, one.labels, one.origin) for one in texts] == [
+    findings, options = Findings("skip"), TextOptions(columns={"text": "review", "label": "stars"})
+    assert [(one.text, one.labels, one.origin) for one in text_reader(options).read([path], findings)] == [
         ("good film", ("5",), "a.parquet[0]"),
         ("bad film", ("1",), "a.parquet[2]"),
     ]
     assert findings.left_out == {"column 'review' is not text": 1}
+    other = TextOptions(columns={"text": "reviews", "label": "stars"})
     with pytest.raises(DataError, match=r"columns.text: .*a.parquet has no column 'reviews'; did you mean 'review'"):
-        list(text_reader(TextFormat(text="reviews", label="stars")).read([path], Findings()))
+        list(text_reader(other).read([path], Findings()))
     path.write_bytes(b"PAR1 and nothing more")
     with pytest.raises(DataError, match=r"cannot read '.*a.parquet' as Parquet"):
-        list(text_reader(TextFormat(text="review", label="stars")).read([path], Findings()))
+        list(text_reader(options).read([path], Findings()))

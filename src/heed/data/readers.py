@@ -58,8 +58,6 @@ class Reader(Generic[E]):
     # Everything but the files and the `data` section that decides what is read, as JSON
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     again: bool = True  # True if reading again gives the same examples, so that they may be cached
-    # Reads a split of a data set whose rows are not texts
-    of_hub: Callable[[HubSet, str, Findings], Iterable[E]] | None = None
     # Field -> the column that was read, of the first table (the training set); filled while reading
     columns: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
@@ -145,8 +143,6 @@ class HubSet:
         """The reader of this data set's splits, given in place of files by name or as in "train[:1000]"."""
 
         def read(splits: Sequence[str], findings: Findings) -> Iterable[E]:
-            if of_files.of_hub is not None:
-                return of_files.of_hub(self, splits[0], findings)
             assert of_files.of_table is not None, "the configuration of this kind of data names no data set"
             return of_files.of_table(HubTable(self.name, splits[0], self.table(splits[0]).flatten(), findings))
 
@@ -245,18 +241,3 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
 def are_dicts(data: Any) -> bool:
     """True for several rows, the first of which is a dict."""
     return isinstance(data, Sequence) and bool(data) and isinstance(data[0], Mapping)
-
-
-def text_in(row: Any, where: str, name: Any) -> str:
-    """The text in a field of a row, which must be a dict.
-
-    Raises:
-        DataError: It is not a dict, or has no such text; the message names the place and the keys.
-    """
-    if not isinstance(row, Mapping):
-        raise DataError(f"{where} is {described(row)}, expected a dict with the field '{name}', as the first")
-    if name not in row:
-        raise DataError(f"{where} has no field '{name}'; its fields: {', '.join(map(str, row)) or 'none'}")
-    if not isinstance(row[name], str):
-        raise DataError(f"{where}, field '{name}' is {described(row[name])}, expected text")
-    return str(row[name])

@@ -14,17 +14,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from heed.data.columns import (
     Column,
     Facts,
     facts_of,
     has_header,
     is_regular,
+    listing,
     python_value,
     regular_rows,
     rows_of,
     shown,
-    some,
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
@@ -316,7 +318,7 @@ class Table:
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
-            listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
+            listed = listing(facts) or ", ".join(map(shown, names))
             raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}{hint}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
@@ -642,7 +644,7 @@ class HeldTable(ColumnTable):
     """Data passed in Python, in any of the forms that `heed.data.readers` lists."""
 
     column: Callable[[int], list[Any]]
-    judged = 1_000_000
+    judged = 10_000
     option = 'settings={{"data.columns.{}": NAME}}'
     end = "]"
 
@@ -807,8 +809,9 @@ def _is_row(row: Any) -> bool:
 
 def _listed(column: Any) -> list[Any]:
     """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
-    names = ("tolist", "to_list", "to_pylist") if getattr(column, "ndim", 1) < 3 else ()
-    return list(next((getattr(column, name)() for name in names if hasattr(column, name)), column))
+    if getattr(column, "ndim", 1) > 2:
+        return list(np.asarray(column))
+    return list(next((getattr(column, n)() for n in ("tolist", "to_list", "to_pylist") if hasattr(column, n)), column))
 
 
 def _tabbed(path: Path, findings: Findings, separator: str) -> Iterator[tuple[int, list[str] | BadLine]]:
