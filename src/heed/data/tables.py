@@ -121,10 +121,10 @@ class Row:
             BadLine: It is missing or not a text, and bad lines are skipped.
             DataError: As before, and bad lines are errors.
         """
-        value = self.value(field)
-        if type(value) is str and self.table.plain:
-            return value
-        return "" if self.cells is None else self.table.checked(self, field, value)
+        if self.object() is None:
+            return ""
+        value = self.table.value(self, field)
+        return value if type(value) is str and self.table.plain else self.table.checked(self, field, value)
 
     def object(self) -> Any:
         """All cells: the object of a line of JSON; None for a blank line."""
@@ -241,7 +241,7 @@ class Table:
 
     def origin(self, number: int) -> str:
         """The origin of an example made from a row."""
-        return f"{self.name}:{self.place(number)}" if self.name else self.place(number)
+        return f"{self.name}:{self.part}{number}{self.end}" if self.name else self.place(number)
 
     def at(self, row: Row, field: str) -> str:
         """The value of a field in messages."""
