@@ -151,7 +151,7 @@ class _Texts:
         table: Table | None = None
         if kind == "lines" and auto:
             table = self._of_lines(path, findings)
-        elif kind in ("csv", "tsv", "jsonl"):
+        elif kind in ("csv", "tsv", "jsonl", "parquet"):
             if auto and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
                 findings.remark("lines `__label__LABEL text`")
             else:
