@@ -378,11 +378,11 @@ def test_predictions_of_lists_series_and_frames_are_the_same(classified):
     frame = first.to_frame()
     assert list(frame["label"]) == [one.label for one in first] and frame["label"][2] == ""
     for given, message in (
-        (5, "texts is the number 5, expected a text or a list of texts"),
-        (["a", None], r"texts\[1\] is missing \(None\), expected text"),
+        (5, "texts is the number 5, expected a data frame, a list of texts, or a dict"),
+        (["a", None], r"texts\[1\]: the text is missing \(None\), expected text"),
         (
             pandas.DataFrame({"a": texts, "b": texts}),
-            "texts has the columns a, b and none called 'text'; give one column",
+            r"texts has no column 'text'.*; its columns are 'a', 'b'; give one column",
         ),
         ({"good film": 1}, "texts is the dict"),
     ):

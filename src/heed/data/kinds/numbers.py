@@ -23,11 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_number, listing, shown, some
+from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_number, label_of, listing, shown, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, hashes_of
 from heed.data.findings import Findings
-from heed.data.readers import HeldTable, column_names, label_of
-from heed.data.tables import CsvTable, Field, Table, characters_of, described, has_items
+from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, column_names, described, has_items
 from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
 from heed.errors import DataError, nearest, suggest
