@@ -17,6 +17,11 @@ def config_of(task, data, **sections):
     return check_config(values, "the test")
 
 
+def data_of(task, **fields):
+    """The `data` section of a configuration."""
+    return check_config({"task": task, "data": fields}, "the test").data
+
+
 def task_and_model(config, seed=0):
     """A prepared task and its untrained model, in evaluation mode."""
     task = task_class(config.task).prepare(config)

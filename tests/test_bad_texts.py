@@ -7,13 +7,12 @@ import pytest
 
 import commands
 import heed
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import open_splits
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
-from heed.tasks.tagging.config import ColumnsData
 
 GOOD = [f"{'pos' if n % 2 else 'neg'} text number {n}" for n in range(40)]
 SKIP = "; data.bad_lines=skip leaves such lines out and counts them"
@@ -90,7 +89,7 @@ def test_a_file_that_vanishes_from_its_folder_is_an_error_whatever_the_policy(tm
 
 
 def opened(path, **fields):
-    data = TextsData(train=[str(path)], valid=8, **fields)
+    data = data_of("classification", train=[str(path)], valid=8, **fields)
     splits = open_splits(data, text_reader(TextFormat()))
     counts = splits.counts["train"]
     assert counts.read == counts.kept + sum(counts.filtered.values())
@@ -124,7 +123,7 @@ def sentences(folder, content, **policy):
     path = folder / "a.conll"
     path.write_bytes(content)
     findings = Findings(**policy)
-    return [s.words for s in read_sentences([path], ColumnsData(train=["x"]), findings)], findings
+    return [s.words for s in read_sentences([path], data_of("tagging", train=["x"]), findings)], findings
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from heed.config import Columns, FilesData
+from contract import data_of
+from heed.config import Columns
 from heed.data import text_files as lines_module
 from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
@@ -20,7 +21,6 @@ from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
-from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
@@ -325,7 +325,7 @@ def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, severa
 @given(any_bytes, st.sampled_from(["auto", "bio", "plain"]), policies)
 def test_any_bytes_are_tagged_words_or_a_data_error(folder, data, scheme, findings):
     path = written(folder, "c.conll", data)
-    config = ColumnsData(train=["x"], scheme=scheme)
+    config = data_of("tagging", train=["x"], scheme=scheme)
     for sentence in reads_or_refuses(lambda: read_sentences([path], config, findings)) or ():
         assert len(sentence.words) == len(sentence.tags) > 0
 
@@ -399,7 +399,7 @@ def test_what_is_read_is_kept_or_counted_whatever_is_wrong(folder, raws, duplica
     files = [str(written(folder, f"g.{side}", b"".join(raw[side] + b"\n" for raw in raws))) for side in (0, 1)]
     policy = {"duplicates": "drop" if duplicates else "keep", "overlap": "drop" if overlap else "keep"}
     try:
-        splits = open_pairs(FilesData(train=files, valid=1, test=files, bad_lines="skip", **policy))
+        splits = open_pairs(data_of("translation", train=files, valid=1, test=files, bad_lines="skip", **policy))
     except DataError as refused:
         assert overlap and "no training pairs left" in str(refused)
         return
@@ -443,5 +443,5 @@ def test_tagged_words_come_back(folder, sentences, between):
     assume(between == "\t" or every in ([";"], ["a;b"]) or not any(all(one in word for word in every) for one in ",;"))
     rows = ["".join(f"{word}{between}T{n}\n" for n, word in enumerate(sentence)) for sentence in sentences]
     path = written(folder, "i.conll", "\n".join(rows).encode())
-    read = read_sentences([path], ColumnsData(train=["x"], scheme="plain"))
+    read = read_sentences([path], data_of("tagging", train=["x"], scheme="plain"))
     assert [list(sentence.words) for sentence in read] == sentences

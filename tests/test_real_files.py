@@ -5,7 +5,7 @@ from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 import heed
 from commands import call
-from heed.config import TagOptions
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
@@ -31,7 +31,7 @@ FORTY = [f"{word} {pos} {tag}" for word, pos, tag in zip(WORDS, XPOS, ("B-PER", 
 def read_tags(path, text, **columns):
     path.write_text(text, encoding="utf-8")
     findings = Findings()
-    return read_sentences([path], TagOptions(columns=columns), findings), findings
+    return read_sentences([path], data_of("tagging", train=["x"], columns=columns), findings), findings
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
         Dataset.from_list(rows, features=features),
         Dataset.from_list(rows, features=features).select(range(9)),
     ):
-        sentences = hold(data, "train", sentence_reader(TagOptions()), ("words", "tags"), Findings())
+        sentences = hold(data, "train", sentence_reader(data_of("tagging", train=["x"])), ("words", "tags"), Findings())
         assert {one.tags for one in sentences} == {("B-PER", "I-PER", "O")}
 
 

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import heed
+from contract import data_of
 from heed import folder
 from heed.cli import main
-from heed.config import Columns, FilesData, TagOptions
+from heed.config import Columns
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
@@ -25,9 +26,7 @@ from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.classification.config import TextsData
 from heed.tasks.classification.run import ClassificationOutputs
-from heed.tasks.language_modelling.config import DocumentsData
 from heed.tasks.tagging.run import TaggingOutputs
 from heed.tasks.translation.start import open_pairs
 
@@ -191,7 +190,7 @@ def test_the_label_of_a_test_set_is_found_by_the_labels_of_the_training_set(tmp_
     train, test = tmp_path / "train.tsv", tmp_path / "test.csv"
     train.write_text(tabbed(ROWS), encoding="utf-8")
     test.write_text(table([("a", "good", "so it is"), ("b", "bad", "and it was")]), encoding="utf-8")
-    data = TextsData(train=[str(train)], valid=9, test=[str(test)])
+    data = data_of("classification", train=[str(train)], valid=9, test=[str(test)])
     splits = open_splits(data, text_reader(TextFormat()))
     assert [(one.text, one.labels) for one in splits.examples["test"]] == [
         ("so it is", ("good",)),
@@ -425,7 +424,7 @@ def test_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
     (tmp_path / "a.csv").write_text(table([("en", "fr"), *PAIRS], ";"))
     for _ in range(2):
-        splits = open_pairs(FilesData(train=[str(tmp_path / "a.csv")], in_memory=20, valid=5))
+        splits = open_pairs(data_of("translation", train=[str(tmp_path / "a.csv")], in_memory=20, valid=5))
         assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
         notes = splits.notes  # of the second one from the cache
         assert "train: columns separated by semicolons" in notes
@@ -620,7 +619,7 @@ def test_words_with_tags_given_as_texts_to_tag_are_refused():
 )
 def test_the_column_of_documents_is_recognised(tmp_path, name, content, said):
     (tmp_path / name).write_text(content, encoding="utf-8")
-    findings, data = Findings(), DocumentsData(train=[str(tmp_path / name)])
+    findings, data = Findings(), data_of("language_modelling", train=[str(tmp_path / name)])
     documents = document_reader(data).read([str(tmp_path / name)], findings)
     assert [document.text for document in documents] == [text for text, _ in ROWS]
     assert findings.remarks == [said]
@@ -686,23 +685,23 @@ def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, co
     (tmp_path / name).write_text(content, encoding="utf-8")
     for policy in ("error", "skip"):
         with pytest.raises(DataError) as raised:
-            read_sentences([tmp_path / name], TagOptions(), Findings(policy), suggest_task)
+            read_sentences([tmp_path / name], data_of("tagging", train=["x"]), Findings(policy), suggest_task)
         assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
         assert command in str(raised.value)
     (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))
     with pytest.raises(DataError, match="its lines have one column; expected one word a line, with its tag in another"):
-        read_sentences([tmp_path / "words"], TagOptions())
+        read_sentences([tmp_path / "words"], data_of("tagging", train=["x"]))
 
 
 def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
     for content in ("Word\tTag\n" + CONLL, "token\tpos\n" + CONLL.replace("B-loc", "NOUN").replace("\tO", "\tX")):
         (tmp_path / "a.conll").write_text(content, encoding="utf-8")
         findings = Findings()
-        (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
+        (sentence,) = read_sentences([tmp_path / "a.conll"], data_of("tagging", train=["x"]), findings)
         assert list(sentence.words) == WORDS
         assert findings.found[0].what.startswith("a header (")
     (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
-    (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
+    (sentence,) = read_sentences([tmp_path / "a.conll"], data_of("tagging", train=["x"]))
     assert list(sentence.words) == ["word", *WORDS]
 
 

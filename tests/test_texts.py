@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract import data_of
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.splits.splits import hold_out, open_splits
 from heed.data.splits.stored import field_hashes
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
 
 
 def write(path, text):
@@ -127,7 +127,7 @@ def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
 
 def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     lines = [f"{i % 2} text {i % 100}\n" for i in range(200)] + ["1\n"]
-    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
+    data = data_of("classification", train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
     splits = open_splits(data, text_reader(TextFormat()))
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) == 30
@@ -138,7 +138,9 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 
 @pytest.mark.parametrize(("number", "held"), [(20, 4), (100, 20), (400, 50), (880, 88), (3000, 200), (30_000, 1000)])
 def test_few_texts_hold_out_few(tmp_path, number, held):
-    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))])
+    data = data_of(
+        "classification", train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))]
+    )
     assert len(open_splits(data, text_reader(TextFormat())).examples["valid"]) == held
 
 
@@ -178,7 +180,7 @@ def test_labels_are_held_out_in_their_shares():
 @pytest.mark.parametrize("count", [50, 2])
 def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
     file = write(tmp_path / "a.tsv", "text\tlabel\n" + "fine\tpos\ndull\tneg\n" * count)
-    splits = open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+    splits = open_splits(data_of("classification", train=[str(file)]), text_reader(TextFormat()))
     assert Counter(text.labels[0] for text in splits.examples["train"]).keys() == {"pos", "neg"}
     assert len(splits.examples["valid"]) == max(1, count * 2 // 5)
     assert "held out for validation are copies of training texts" in splits.notes
@@ -194,7 +196,7 @@ def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
 def test_sets_that_cannot_be_divided_are_refused_with_the_reason(tmp_path, lines, message):
     file = write(tmp_path / "a.tsv", f"text\tlabel\n{lines}")
     with pytest.raises(DataError, match=message):
-        open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+        open_splits(data_of("classification", train=[str(file)]), text_reader(TextFormat()))
 
 
 def test_labels_are_ordered_by_value_and_by_letter():

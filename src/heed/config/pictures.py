@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from heed.config.data import EmbeddedLabels, HubSection, InMemory, LabelledData
+from heed.config.data import OWN, Only, Source, section
 from heed.config.sections import DataPath, Section
 
 
@@ -50,19 +50,26 @@ PictureSize = Annotated[int | tuple[int, int] | Literal["auto"], BeforeValidator
 """Pixels of each side, or [height, width], or auto."""
 
 
-class PictureColumns(Section):
-    """Columns of picture and label in a file of columns or in a data set of the Hub."""
+class Pictures(Source):
+    """Pictures with labels: a folder for each class, a table, or idx files (`heed.data.kinds.pictures`)."""
 
-    path: int | str | None = None
-    """Column of the picture: a number from 0 or a name. In a file it has paths; by default the column "path",
-    "file", "filename" or "image", or the one with names of pictures."""
-    label: int | str | None = None
-    """Column of the label: a number from 0 or a name; by default the column "label" or "class"."""
+    train: list[DataPath] = Field(min_length=1)
+    """Training pictures: folders with a folder for each class, tables of paths and labels (.csv, .tsv), or idx files
+    (.gz or not), relative to the configuration. A folder with train and test inside gives both sets. Of a data set of
+    the Hub its split, or a part of it such as train[:1000]; of embedded data the number of examples."""
+    columns: Annotated[Any, Only(OWN)] = section("path", "label")
+    """Columns of picture and label in a table.
 
-
-class PictureOptions(Section):
-    """Options of data of pictures."""
-
+    - path: Column of the picture: a number from 0 or a name. In a file it has paths; by default the column "path",
+      "file", "filename" or "image", or the one with names of pictures.
+    - label: Column of the label: a number from 0 or a name; by default the column "label" or "class".
+    """
+    folder: Annotated[DataPath | None, Only(OWN)] = None
+    """Folder of the pictures that tables name, by default that of each table (in Python the current one). A name may
+    lack its ending, as an id."""
+    classes: Annotated[list[str] | DataPath | None, Only(OWN)] = None
+    """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
+    alphabetical order, numbers by value."""
     size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
     pictures if all have the same, else a square of 32 to 224 by their median; smaller, down to a shorter side of 32,
@@ -83,60 +90,22 @@ class PictureOptions(Section):
     max_pixels: int = Field(100_000_000, gt=0)
     """A picture with more pixels than this is bad: a file of some kilobytes can declare a size that fills memory."""
 
-
-class PictureData(PictureOptions, LabelledData):
-    """Your own pictures: a folder for each class, a table, or idx files.
-
-    The readers are in `heed.data.kinds.pictures`.
-    """
-
-    train: list[DataPath] = Field(min_length=1)
-    """Training pictures: folders with a folder for each class, tables of paths and labels (.csv, .tsv), or idx files
-    (.gz or not). A folder with train and test inside gives both sets. Relative to the configuration."""
-    columns: PictureColumns = PictureColumns()
-    """Columns of picture and label in a table."""
-    folder: DataPath | None = None
-    """Folder of the pictures that tables name, by default that of each table (in Python the current one). A name may
-    lack its ending, as an id."""
-    classes: list[str] | DataPath | None = None
-    """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
-    alphabetical order, numbers by value."""
-
     @model_validator(mode="after")
     def _folder_of_tables(self) -> Self:
-        files = [one for part in (self.train, self.valid, self.test) if isinstance(part, list) for one in part]
-        if self.folder is not None and type(self) is PictureData and not any(".csv" in f or ".tsv" in f for f in files):
+        files = [file for part in (self.train, self.valid, self.test) if isinstance(part, list) for file in part]
+        is_table = any(".csv" in file or ".tsv" in file for file in files)
+        if self.folder is not None and self.origin == "files" and not is_table:
             raise ValueError(
                 f"data.folder is for the files that a table (.csv, .tsv) names, but there is none in {files}"
             )
         return self
 
-
-class HubPictures(HubSection, PictureData):
-    """Pictures with labels of a data set of the Hub; `columns` name its columns."""
-
-
-class MemoryPictures(InMemory, PictureData):
-    """Pictures with labels passed in Python; `columns` name those of a data frame."""
-
-
-class DigitPictures(EmbeddedLabels, PictureOptions):
-    """Embedded data: scikit-learn's 1,797 handwritten digits of 8 x 8 pixels (`heed.data.embedded.pictures`)."""
-
-    name: Literal["digits"] = "digits"
-    """Which embedded data."""
-    train: int = Field(1_297, gt=0)
-    """Number of training examples."""
-    valid: int = Field(100, gt=0)
-    """Number of validation examples."""
-    test: int = Field(400, gt=0)
-    """Number of test examples."""
-
     @model_validator(mode="after")
     def _that_many(self) -> Self:
-        if (wanted := self.train + self.valid + self.test) > 1_797:
+        sizes: Any = self.train, self.valid, self.test
+        if self.origin == "digits" and (wanted := sum(sizes)) > 1_797:
             raise ValueError(
-                f"data.train, data.valid and data.test are {self.train:,} + {self.valid:,} + {self.test:,} = "
-                f"{wanted:,}, but there are 1,797 digits"
+                f"data.train, data.valid and data.test are {' + '.join(f'{size:,}' for size in sizes)} = {wanted:,}, "
+                "but there are 1,797 digits"
             )
         return self

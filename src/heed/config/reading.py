@@ -11,11 +11,12 @@ import json
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Discriminator, Tag
+from pydantic import BaseModel
 
+from heed.config.data import Sources
 from heed.config.sections import IsPath, ModelSection, RunConfig
 from heed.errors import ConfigError
 from heed.storage.files import open_regular, plain
@@ -134,9 +135,8 @@ def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], s
         for mark in marks:
             if isinstance(mark, IsPath) and isinstance(values, str):
                 return function(values, mark)
-            if isinstance(mark, Discriminator):
-                tag = cast(Callable[[Any], str], mark.discriminator)(values)
-                inner = next((one for one in get_args(inner) if tag in _tags(one)), Any)
+            if isinstance(mark, Sources):
+                inner = mark.classes.get(mark.source(values), Any)
         return _map_paths(values, inner, function)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
         types = _types(annotation)
@@ -155,13 +155,9 @@ def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], s
 def _types(section: type[BaseModel]) -> dict[str, Any]:
     """The types of a section's fields, by their names in a file."""
     return {
-        field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
+        field.alias or name: Annotated[(field.annotation, None, *field.metadata)]
         for name, field in section.model_fields.items()
     }
-
-
-def _tags(member: Any) -> set[str]:
-    return {mark.tag for mark in get_args(member) if isinstance(mark, Tag)}
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

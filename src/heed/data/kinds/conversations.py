@@ -18,7 +18,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.columns import Column
 from heed.data.examples import Conversation, is_empty
 from heed.data.findings import BadLine, Findings
@@ -41,8 +40,7 @@ _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": ".
 
 def conversation_reader(data: Any) -> Reader[Conversation]:
     """The reader of conversations for a `data` section, which reads only `data.first` of a split."""
-    splits = ("valid", "test", "train") if isinstance(data, ConversationFiles) else ()
-    lists = ((getattr(data, split), getattr(data.first, split)) for split in splits)
+    lists = ((getattr(data, split), getattr(data.first, split)) for split in ("valid", "test", "train"))
     most = {tuple(files): count for files, count in lists if isinstance(files, list)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
@@ -55,27 +53,25 @@ def conversation_reader(data: Any) -> Reader[Conversation]:
 
 
 def read_conversations(
-    files: Sequence[str | Path], data: Any = None, findings: Findings | None = None
+    files: Sequence[str | Path], data: Any, findings: Findings | None = None
 ) -> Iterator[Conversation]:
     """Read conversations, those of one turn and of none included; bad lines are errors without `findings`.
 
-    A `data` section gives their format; without one, or with that of another task, all is recognised.
+    A `data` section gives their format, as far as it is not recognised.
 
     Raises:
         DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
             skipped; or the separator of turns is neither given nor recognised.
     """
     findings = Findings() if findings is None else findings
-    known = isinstance(data, ConversationFiles)
-    columns, separator = (data.columns, data.separator) if known else (ConversationColumns(), None)
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
-            yield from _objects(path, columns, findings)
+            yield from _objects(path, data.columns, findings)
         else:
-            yield from _texts(path, columns.turns, separator, findings)
+            yield from _texts(path, data.columns.turns, data.separator, findings)
 
 
-def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> Iterator[Conversation]:
+def _objects(path: Path, columns: Any, findings: Findings) -> Iterator[Conversation]:
     table = JsonTable(path, findings)
 
     def conversation(row: Row) -> Conversation | None:
@@ -94,7 +90,7 @@ def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> It
 
 
 def conversation_of(
-    value: Any, columns: ConversationColumns, where: str, origin: str, path: Path | str, findings: Findings
+    value: Any, columns: Any, where: str, origin: str, path: Path | str, findings: Findings
 ) -> Conversation:
     """The conversation in a value from JSON or Python: an object with a list of turns, or the list itself.
 
@@ -129,7 +125,7 @@ def conversation_of(
     return Conversation(tuple(turns), tuple(speakers) if any(speakers) else (), origin)
 
 
-def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[str, Any]:
+def object_of(conversation: Conversation, columns: Any) -> dict[str, Any]:
     """A conversation as a JSON object; inverse of `conversation_of`."""
     turns = columns.turns if isinstance(columns.turns, str) else "turns"
     if not conversation.speakers:
@@ -138,7 +134,7 @@ def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[
     return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
 
 
-def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | None:
+def _turns_field(row: Mapping[str, Any], columns: Any) -> str | None:
     if isinstance(columns.turns, str):
         return columns.turns if columns.turns in row else None
     lists = [name for name, value in row.items() if isinstance(value, list | tuple)]
@@ -148,16 +144,14 @@ def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | 
     return next(iter(known or [name for name in TURNS_NAMES if name in row]), None)
 
 
-def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:
+def _no_turns(row: Mapping[str, Any], columns: Any) -> str:
     if isinstance(columns.turns, str):
         return f"no field '{columns.turns}'{suggest(columns.turns, row)}"
     names = ", ".join(map(repr, row)) or "none"
     return f"no field with a usual name for turns (fields: {names}); set data.columns.turns to the name of its field"
 
 
-def _turn_of(
-    turn: Any, columns: ConversationColumns, where: str, bad: Callable[[str, str], BadLine]
-) -> tuple[str, str]:
+def _turn_of(turn: Any, columns: Any, where: str, bad: Callable[[str, str], BadLine]) -> tuple[str, str]:
     """The text and the speaker of a turn."""
     if isinstance(turn, str):
         return turn, ""
@@ -180,7 +174,7 @@ def _turn_of(
     return turn[text], "" if who is None else " ".join(str(who).split())
 
 
-def _possible_speakers(row: Mapping[str, Any], columns: ConversationColumns) -> list[str]:
+def _possible_speakers(row: Mapping[str, Any], columns: Any) -> list[str]:
     """Fields of the first turn that may hold its speaker, where none has a usual name."""
     name = _turns_field(row, columns)
     turns = row[name] if name is not None else None
@@ -262,7 +256,7 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
             turns = []
 
 
-def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
+def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) -> Held[Conversation]:
     """Conversations passed in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:

@@ -34,8 +34,6 @@ from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from heed.config import TagOptions
-from heed.config.data import TagColumns
 from heed.data.columns import Column, has_header, is_regular, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
@@ -245,7 +243,7 @@ class ColumnFile:
         """Number of columns."""
         return len(self.words[0][1])
 
-    def columns(self, given: TagColumns, findings: Findings, tagged: bool = True) -> dict[str, int]:
+    def columns(self, given: Any, findings: Findings, tagged: bool = True) -> dict[str, int]:
         """The columns of word, label (unless the file is not `tagged`) and sentence (if there is one), from 0.
 
         A first line that names them is left out and noted, and what it names is remarked.
@@ -384,7 +382,7 @@ def _separator(lines: Sequence[str]) -> str | None:
     return None
 
 
-def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
+def sentence_reader(data: Any, advice: Advice = no_advice) -> Reader[Sentence]:
     """The reader of sentences from files, data sets and Python; `advice` names commands for other kinds of files."""
     return Reader(
         Sentence,
@@ -394,7 +392,7 @@ def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sent
 
 
 def read_sentences(
-    files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None, advice: Advice = no_advice
+    files: Sequence[str | Path], data: Any, findings: Findings | None = None, advice: Advice = no_advice
 ) -> list[Sentence]:
     """Read sentences from files, one after the other; entity tags are converted to BIO.
 
@@ -419,7 +417,7 @@ def read_sentences(
     return _in_bio(read, data.scheme, findings)
 
 
-def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
+def _of_columns(file: ColumnFile, data: Any) -> Iterator[_Read]:
     """The sentences of a file with one word a line."""
     findings = file.table.findings
     columns = {"sentence": 0, "word": 1, "label": 2}
@@ -435,7 +433,7 @@ def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
 
 
 def _sentence(
-    rows: list[tuple[int, list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: TagOptions
+    rows: list[tuple[int, list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: Any
 ) -> _Read:
     table, numbered = file.table, file.is_table or not file.lines
     words, tags = [], []
@@ -455,7 +453,7 @@ def _sentence(
     return _Read(Sentence(tuple(words), tuple(tags), origin=table.origin(rows[0][0])), table.path, at)
 
 
-def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], BadLine]) -> Any:
+def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) -> Any:
     """A tag: numbers have the names in `data.tag_names`, or are tags themselves where the scheme is plain."""
     names = data.tag_names
     number = whole_number(value) if names and isinstance(value, str) and value.isdecimal() else value
@@ -472,7 +470,7 @@ def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], Bad
     )
 
 
-def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
+def _of_table(table: Table, data: Any) -> Iterable[_Read]:
     """The sentences of JSON, of a data set, or of data in Python, whose rows are sentences or words."""
     _choose(table, data.columns)
     if "sentence" in table.columns:
@@ -480,7 +478,7 @@ def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
     return table.made(partial(_of_row, data=data))
 
 
-def _choose(table: Table, given: TagColumns) -> None:
+def _choose(table: Table, given: Any) -> None:
     """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
 
     Raises:
@@ -523,7 +521,7 @@ def _are_tags(values: Any) -> bool:
     return all(isinstance(one, int) or one == OUTSIDE or is_entity_tag(str(one)) for one in map(python_value, values))
 
 
-def _of_row(row: Row, data: TagOptions) -> _Read | None:
+def _of_row(row: Row, data: Any) -> _Read | None:
     """The sentence in a row: lists of words and tags, or a text and its entities; None for a blank line."""
     words, tags = row.value("word"), row.value("label")
     if row.blank:
@@ -551,7 +549,7 @@ def _of_row(row: Row, data: TagOptions) -> _Read | None:
     return _Read(sentence, row.table.path, lambda n: (place, f"{where}: tag {n}"))
 
 
-def _with_entities(row: Row, text: str, spans: Any, data: TagOptions) -> tuple[list[str], list[str]]:
+def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str], list[str]]:
     """The words of a text, and their tags in BIO for entities given as spans of characters."""
     if MARK in text:
         row.note(MARKED)
@@ -613,7 +611,7 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
     return result
 
 
-def _refuse_texts(head: Head, given: TagColumns, advice: Advice) -> None:
+def _refuse_texts(head: Head, given: Any, advice: Advice) -> None:
     """Refuse a file of texts, whose lines have any number of words."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 from torch import Tensor
 
-from heed.config.data import LabelledData
 from heed.data.batch import TokenText
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
@@ -42,7 +41,7 @@ class ClassificationOutputs(TextOutputs):
         data, labels = self.run.task.config.data, self.run.task.labels
         if self.run.task.pairs:
             return pair_lines(path, (data.columns.text, data.columns.second), findings)
-        trained = data.train if isinstance(data, LabelledData) else ()
+        trained = () if data.is_embedded else data.train
         return input_texts(path, data.columns.text, ("text",), findings, labels, trained)
 
     def unknown_in(self, text: str) -> Sequence[str]:

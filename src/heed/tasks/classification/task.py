@@ -39,7 +39,7 @@ from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, Texts
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -154,14 +154,14 @@ def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bo
     return [*whole, between, *other], sum(lengths) - sum(kept)
 
 
-def split_texts(text: str, data: TextOptions) -> list[str]:
+def split_texts(text: str, data: Texts) -> list[str]:
     """The text, or both texts of a pair, without line breaks; those of an imported run as they are."""
     whole = getattr(data, "imported", None) is not None
     parts = (text,) if data.columns.second is None else parted(text, strip=not whole)
     return [part if whole else without_breaks(part) for part in parts]
 
 
-def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
+def text_format(data: Texts, labels: Sequence[str] = ()) -> TextFormat:
     """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
     columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
     label, marks = (None, tuple(columns.label)) if isinstance(columns.label, list) else (columns.label, ())
@@ -183,7 +183,7 @@ def is_default(config: ClassificationConfig) -> bool:
     """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
     section = config.model
     named = "name" in section.model_fields_set or section.from_ is not None
-    return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
+    return not named and config.training.steps is None and not config.data.is_embedded
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch], LabelHead):
@@ -212,7 +212,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None
     ) -> Splits[Text]:
         data = config.data
-        if isinstance(data, PlantedData):
+        if data.is_embedded:
             what = data.sentences, data.seed
             return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
         return open_splits(data, text_reader(text_format(data)), given)

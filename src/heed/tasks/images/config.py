@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from heed.config.data import by_name
-from heed.config.pictures import AugmentSection, DigitPictures, HubPictures, MemoryPictures, PictureData
+from heed.config.data import Sources, generated
+from heed.config.pictures import AugmentSection, Pictures
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TrainingConfig
 
 
@@ -67,13 +67,7 @@ class ImagesConfig(RunConfig):
 
     task: Literal["images"] = "images"
     """What is learned."""
-    data: Annotated[
-        Annotated[PictureData, Tag("files")]
-        | Annotated[HubPictures, Tag("hub")]
-        | Annotated[MemoryPictures, Tag("memory")]
-        | Annotated[DigitPictures, Tag("digits")],
-        Discriminator(by_name(hub=True)),
-    ]
+    data: Annotated[Pictures, Sources(Pictures, hub=True, digits=generated(1_297, 100, 400))]
     """Where the pictures come from."""
     augment: AugmentSection = AugmentSection()
     """Random changes of training pictures, drawn again in each pass."""

@@ -16,7 +16,7 @@ from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, r
 from heed.data.readers import column_names, label_of
 from heed.errors import DataError, suggest
 from heed.tasks.base.report import counted
-from heed.tasks.series.config import SeriesData
+from heed.tasks.series.config import Series
 from heed.tasks.series.dates import Step, Timeline, find_dates
 
 
@@ -50,7 +50,7 @@ class NamedSeries(Rows):
         return values
 
 
-def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+def read_series(path: Path, data: Series, columns: Sequence[str] | None = None) -> list[NamedSeries]:
     """The series in a file, with the `columns` of training if they are known.
 
     Raises:
@@ -61,7 +61,7 @@ def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = No
     return _series(rows, path.name, data, columns)
 
 
-def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+def hold_series(given: Any, split: str, data: Series, columns: Sequence[str] | None = None) -> list[NamedSeries]:
     """The series in Python data: in one of the forms of `hold_rows`, or a list of several; as `read_series`.
 
     Raises:
@@ -92,7 +92,7 @@ def _choice(names: Sequence[str], values: Sequence[int | str] | None, columns: S
     return {"wanted": [*values, *others], "categories": others, "kinds": kinds}
 
 
-def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None) -> list[NamedSeries]:
+def _series(rows: Rows, source: str, data: Series, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
     names, origins, said = rows.columns, rows.origins, [*rows.said]
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns

@@ -19,7 +19,7 @@ from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import Baselines, cut_off_lines, scores_beside_baselines, signature_lines
-from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub
+from heed.tasks.summarisation.config import DOCUMENT_NAMES
 from heed.tasks.summarisation.task import Summarisation
 from heed.tasks.translation.run import PairRun, TranslationOutputs
 
@@ -104,7 +104,7 @@ class SummaryOutputs(TranslationOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        own = None if isinstance(data, SummaryHub | MemorySummaries) else data
+        own = data if data.origin == "files" else None
         return input_texts(path, self.run.columns[0], DOCUMENT_NAMES, findings, (), () if own is None else own.train)
 
 
