@@ -7,13 +7,13 @@ itself. `Sources` makes a class of it for each source that a task has, with the 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePath
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import Field, GetCoreSchemaHandler, create_model, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
@@ -222,70 +222,63 @@ def generated(train: int, valid: int, test: int, **others: Any) -> dict[str, Any
 
 def _class_of(kind: type[Source], source: str, task: str, without: str, defaults: Mapping[str, Any]) -> type[Source]:
     """The class of a kind of data for one source: fields that do not apply are constants, with their defaults."""
-    is_own = source in OWN.split()
     fields: dict[str, Any] = {"origin": (ClassVar[str], source)}
-    if is_own:
-        fields["name"] = ClassVar[Any], property(_name)
     for name, field in kind.model_fields.items():
-        annotation: Any = field.annotation
-        limits, about = field.metadata, field.description
-        default = ... if field.is_required() else field.get_default(call_default_factory=True)
-        if annotation is Any:
-            annotation, about = _section_of(kind, name), (about or "").partition("\n")[0]
-            default = annotation()
+        annotation, default, limits = _as_of(source, name, field)
         only = [mark.names for mark in limits if isinstance(mark, Only)]
         applies = not only or name in defaults or {source, task} & set(only[0].split())
-        if name in without.split() or not applies:
-            fields[name] = ClassVar[Any], None if field.is_required() else default
-            continue
-        if name == "name":
-            annotation, default = Literal[source], source
-        elif name in ("train", "valid", "test") and not is_own:
-            annotation, limits = int, [Field(gt=0)]
-        elif name in ("train", "valid", "test") and source != "files":
-            annotation, limits = _names_of_splits(annotation), []
-            if name == "train":
-                default, limits = ["train"], [Field(min_length=1, max_length=1)]
-        described = Annotated[(annotation, Field(description=about), *limits)]  # type: ignore[valid-type]
-        fields.setdefault(name, (described, defaults.get(name, default)))
+        if name == "name" and source in OWN.split():
+            fields[name] = ClassVar[Any], property(_name)
+        elif name in without.split() or not applies:
+            fields[name] = ClassVar[Any], None if default is ... else default
+        else:
+            about = Field(description=(field.description or "").partition("\n\n")[0])
+            fields[name] = Annotated[(annotation, about, *limits)], defaults.get(name, default)
     made = f"{kind.__name__}Of{source.title()}"
     return create_model(made, __base__=kind, __doc__=kind.__doc__, __module__=kind.__module__, **fields)
 
 
-@cache
-def _section_of(kind: type[Source], name: str) -> Any:
-    """The class of a section within a kind of data."""
-    field = kind.model_fields[name]
-    return section_class(field.description or "", field.default)
+def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence[Any]]:
+    """Type, default (... for none) and limits of a field of a kind of data in the class for a source."""
+    annotation: Any = field.annotation
+    default: Any = ... if field.is_required() else field.get_default(call_default_factory=True)
+    if annotation is Any:
+        annotation = section_class(field.description or "", default)
+        return annotation, annotation(), field.metadata
+    if name == "name":
+        return Literal[source], source, field.metadata
+    if name not in ("train", "valid", "test") or source == "files":
+        return annotation, default, field.metadata
+    if source not in OWN.split():
+        return int, ..., [Field(gt=0)]
+    if name == "train":
+        return list[str], ["train"], [Field(min_length=1, max_length=1)]
+    names = [list[str] if get_origin(one) is list else one for one in get_args(annotation)]
+    return Union[tuple(names)], default, []  # noqa: UP007  # of a list that is known only here
 
 
-def _names_of_splits(annotation: Any) -> Any:
-    """A type that accepts names of splits where another accepts files."""
-    if get_origin(annotation) is list:
-        return list[str]
-    return Union[tuple(map(_names_of_splits, get_args(annotation)))] if get_args(annotation) else annotation  # noqa: UP007
+S = TypeVar("S", bound=Source)
 
 
-D = TypeVar("D", bound=Section)
-
-
-def with_columns(data: D, read: Mapping[str, int | str]) -> D:
+def with_columns(data: S, read: Mapping[str, int | str]) -> S:
     """A `data` section with the columns that were read by name, where it gave none; numbers are recognised again."""
-    columns = getattr(data, "columns", None)
-    if not isinstance(columns, Section):
-        return data
     named = {field: column for field, column in read.items() if isinstance(column, str)}
-    update = {field: column for field, column in named.items() if getattr(columns, field, "") is None}
-    return data.model_copy(update={"columns": columns.model_copy(update=update)}) if update else data
+    return _with(data, {field: named[field] for field, column in _columns(data) if column is None and field in named})
 
 
-def without_missing(data: D, names: Collection[Any] | None) -> D:
+def without_missing(data: S, names: Collection[Any] | None) -> S:
     """A `data` section without the columns that other data does not have, which has columns of these names."""
-    columns = getattr(data, "columns", None)
-    if not isinstance(columns, Section) or not names:
-        return data
-    update = {field: None for field, column in columns if isinstance(column, str) and column not in names}
-    return data.model_copy(update={"columns": columns.model_copy(update=update)}) if update else data
+    lacking = [field for field, column in _columns(data) if names and isinstance(column, str) and column not in names]
+    return _with(data, dict.fromkeys(lacking))
+
+
+def _columns(data: Source) -> Any:
+    return getattr(data, "columns", ())
+
+
+def _with(data: S, columns: Mapping[str, Any]) -> S:
+    """A `data` section with these columns in place of its own."""
+    return data.model_copy(update={"columns": _columns(data).model_copy(update=columns)}) if columns else data
 
 
 class Extra(Section):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
@@ -385,7 +385,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        names = [name for name in kinds if name not in ("files", "hub", "memory")]
+        names = _embedded(kinds)
         hint = suggest(str(given), names) if names else ", but there is no embedded data for this task"
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     if problem["type"] == "model_type":
@@ -437,6 +437,11 @@ def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
     return next((mark.classes for mark in marks if hasattr(mark, "classes")), {})
 
 
+def _embedded(kinds: Collection[str]) -> list[str]:
+    """The names of embedded data among the sources of a task."""
+    return [name for name in kinds if name not in ("files", "hub", "memory")]
+
+
 def sections_with(kind: type[RunConfig], name: str) -> list[str]:
     """The sections of a configuration that have a field of this name, `data` last."""
     classes = {section: [field.annotation] for section, field in kind.model_fields.items() if section != "data"}
@@ -457,4 +462,6 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     names = [field.alias or name for name, field in kind.model_fields.items()]
-    return [*names, "hub", "name"] if kind is kinds.get("files") else names
+    if kind is kinds.get("files"):  # whose class lacks the fields that choose another one
+        names += [*(["name"] if _embedded(kinds) else []), *(["hub"] if "hub" in kinds else [])]
+    return names
