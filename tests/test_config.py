@@ -1,5 +1,6 @@
 """Configuration: every mistake is named with field and value, nothing is silently ignored, everything is documented."""
 
+import pickle
 import re
 import subprocess
 import sys
@@ -220,7 +221,7 @@ def test_a_written_configuration_read_again_is_equal(tmp_path, values):
     config = check(values)
     write_config(config, tmp_path / "config.yaml")
     again = check_config(read_config(tmp_path / "config.yaml"), "again")
-    assert again == config
+    assert again == config == pickle.loads(pickle.dumps(config))
     assert config_text(again) == config_text(config)
     assert check_config(yaml.safe_load(short_config_text(config)), "again") == config
 

@@ -221,7 +221,9 @@ def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feat
 
 
 def test_a_format_of_files_is_refused_for_a_data_set():
-    with pytest.raises(ConfigError, match=r"data.format is 'csv', which applies to files, but the data is a data set of the Hub"):
+    with pytest.raises(
+        ConfigError, match=r"data.format is 'csv', which applies to files, but the data is a data set of the Hub"
+    ):
         check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
 
 

@@ -25,20 +25,25 @@ OWN = "files hub memory"
 
 @dataclass(frozen=True)
 class Only:
-    """Marks a field that only some sources or tasks have: `names`, separated by blanks, and those with a default of it.
+    """Marks a field that only some sources or tasks have: those of `names`, separated by blanks.
 
-    The defaults of a source are those that `Sources` was given.
+    It also applies to a source whose defaults, as given to `Sources`, contain it.
     """
 
     names: str = ""
 
 
 def section(*columns: str, **fields: tuple[Any, Any]) -> Any:
-    """The fields of a section within `data`: `columns`, each a number, a name or None, and others by type and default.
+    """The fields of a section within `data`, as the default of a field of type Any.
 
-    Its documentation, and that of its fields, is the docstring of the field of `data`: a paragraph and a list.
+    `columns` are numbers or names of columns, or None; other fields have a type and a default. The docstring of the
+    field documents the section, in its first paragraph, and the section's fields, in a list.
     """
     return {**dict.fromkeys(columns, (int | str | None, None)), **fields}
+
+
+_MADE = {"use_attribute_docstrings": False}
+"""Configuration of classes made by a function, which have no source code to read docstrings from."""
 
 
 def section_class(about: str, fields: Mapping[str, tuple[Any, Any]]) -> Any:
@@ -46,7 +51,7 @@ def section_class(about: str, fields: Mapping[str, tuple[Any, Any]]) -> Any:
     first, *items = re.split(r"\n+- (?=\w+: )", about.strip())
     meanings = dict(item.split(": ", 1) for item in items)
     described = {name: (kind, Field(default, description=meanings[name])) for name, (kind, default) in fields.items()}
-    return create_model("DataSection", __base__=Section, __doc__=first, **described)  # type: ignore[call-overload]
+    return create_model("DataSection", __base__=Section, __doc__=first, __cls_kwargs__=_MADE, **described)  # type: ignore[call-overload]
 
 
 HeldSplit = TypedDict("HeldSplit", {"examples": Annotated[int, Field(ge=0)], "content": str})  # noqa: UP013  # a record
@@ -59,7 +64,7 @@ Columns = section_class(
 )
 
 
-class Source(Section):
+class Source(Section, defer_build=True):  # built where it is used
     """A source of examples: the fields of every kind of data."""
 
     origin: ClassVar[str] = ""
@@ -129,6 +134,10 @@ class Source(Section):
             "resume it, pass the same data to heed.train in Python, with out= and resume=True"
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle, which finds classes by their names in a module, where those made by a function have none."""
+        return _loaded, (type(self).__base__, type(self).__name__, self.model_dump(exclude_unset=True))
+
     @field_validator("encoding", check_fields=False)
     @classmethod
     def _has_ascii(cls, value: str) -> str:
@@ -157,6 +166,11 @@ class Source(Section):
                     f"data.{field} is {value!r}, which applies to files, but {others[self.origin]}; leave it out"
                 )
         return self
+
+
+def _loaded(kind: type[Source], name: str, values: dict[str, Any]) -> Source:
+    """A pickled section, of a class that `Sources` made of a kind of data."""
+    return next(made for made in kind.__subclasses__() if made.__name__ == name).model_validate(values)
 
 
 def _name(data: Source) -> str:
@@ -234,8 +248,9 @@ def _class_of(kind: type[Source], source: str, task: str, without: str, defaults
         else:
             about = Field(description=(field.description or "").partition("\n\n")[0])
             fields[name] = Annotated[(annotation, about, *limits)], defaults.get(name, default)
-    made = f"{kind.__name__}Of{source.title()}"
-    return create_model(made, __base__=kind, __doc__=kind.__doc__, __module__=kind.__module__, **fields)
+    made = f"{kind.__name__}[{', '.join(filter(None, (source, task)))}]"
+    about = {"__doc__": kind.__doc__, "__module__": kind.__module__, "__cls_kwargs__": _MADE}
+    return create_model(made, __base__=kind, **about, **fields)
 
 
 def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence[Any]]:
