@@ -231,9 +231,7 @@ class TranslationConfig(RunConfig):
         Sources(
             Pairs,
             hub=True,
-            dates=generated(40_000, 400, 1_000),
-            copy=generated(40_000, 400, 1_000),
-            reverse=generated(40_000, 400, 1_000),
+            **dict.fromkeys(("dates", "copy", "reverse"), generated(40_000, 400, 1_000)),
             grammar={"train": Field(8_000, le=8_000), "valid": Field(400, le=400), "test": Field(1_000, le=1_000)},
         ),
     ]
