@@ -192,7 +192,7 @@ def test_the_table_of_sizes_is_the_code(count):
     rows = re.findall(r"^\| (?:up to ([\d,]+)|more) \| (\w+) \| (\w+) \|$", PAGE, re.MULTILINE)
     _, char, other = next(r for r in rows if not r[0] or count <= int(r[0].replace(",", "")))
     for kind, size in (("char", char), ("bpe", other)):
-        config = TranslationConfig(data=data_of("translation", train=["x"]), tokenizer=TokenizerConfig(kind=kind))
+        config = TranslationConfig(data=data_of("translation"), tokenizer=TokenizerConfig(kind=kind))
         assert auto_size(config, count) == size
 
 

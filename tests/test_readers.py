@@ -17,7 +17,7 @@ from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
@@ -313,8 +313,9 @@ def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, finding
 @given(any_bytes, st.sampled_from(["b.tsv", "b.csv", "b.jsonl", "b.txt"]), st.booleans(), policies)
 def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, several, findings):
     path = written(folder, name, data)
-    form = TextFormat(text=0, label=1, several=several) if name in ("b.tsv", "b.csv") else TextFormat(several=several)
-    texts = reads_or_refuses(lambda: list(text_reader(form).read([path], findings)))
+    columns = {"text": 0, "label": 1} if name in ("b.tsv", "b.csv") else {}
+    options = data_of("classification", columns=columns, several_labels=several)
+    texts = reads_or_refuses(lambda: list(text_reader(options).read([path], findings)))
     for text in texts or ():
         "".join([text.text, *text.labels]).encode()
         assert several or len(text.labels) == 1 or not text.text.strip()
@@ -325,7 +326,7 @@ def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, severa
 @given(any_bytes, st.sampled_from(["auto", "bio", "plain"]), policies)
 def test_any_bytes_are_tagged_words_or_a_data_error(folder, data, scheme, findings):
     path = written(folder, "c.conll", data)
-    config = data_of("tagging", train=["x"], scheme=scheme)
+    config = data_of("tagging", scheme=scheme)
     for sentence in reads_or_refuses(lambda: read_sentences([path], config, findings)) or ():
         assert len(sentence.words) == len(sentence.tags) > 0
 
@@ -431,7 +432,9 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
     expected = [(text, () if is_empty(text) else (label_of(label),)) for text, label in rows]
-    assert [(text.text, text.labels) for text in text_reader(TextFormat()).read([path], Findings())] == expected
+    assert [
+        (text.text, text.labels) for text in text_reader(data_of("classification")).read([path], Findings())
+    ] == expected
 
 
 @relaxed
@@ -443,5 +446,5 @@ def test_tagged_words_come_back(folder, sentences, between):
     assume(between == "\t" or every in ([";"], ["a;b"]) or not any(all(one in word for word in every) for one in ",;"))
     rows = ["".join(f"{word}{between}T{n}\n" for n, word in enumerate(sentence)) for sentence in sentences]
     path = written(folder, "i.conll", "\n".join(rows).encode())
-    read = read_sentences([path], data_of("tagging", train=["x"], scheme="plain"))
+    read = read_sentences([path], data_of("tagging", scheme="plain"))
     assert [list(sentence.words) for sentence in read] == sentences

@@ -114,7 +114,7 @@ class Pair(Example):
 
 @dataclass(frozen=True, slots=True)
 class Text(Example):
-    """A text and its labels: one, any number in multi-label data, none in unlabelled data."""
+    """A text, or a pair of texts, and its labels: one, any number in multi-label data, none in unlabelled data."""
 
     unit = "text"
     sides = ("text",)
@@ -122,14 +122,22 @@ class Text(Example):
     text: str
     labels: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
+    second: str | None = None
+    """The second text of a pair."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return self.text, "\0".join(self.labels)
+        # Both texts of a pair decide the split together. The first tab is between them, unless the labels say where.
+        place = -1 if self.second is None else len(self.text)
+        return self.source, "\0".join(self.labels) + f"\0\t{place}" * ("\t" in self.text)
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return (self.text,)
+        return (self.text,) if self.second is None else (self.text, self.second)
+
+    @property
+    def source(self) -> str:
+        return "\t".join(self.texts)
 
     @property
     def truth(self) -> str:
@@ -137,7 +145,10 @@ class Text(Example):
 
     @classmethod
     def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(fields[0], tuple(fields[1].split("\0")) if fields[1] else (), origin)
+        labels, _, said = fields[1].partition("\0\t")
+        place = int(said) if said else fields[0].find("\t")
+        text, second = (fields[0], None) if place < 0 else (fields[0][:place], fields[0][place + 1 :])
+        return cls(text, tuple(labels.split("\0")) if labels else (), origin, second)
 
     @property
     def label_set(self) -> str:
@@ -145,7 +156,7 @@ class Text(Example):
 
     @property
     def blank(self) -> str:
-        return "blank" if is_blank(self.text) else ""
+        return "blank" if any(map(is_blank, self.texts)) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +164,7 @@ class Picture(Example):
     """A picture and its label.
 
     The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
-    locates the pixels (`heed.data.pictures.source`); like `origin` it is ignored when pictures are compared. These
+    locates the pixels (`heed.data.pictures.store`); like `origin` it is ignored when pictures are compared. These
     objects are always kept in memory, the pixels are not.
     """
 
