@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel, Tag
+from pydantic import BaseModel
 
 from heed import config
 from heed.registry import list_models
@@ -26,24 +26,23 @@ def sections_of(task: str) -> Iterator[tuple[str, type[BaseModel]]]:
     """The sections of a task's configuration with their names, then its head, whose fields are set in `model`."""
     owner = config_class(task)
     for name, field in owner.model_fields.items():
-        for tag, kind in members(field.annotation):
+        sources = next((mark.classes for mark in field.metadata if isinstance(mark, config.Sources)), None)
+        for tag, kind in sources.items() if sources else (("", one) for one in members(field.annotation)):
             yield f"{name}{f', {tag}' if tag else ''}", kind
             for inner, nested in kind.model_fields.items():
-                for _, part in members(nested.annotation):
+                for part in members(nested.annotation):
                     yield f"{name}.{inner}", part
     for kind in vars(sys.modules[owner.__module__]).values():
         if isinstance(kind, type) and kind.__module__ == owner.__module__ and kind.__name__.endswith("Head"):
             yield "model", kind
 
 
-def members(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
-    """The section classes that a field accepts, with their tags in a union."""
+def members(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The section classes that a field accepts."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield "", annotation
+        yield annotation
     for member in get_args(annotation):
-        tag = next((mark.tag for mark in get_args(member) if isinstance(mark, Tag)), "")
-        for _, kind in members(get_args(member)[0] if tag else member):
-            yield tag, kind
+        yield from members(member)
 
 
 Row = tuple[str, str]  # a field's name and its meaning
@@ -69,7 +68,7 @@ def page() -> str:
         for name, kind in sections_of(task):
             section, _, tag = name.partition(", ")
             known = by_section.setdefault(section, {})
-            for row, uses in fields_of(kind, (task, "files" if tag in _FILES else tag)).items():
+            for row, uses in fields_of(kind, (task, tag)).items():
                 if not (ALL in known.get(row, {}) and known[row][ALL] == next(iter(uses.values()))):
                     known.setdefault(row, {}).update(uses)
     for name, rows in by_section.items():
@@ -89,10 +88,6 @@ def page() -> str:
     parts += ["", "## fields of the models, set in `model`", *listed(models)]
     parts += ["", "## sizes of the models", "", "Each has `base` too, whose fields are the defaults.", "", *sizes]
     return "\n".join(parts) + "\n"
-
-
-_FILES = ("texts", "documents", "columns")
-"""Kinds of data that are files of a certain content."""
 
 
 def fields_of(section: type[BaseModel], owner: Owner) -> dict[Row, Uses]:

@@ -17,6 +17,12 @@ def config_of(task, data, **sections):
     return check_config(values, "the test")
 
 
+def data_of(task, **fields):
+    """The `data` section of a configuration; of a file that is never read if the fields name no data."""
+    named = fields if {"train", "hub", "memory", "name"} & fields.keys() else {"train": "x", **fields}
+    return check_config({"task": task, "data": named}, "the test").data
+
+
 def task_and_model(config, seed=0):
     """A prepared task and its untrained model, in evaluation mode."""
     task = task_class(config.task).prepare(config)

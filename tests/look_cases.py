@@ -14,7 +14,8 @@ import torch
 
 from continuing import SMALL as LANGUAGE_MODELS
 from continuing import random_run, write_texts
-from heed.config import DigitsData, ModelSection, TokenizerConfig
+from contract import data_of
+from heed.config import ModelSection, TokenizerConfig
 from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config
@@ -141,7 +142,7 @@ def translator(name: str):
         "seq2seq": {"d_embedding": 8, "d_hidden": 8},
     }
     section["transformer"] = {"d_model": 8, "num_heads": 2, "num_layers": 2, "d_ff": 8}
-    data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
+    data = data_of("translation", name="copy", train=30, valid=5, test=5, length=(3, 6))
     model = ModelSection(name=name, size="tiny", **section[name])
     task = Translation.prepare(
         TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=model, training=TranslationTraining(steps=1))

@@ -10,7 +10,8 @@ import pytest
 
 import heed
 from commands import call
-from heed.config import Columns, FilesData
+from contract import data_of
+from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.text_files import lines_of
@@ -44,7 +45,7 @@ def with_line(number, line, side=0, end=b"\n"):
 
 
 def opened(files, **fields):
-    splits = open_pairs(FilesData(train=[str(path) for path in files], valid=10, **fields))
+    splits = open_pairs(data_of("translation", train=[str(path) for path in files], valid=10, **fields))
     return splits.examples, splits.counts, splits.remarks
 
 
@@ -123,7 +124,7 @@ def test_cyrillic_bytes_are_not_taken_for_windows_1252(tmp_path):
 def test_an_encoding_that_cannot_be_is_refused(encoding):
     with pytest.raises(ConfigError, match=f"data.encoding is '{encoding}', expected an encoding that Python knows"):
         check_config({"data": {"train": "a.tsv", "encoding": encoding}}, "test")
-    with pytest.raises(ConfigError, match="a data set of the Hub contains texts, not bytes"):
+    with pytest.raises(ConfigError, match="applies to files, but the data is a data set of the Hub"):
         check_config({"data": {"hub": "user/name", "encoding": "windows-1252"}}, "test")
 
 
@@ -302,7 +303,9 @@ def test_bad_rows_are_left_out_by_rule_and_the_others_are_as_they_were(tmp_path,
 def test_a_further_corpus_is_read_by_the_same_rules(tmp_path):
     files = write(tmp_path)
     extra = write(tmp_path, lines(["one more", "bad\0", "the last"]), lines("abc"), name="x")
-    data = FilesData(train=[str(path) for path in files], valid=10, extra=[{"files": list(map(str, extra))}])
+    data = data_of(
+        "translation", train=[str(path) for path in files], valid=10, extra=[{"files": list(map(str, extra))}]
+    )
     with pytest.raises(DataError, match=r"x.en' line 2 contains a NUL byte"):
         open_pairs(data)
     splits = open_pairs(data.model_copy(update={"bad_lines": "skip"}))

@@ -7,8 +7,8 @@ import torch
 from torch.testing import assert_close
 
 from commands import failing, output_of
-from contract import forced_batch
-from heed.config import DigitsData, ModelSection, TokenizerConfig
+from contract import data_of, forced_batch
+from heed.config import ModelSection, TokenizerConfig
 from heed.errors import ConfigError
 from heed.observe.looks import Choice
 from heed.observe.trace import trace
@@ -21,7 +21,7 @@ SOURCE, TARGET = "31415", "314"
 
 @pytest.fixture(scope="module")
 def both():
-    data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
+    data = data_of("translation", name="copy", train=30, valid=5, test=5, length=(3, 6))
     section = ModelSection(name="transformer", size="tiny", d_model=8, num_heads=2, num_layers=3, d_ff=8)
     training = TranslationTraining(steps=1)
     config = TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=section, training=training)

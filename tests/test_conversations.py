@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from heed.config.data import ConversationFiles
+from contract import data_of
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
@@ -16,7 +16,7 @@ SPOKEN = [{"speaker": "A", "text": "Hi there"}, {"speaker": "B", "text": "Hello"
 
 
 def section(path, **fields):
-    return ConversationFiles.model_validate({"train": str(path), **fields})
+    return data_of("dialogue", **{"train": str(path), **fields})
 
 
 def written(path, *lines):
@@ -35,14 +35,16 @@ def written(path, *lines):
     ids=["turns", "dialogue", "messages", "the only list"],
 )
 def test_json_lines_of_several_layouts_are_one_conversation(tmp_path, line):
-    (found,) = read_conversations([written(tmp_path / "a.jsonl", line)])
+    (found,) = read_conversations([path := written(tmp_path / "a.jsonl", line)], section(path))
     assert found == Conversation(("Hi there", "Hello", "Bye"), ("A", "B", "A"))
     assert found.origin == "a.jsonl:1"
     assert Conversation.of(found.fields, "") == found
 
 
 def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):
-    (found,) = read_conversations([written(tmp_path / "a.jsonl", {"turns": ["Hi", " two\nlines ", "", "Bye"]})])
+    (found,) = read_conversations(
+        [path := written(tmp_path / "a.jsonl", {"turns": ["Hi", " two\nlines ", "", "Bye"]})], section(path)
+    )
     assert found == Conversation(("Hi", "two lines", "Bye"))
     path = written(tmp_path / "b.jsonl", {"a": ["x"], "b": [{"said": "Hi", "text": "no", "who": 3}]})
     columns = {"turns": "b", "text": "said", "speaker": "who"}
@@ -52,7 +54,7 @@ def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):
 
 def test_blank_turns_take_their_speaker_with_them(tmp_path):
     turns = [{"speaker": who, "text": text} for who, text in (("A", "Hi"), ("B", " "), ("C", "Bye"))]
-    (found,) = read_conversations([written(tmp_path / "a.jsonl", {"turns": turns})])
+    (found,) = read_conversations([path := written(tmp_path / "a.jsonl", {"turns": turns})], section(path))
     assert found == Conversation(("Hi", "Bye"), ("A", "C"))
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from contract import data_of
 from heed.cli import main
-from heed.config import FilesData, TokenizerConfig
+from heed.config import TokenizerConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
 from heed.tasks.translation.config import TranslationConfig
@@ -191,7 +192,7 @@ def test_the_table_of_sizes_is_the_code(count):
     rows = re.findall(r"^\| (?:up to ([\d,]+)|more) \| (\w+) \| (\w+) \|$", PAGE, re.MULTILINE)
     _, char, other = next(r for r in rows if not r[0] or count <= int(r[0].replace(",", "")))
     for kind, size in (("char", char), ("bpe", other)):
-        config = TranslationConfig(data=FilesData(train=["x"]), tokenizer=TokenizerConfig(kind=kind))
+        config = TranslationConfig(data=data_of("translation"), tokenizer=TokenizerConfig(kind=kind))
         assert auto_size(config, count) == size
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from heed.config import FilesData, TokenizerConfig
-from heed.config.data import CorpusData
+from contract import data_of
+from heed.config import TokenizerConfig
 from heed.data.examples import Example, Pair, Sentence, Text, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
@@ -17,7 +17,6 @@ from heed.data.splits.stored import StoredExamples, corpus_of, hashes_in, keep_e
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
-from heed.tasks.classification.config import TextsData
 from heed.tasks.translation.start import open_pairs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -99,7 +98,7 @@ def test_both_texts_of_a_pair_decide_its_split():
 def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
     examples = make(300)
     path = written(tmp_path, examples)
-    data = CorpusData(train=[path], in_memory=10, valid=30, duplicates="drop")
+    data = data_of("translation", train=[path], in_memory=10, valid=30, duplicates="drop")
     first, second = open_splits(data, reader), open_splits(data, reader)
     held = open_splits(data.model_copy(update={"in_memory": 1_000}), reader)
     assert isinstance(first.examples["train"], StoredExamples) and isinstance(held.examples["train"], list)
@@ -117,11 +116,11 @@ def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
 
 def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
     rows = [*triples(20), triples(20)[3], Triple(("", " ", "")), Triple(("a", "", "c"))]
-    splits = open_splits(CorpusData(train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
+    splits = open_splits(data_of("translation", train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
     assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
     assert "duplicate question, kept: 1 question" in splits.notes
     with pytest.raises(DataError, match=r"no training questions left in .*: 0 of 1 questions kept, .*; give more data"):
-        open_splits(CorpusData(train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
+        open_splits(data_of("translation", train=[written(tmp_path, rows[-1:])]), Reader(Triple, read_triples))
 
 
 @pytest.mark.parametrize(("make", "reader"), KINDS)
@@ -163,11 +162,13 @@ def test_memory_does_not_grow_with_the_tokens_read_from_disk():
 
 def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():
     given = {"train": [*texts(50), Text(""), texts(50)[7]], "test": [Text("new"), texts(1)[0]]}
-    data = TextsData(train=["memory"], valid=5, overlap="drop", duplicates="drop")
+    data = data_of("classification", train=["memory"], valid=5, overlap="drop", duplicates="drop")
     splits = open_splits(data, Reader(Text, read_lines), given)
     assert {split: len(examples) for split, examples in splits.examples.items()}["test"] == 2
     assert splits.counts["train"].filtered["blank"] == 1 and len(splits.examples["valid"]) >= 5
     assert texts(1)[0].text not in {text.text for text in splits.examples["train"]}
     pairs = [Pair(f"s {i}", f"t {i}") for i in range(30)]
-    splits = open_pairs(FilesData(train=["memory"], in_memory=3), {"train": pairs[:20], "valid": pairs[20:]})
+    splits = open_pairs(
+        data_of("translation", train=["memory"], in_memory=3), {"train": pairs[:20], "valid": pairs[20:]}
+    )
     assert splits.examples == {"train": pairs[:20], "valid": pairs[20:]}

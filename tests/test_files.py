@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import heed
-from heed.config import FilesData, TokenizerConfig, config_text
+from contract import data_of
+from heed.config import TokenizerConfig, config_text
 from heed.data.batch import draw_epoch, plan_batches
 from heed.data.examples import Pair
 from heed.data.splits.splits import hold_out as mask
@@ -38,7 +39,7 @@ def numbered(count, word="w"):
 
 
 def opened(**fields):
-    splits = open_pairs(FilesData(**fields))
+    splits = open_pairs(data_of("translation", **fields))
     return splits.examples, splits.counts, splits.remarks
 
 

@@ -7,10 +7,11 @@ import yaml
 from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Translation, Value
 
 import heed
+from contract import data_of
 from heed.cli import main
 from heed.cli.options import held_out
 from heed.cli.train import settings_from
-from heed.config import HubData, config_text
+from heed.config import config_text
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.classification.task import Classification
@@ -38,7 +39,7 @@ def folder(tmp_path):
 
 
 def opened(hub, **fields):
-    splits = open_pairs(HubData(**{"hub": hub, "columns": COLUMNS, **fields}))
+    splits = open_pairs(data_of("translation", **{"hub": hub, "columns": COLUMNS, **fields}))
     return splits.examples, splits.counts, splits.remarks
 
 
@@ -109,7 +110,7 @@ def test_a_data_set_on_the_command_line(folder, tmp_path, monkeypatch, capsys):
     config = settings_from(
         ["translation", "hub:set", "data.columns.source=translation.en"], [f"data.valid={held_out(['7'])}"]
     )
-    assert isinstance(config.data, HubData)
+    assert config.data.origin == "hub"
     assert (config.data.hub, config.data.valid, config.data.train) == (folder, 7, ["train"])
     assert check_config(yaml.safe_load(config_text(config)), "again") == config
     assert settings_from(["translation", "hub:user/name"], []).data.name == "name"
@@ -151,7 +152,7 @@ def test_without_a_network_it_says_what_to_do(tmp_path, monkeypatch, capsys):
 def test_the_only_two_columns_of_texts_are_the_pair(tmp_path):
     made = [{"n": i, "en": f"w {i}", "yo": f"y {i}"} for i in range(30)]
     DatasetDict({"train": Dataset.from_list(made)}).save_to_disk(tmp_path / "set")
-    splits = open_pairs(HubData(hub=str(tmp_path / "set"), valid=3))
+    splits = open_pairs(data_of("translation", hub=str(tmp_path / "set"), valid=3))
     assert {(p.source[0], p.target[0]) for p in splits.examples["train"]} == {("w", "y")}
     assert splits.columns == {"source": "en", "target": "yo"}
     assert "train: columns: source is 'en', target is 'yo'" in splits.remarks
@@ -230,7 +231,9 @@ def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feat
 
 
 def test_a_format_of_files_is_refused_for_a_data_set():
-    with pytest.raises(ConfigError, match=r"data.format is csv, but data sets of the Hub have no file format"):
+    with pytest.raises(
+        ConfigError, match=r"data.format is 'csv', which applies to files, but the data is a data set of the Hub"
+    ):
         check_config({"task": "classification", "data": {"hub": "a/b", "format": "csv"}}, "test")
 
 

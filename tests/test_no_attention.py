@@ -9,10 +9,10 @@ import torch
 from torch.testing import assert_close
 
 import heed
-from contract import forced_batch
+from contract import data_of, forced_batch
 from heed.attention import Rows
 from heed.cli import main
-from heed.config import DigitsData, ModelSection, TokenizerConfig
+from heed.config import ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.observe.maps import FIXED_VECTOR
 from heed.observe.shown import ShownLook
@@ -27,7 +27,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def make_run(name, tokenizer=None, **fields):
     """An untrained model on digit strings to copy."""
-    data = DigitsData(name="copy", train=30, valid=5, test=5, length=(3, 6))
+    data = data_of("translation", name="copy", train=30, valid=5, test=5, length=(3, 6))
     section = ModelSection(name=name, size="tiny", d_embedding=8, d_hidden=8, **fields)
     tokenizer = tokenizer or TokenizerConfig()
     config = TranslationConfig(data=data, tokenizer=tokenizer, model=section, training=TranslationTraining(steps=1))

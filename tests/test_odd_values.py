@@ -4,13 +4,13 @@ import pytest
 import yaml
 
 import heed
+from contract import data_of
 from heed.config import read_config
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard
 from heed.data.kinds.numbers import hold_rows, read_rows
 from heed.data.kinds.texts import text_reader
 from heed.errors import ConfigError, DataError
-from heed.tasks.classification.config import TextOptions
 
 
 def table(path, header, *rows):
@@ -125,12 +125,12 @@ def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "a", "label": "x", "label": "y"}\n')
     with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' occurs twice"):
-        list(text_reader(TextOptions()).read([path], Findings()))
+        list(text_reader(data_of("classification")).read([path], Findings()))
     findings = Findings("skip")
-    assert len(list(text_reader(TextOptions()).read([path], findings))) == 1
+    assert len(list(text_reader(data_of("classification")).read([path], findings))) == 1
     path.write_text('{"text": "a", "more": {"b": 1, "b": 2}}\n')
     with pytest.raises(DataError, match="the key 'b' occurs twice"):
-        list(text_reader(TextOptions()).read([path], Findings()))
+        list(text_reader(data_of("classification")).read([path], Findings()))
 
 
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):

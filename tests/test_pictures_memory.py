@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from heed.config.pictures import HubPictures, MemoryPictures
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.store import Pixels
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("datasets_cache")
 
 def held(data, findings=None, **fields):
     """The examples of some data, and their pixels."""
-    section = MemoryPictures(memory={}, **fields)
+    section = data_of("images", memory={}, **fields)
     examples = hold_pictures(data, "train", section, findings or Findings())
     pixels = Pixels.of(section, {"train": examples})
     return examples, pixels.read([one.place for one in examples])
@@ -111,7 +111,7 @@ def test_pictures_that_cannot_be_used_may_be_left_out():
 
 def test_pictures_in_memory_are_held_out_and_compared_as_files_are():
     train = [(noise(i), "ab"[i % 2]) for i in range(30)]
-    section = MemoryPictures(memory={}, valid=5, test=["test"])
+    section = data_of("images", memory={}, valid=5, test=["test"])
     given = {"train": hold_pictures([*train, train[3]], "train", section, Findings()),
              "test": hold_pictures(train[:2], "test", section, Findings())}  # fmt: skip
     pixels = Pixels.of(section, given)
@@ -136,7 +136,7 @@ def saved(folder, rows=20, features=FEATURES, **more):
 
 
 def of_hub(hub, **fields):
-    data = HubPictures(hub=hub, **fields)
+    data = data_of("images", hub=hub, **fields)
     pixels = Pixels.of(data)
     return open_pictures(data, pixels), pixels
 

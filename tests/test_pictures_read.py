@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from contract import data_of
 from heed.cli import main
-from heed.config.pictures import DigitPictures, PictureData
 from heed.data.kinds.contents import picture_content
 from heed.data.pictures import store
 from heed.data.pictures.store import Pixels
@@ -25,7 +25,9 @@ from pictures import encoded, folder_of, noise
 
 
 def opened(train, **fields):
-    data = PictureData(**{"train": [str(one) for one in (train if isinstance(train, list) else [train])], **fields})
+    data = data_of(
+        "images", **{"train": [str(one) for one in (train if isinstance(train, list) else [train])], **fields}
+    )
     pixels = Pixels.of(data)
     return open_pictures(data, pixels), pixels
 
@@ -409,7 +411,7 @@ def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    data = DigitPictures()
+    data = data_of("images", name="digits")
     pixels = Pixels.of(data)
     splits = open_pictures(data, pixels)
     assert {name: len(some) for name, some in splits.examples.items()} == {"train": 1_297, "valid": 100, "test": 400}
@@ -420,9 +422,9 @@ def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
     number = int(one.place.removeprefix("digits#"))
     assert one.label == str(digits.target[number])
     assert (pixels.read([one.place])[0][:, :, 0] == np.rint(digits.images[number] * 255 / 16)).all()
-    fewer = open_pictures(DigitPictures(train=50), pixels)
+    fewer = open_pictures(data_of("images", name="digits", train=50), pixels)
     assert [one.place for one in fewer.examples["test"]] == [one.place for one in splits.examples["test"]]
-    other = open_pictures(DigitPictures(seed=2), pixels)
+    other = open_pictures(data_of("images", name="digits", seed=2), pixels)
     assert [one.place for one in other.examples["test"]] != [one.place for one in splits.examples["test"]]
 
 

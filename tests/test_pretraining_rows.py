@@ -9,10 +9,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from heed.config import TokenizerConfig
+from heed.config.data import Documents
 from heed.data.kinds.documents import Document
 from heed.data.tokens.special import OWN, UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
-from heed.tasks.pretraining.config import RowOptions
 from heed.tasks.pretraining.rows import (
     FOLLOWS,
     FOLLOWS_NOT,
@@ -194,7 +194,7 @@ def test_a_sentence_longer_than_half_a_row_is_cut_between_words(tokenizer):
 
 def masking(share=0.15, as_mask=0.8, as_random=0.1, whole_words=False):
     shares = {"mask_share": share, "mask_token_share": as_mask, "random_token_share": as_random}
-    return Masking(RowOptions.model_construct(**shares, whole_words=whole_words), 4, np.arange(5, 100))
+    return Masking(Documents.model_construct(**shares, whole_words=whole_words), 4, np.arange(5, 100))
 
 
 def masked(tokens, how, seeds=(1, 0), rows=None, begins=None):
@@ -260,7 +260,7 @@ def test_a_short_row_has_one_masked_word_and_an_empty_one_none():
 
 def test_a_batch_is_framed_and_its_masked_words_are_what_stood_there(passages, tokenizer):
     rows = draw_rows(passages, Cut(61), 1, 0)
-    how = Masking(RowOptions(), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
+    how = Masking(Documents.model_construct(), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
     pair, single = int(np.flatnonzero(rows.labels == FOLLOWS)[0]), int(np.flatnonzero(rows.labels == NO_QUESTION)[0])
     for double in (False, True):
         batch = collate_rows(passages, rows, [pair, single], how, (1, 0), double, OWN)
@@ -288,5 +288,5 @@ def test_unknown_words_are_never_to_be_predicted(tokenizer):
     flags = np.full(5, PIECE, np.uint8)
     passages = Passages(np.array([UNKNOWN, UNKNOWN, 7, UNKNOWN, 8]), flags, np.array([0, 5]), np.zeros(1, np.uint8))
     rows = Rows(*(np.array([place]) for place in (0, 5, 5, 5, NO_QUESTION)))
-    how = Masking(RowOptions.model_construct(mask_share=1.0), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
+    how = Masking(Documents.model_construct(mask_share=1.0), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
     assert collate_rows(passages, rows, [0], how, (1, 0), False, OWN).words.tolist() == [7, 8]

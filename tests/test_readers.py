@@ -11,7 +11,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from heed.config import Columns, FilesData
+from contract import data_of
+from heed.config import Columns
 from heed.data import text_files as lines_module
 from heed.data.columns import label_of
 from heed.data.examples import Pair, is_empty
@@ -21,8 +22,6 @@ from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import text_reader
 from heed.data.text_files import lines_of
 from heed.errors import DataError
-from heed.tasks.classification.config import TextOptions
-from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
@@ -316,7 +315,7 @@ def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, finding
 def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, several, findings):
     path = written(folder, name, data)
     columns = {"text": 0, "label": 1} if name in ("b.tsv", "b.csv") else {}
-    options = TextOptions(columns=columns, several_labels=several)
+    options = data_of("classification", columns=columns, several_labels=several)
     texts = reads_or_refuses(lambda: list(text_reader(options).read([path], findings)))
     for text in texts or ():
         "".join([text.text, *text.labels]).encode()
@@ -328,7 +327,7 @@ def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, severa
 @given(any_bytes, st.sampled_from(["auto", "bio", "plain"]), policies)
 def test_any_bytes_are_tagged_words_or_a_data_error(folder, data, scheme, findings):
     path = written(folder, "c.conll", data)
-    config = ColumnsData(train=["x"], scheme=scheme)
+    config = data_of("tagging", scheme=scheme)
     for sentence in reads_or_refuses(lambda: read_sentences([path], config, findings)) or ():
         assert len(sentence.words) == len(sentence.tags) > 0
 
@@ -402,7 +401,7 @@ def test_what_is_read_is_kept_or_counted_whatever_is_wrong(folder, raws, duplica
     files = [str(written(folder, f"g.{side}", b"".join(raw[side] + b"\n" for raw in raws))) for side in (0, 1)]
     policy = {"duplicates": "drop" if duplicates else "keep", "overlap": "drop" if overlap else "keep"}
     try:
-        splits = open_pairs(FilesData(train=files, valid=1, test=files, bad_lines="skip", **policy))
+        splits = open_pairs(data_of("translation", train=files, valid=1, test=files, bad_lines="skip", **policy))
     except DataError as refused:
         assert overlap and "no training pairs left" in str(refused)
         return
@@ -434,7 +433,9 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
     expected = [(text, () if is_empty(text) else (label_of(label),)) for text, label in rows]
-    assert [(text.text, text.labels) for text in text_reader(TextOptions()).read([path], Findings())] == expected
+    assert [
+        (text.text, text.labels) for text in text_reader(data_of("classification")).read([path], Findings())
+    ] == expected
 
 
 @relaxed
@@ -446,7 +447,7 @@ def test_tagged_words_come_back(folder, sentences, between):
     assume(between == "\t" or every in ([";"], ["a;b"]) or not any(all(one in word for word in every) for one in ",;"))
     rows = ["".join(f"{word}{between}T{n}\n" for n, word in enumerate(sentence)) for sentence in sentences]
     path = written(folder, "i.conll", "\n".join(rows).encode())
-    read = read_sentences([path], ColumnsData(train=["x"], scheme="plain"))
+    read = read_sentences([path], data_of("tagging", scheme="plain"))
     assert [list(sentence.words) for sentence in read] == sentences
 
 

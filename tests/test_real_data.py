@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from heed.config import FilesData
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import ColumnFile, by_sentence, entities, read_sentences
 from heed.data.kinds.texts import text_reader
 from heed.evaluation.labels import tag_measures
-from heed.tasks.classification.config import TextOptions
-from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
@@ -25,7 +23,9 @@ def multi30k(split):
 
 
 def test_multi30k_is_read_whole_and_nothing_is_left_out():
-    splits = open_pairs(FilesData(train=multi30k("train"), valid=multi30k("val"), test=multi30k("test_2016_flickr")))
+    splits = open_pairs(
+        data_of("translation", train=multi30k("train"), valid=multi30k("val"), test=multi30k("test_2016_flickr"))
+    )
     pairs, counts, remarks = splits.examples, splits.counts, splits.remarks
     assert {name: len(split) for name, split in pairs.items()} == {"train": 29000, "valid": 1014, "test": 1000}
     assert all(not count.filtered for count in counts.values()), counts
@@ -67,7 +67,7 @@ def test_the_systems_of_wnut17_score_what_was_published():
     ],
 )
 def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
-    data = ColumnsData(train=["x"], columns=columns)
+    data = data_of("tagging", columns=columns)
     read = read_sentences([DATA / "ner" / path], data)
     assert len(read) == sentences
     assert sum(len(sentence.words) for sentence in read) == words
@@ -83,6 +83,6 @@ def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
     ],
 )
 def test_labelled_corpora_are_read_whole(path, counts):
-    texts = list(text_reader(TextOptions()).read([DATA / path], Findings()))
+    texts = list(text_reader(data_of("classification")).read([DATA / path], Findings()))
     assert Counter(text.labels[0] for text in texts) == counts
     assert all(text.text.strip() for text in texts)

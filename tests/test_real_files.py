@@ -5,14 +5,13 @@ from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 import heed
 from commands import call
-from heed.config import TagOptions
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import labels_in, text_reader
 from heed.data.readers import hold
 from heed.errors import DataError
-from heed.tasks.classification.config import TextOptions
 
 UD = (
     "# sent_id = 1\n# text = Dogs don't bark.\n"
@@ -32,7 +31,7 @@ FORTY = [f"{word} {pos} {tag}" for word, pos, tag in zip(WORDS, XPOS, ("B-PER", 
 def read_tags(path, text, **columns):
     path.write_text(text, encoding="utf-8")
     findings = Findings()
-    return read_sentences([path], TagOptions(columns=columns), findings), findings
+    return read_sentences([path], data_of("tagging", columns=columns), findings), findings
 
 
 @pytest.mark.parametrize(
@@ -127,7 +126,7 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
         Dataset.from_list(rows, features=features),
         Dataset.from_list(rows, features=features).select(range(9)),
     ):
-        sentences = hold(data, "train", sentence_reader(TagOptions()), ("words", "tags"), Findings())
+        sentences = hold(data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
         assert {one.tags for one in sentences} == {("B-PER", "I-PER", "O")}
 
 
@@ -143,19 +142,23 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
 )
 def test_a_whole_number_is_the_same_label_in_every_form(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    read = list(text_reader(TextOptions()).read([tmp_path / name], Findings()))
+    read = list(text_reader(data_of("classification")).read([tmp_path / name], Findings()))
     assert [(one.text, one.labels) for one in read] == [("some text", ("1",)), ("more text", ("1",))]
     held = hold(
-        [("some text", 1.0), ("more text", "1.0")], "train", text_reader(TextOptions()), ("text", "label"), Findings()
+        [("some text", 1.0), ("more text", "1.0")],
+        "train",
+        text_reader(data_of("classification")),
+        ("text", "label"),
+        Findings(),
     )
     assert [one.labels for one in held] == [("1",), ("1",)]
 
 
 def test_a_label_with_a_fraction_or_known_from_training_stays():
-    assert [labels_in(text, TextOptions()) for text in ("1.5", "01", "v1.0", "1.0.0")] == [
+    assert [labels_in(text, data_of("classification")) for text in ("1.5", "01", "v1.0", "1.0.0")] == [
         ("1.5",), ("01",), ("v1.0",), ("1.0.0",),
     ]  # fmt: skip
-    assert labels_in("1.0", TextOptions(), {"1.0"}) == ("1.0",)
+    assert labels_in("1.0", data_of("classification"), {"1.0"}) == ("1.0",)
 
 
 def test_a_byte_order_mark_inside_a_field_is_left_out_and_counted(tmp_path):

@@ -10,8 +10,7 @@ from datasets import ClassLabel, Dataset, DatasetDict, Features, Sequence, Value
 
 import heed
 from commands import call
-from heed.config import TagOptions
-from heed.config.data import ConversationFiles, DocumentFiles
+from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.kinds.documents import document_reader
@@ -23,7 +22,6 @@ from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
 from heed.data.tables import Field
 from heed.errors import DataError
-from heed.tasks.classification.config import TextOptions, TextsData
 
 TEXTS = [{"text": f"a good film {n}", "label": "pos"} for n in range(5)] + [{"text": "dull", "label": "neg"}]
 PAIRS = [{"source": "one", "target": "uno"}, {"source": "two", "target": "dos"}]
@@ -44,10 +42,10 @@ def written_as_json(items):
 @pytest.mark.parametrize(
     ("items", "reader", "value"),
     [
-        (TEXTS, lambda: text_reader(TextOptions()), lambda one: {"text": one.text, "label": one.labels[0]}),
+        (TEXTS, lambda: text_reader(data_of("classification")), lambda one: {"text": one.text, "label": one.labels[0]}),
         (PAIRS, pair_reader, lambda one: {"source": one.source, "target": one.target}),
-        (TURNS, lambda: conversation_reader(None), lambda one: {"turns": [*one.turns]}),
-        (TEXTS, lambda: document_reader(DocumentFiles(train=["x"])), lambda one: {"text": one.text}),
+        (TURNS, lambda: conversation_reader(data_of("dialogue")), lambda one: {"turns": [*one.turns]}),
+        (TEXTS, lambda: document_reader(data_of("language_modelling")), lambda one: {"text": one.text}),
     ],
     ids=["texts", "pairs", "conversations", "documents"],
 )
@@ -96,7 +94,7 @@ def test_what_is_wrong_in_an_array_is_named_by_its_item(tmp_path, text, message)
 def test_no_message_has_an_empty_list_of_fields(tmp_path, line, message):
     (tmp_path / "a.json").write_text(f"{json.dumps(TURNS[0])}\n{line}\n")
     with pytest.raises(DataError, match=message):
-        list(conversation_reader(None).read([tmp_path / "a.json"], Findings()))
+        list(conversation_reader(data_of("dialogue")).read([tmp_path / "a.json"], Findings()))
 
 
 def test_bad_items_are_left_out_and_counted(tmp_path):
@@ -126,11 +124,15 @@ def test_a_byte_order_mark_in_json_or_python_is_left_out_and_counted(tmp_path):
     assert (pair.source, pair.target) == ("one", "uno")
     assert list(map(str, findings.found)) == [f"{MARK}: 2 lines (1, 1)"]
     held = hold(
-        [("\ufeffone", "a\ufeff"), ("two", "b")], "train", text_reader(TextOptions()), ("text", "label"), Findings()
+        [("\ufeffone", "a\ufeff"), ("two", "b")],
+        "train",
+        text_reader(data_of("classification")),
+        ("text", "label"),
+        Findings(),
     )
     assert [(one.text, one.labels) for one in held] == [("one", ("a",)), ("two", ("b",))]
     assert list(map(str, held.findings.found)) == [f"{MARK}: 2 lines (train[0], train[0])"]
-    talk = hold_conversations([["\ufeffHi", "Hello"]], "train", ConversationFiles(train=["x"]).columns, Findings())
+    talk = hold_conversations([["\ufeffHi", "Hello"]], "train", data_of("dialogue").columns, Findings())
     assert talk[0].turns == ("Hi", "Hello") and MARK in str(talk.findings.found[0])
 
 
@@ -144,10 +146,10 @@ def test_a_text_without_width_is_blank_in_every_reader(tmp_path, blank, monkeypa
     (tmp_path / "a.jsonl").write_text(
         "".join(json.dumps({"text": a, "label": b[:3]}) + "\n" for a, b in [*many, (blank, "uno")])
     )
-    data = TextsData(train=[str(tmp_path / "a.jsonl")], valid=3)
-    splits = open_splits(data, text_reader(TextOptions()))
+    data = data_of("classification", train=[str(tmp_path / "a.jsonl")], valid=3)
+    splits = open_splits(data, text_reader(data_of("classification")))
     assert splits.counts["train"].filtered["blank"] == 1 and splits.counts["train"].read == 31
-    talk = hold_conversations([["Hi", blank, "Hello"]], "train", ConversationFiles(train=["x"]).columns, Findings())
+    talk = hold_conversations([["Hi", blank, "Hello"]], "train", data_of("dialogue").columns, Findings())
     assert talk[0].turns == ("Hi", "Hello")
     assert list(map(str, talk.findings.found))[-1].startswith("blank turns, left out: 1 turn")
 
@@ -156,7 +158,7 @@ def test_a_line_without_width_is_a_blank_line_and_counted(tmp_path):
     said = "only characters without width, read as a blank line: 1 line (2)"
     findings = Findings()
     (tmp_path / "a.txt").write_text(f"Hi\n{UNSEEN}\nHow are you?\nFine\n\n", encoding="utf-8")
-    data = ConversationFiles(train=[str(tmp_path / "a.txt")], separator="")
+    data = data_of("dialogue", train=[str(tmp_path / "a.txt")], separator="")
     read = list(conversation_reader(data).read([tmp_path / "a.txt"], findings))
     assert [one.turns for one in read] == [("Hi",), ("How are you?", "Fine")]
     assert list(map(str, findings.found)) == [said]
@@ -168,7 +170,7 @@ def test_a_line_without_width_is_a_blank_line_and_counted(tmp_path):
     assert list(map(str, findings.found)) == [said]
     (tmp_path / "b.txt").write_text(f"Hi\t{UNSEEN}\tHello\n", encoding="utf-8")
     findings = Findings()
-    (talk,) = conversation_reader(None).read([tmp_path / "b.txt"], findings)
+    (talk,) = conversation_reader(data_of("dialogue")).read([tmp_path / "b.txt"], findings)
     assert talk.turns == ("Hi", "Hello")
     assert list(map(str, findings.found)) == ["blank turns, left out: 1 turn (1)"]
 
@@ -186,7 +188,9 @@ NUMBERED = [(words, tuple(map(NAMES.index, tags))) for words, tags in SENTENCES]
 
 def read_tags(path, text, findings=None, **fields):
     path.write_text(text, encoding="utf-8")
-    return [(one.words, one.tags) for one in read_sentences([path], TagOptions(**fields), findings or Findings())]
+    return [
+        (one.words, one.tags) for one in read_sentences([path], data_of("tagging", **fields), findings or Findings())
+    ]
 
 
 def lines(*objects):
@@ -384,15 +388,15 @@ def test_a_frame_of_words_with_a_column_of_sentences_is_read(tmp_path):
     text = table(",", KAGGLE, "Sentence: {}", repeated=False)
     frame = pandas.read_csv(io.StringIO(text))
     for data in (frame, Dataset.from_pandas(frame)):
-        held = hold(data, "train", sentence_reader(TagOptions()), ("words", "tags"), Findings())
+        held = hold(data, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
         assert [(one.words, one.tags) for one in held] == SENTENCES
         assert [one.origin for one in held][:2] == ["train[0]", "train[4]"]
     held = hold([{"tokens": w, "ner_tags": t} for w, t in NUMBERED], "train",
-                sentence_reader(TagOptions(tag_names=NAMES)), ("words", "tags"), Findings())  # fmt: skip
+                sentence_reader(data_of("tagging", tag_names=NAMES)), ("words", "tags"), Findings())  # fmt: skip
     assert [(one.words, one.tags) for one in held] == SENTENCES
     frame.loc[3, "Tag"] = "x"
     with pytest.raises(DataError, match=r"train\[3\]: 'x' is not an entity tag"):
-        hold(frame, "train", sentence_reader(TagOptions()), ("words", "tags"), Findings())
+        hold(frame, "train", sentence_reader(data_of("tagging")), ("words", "tags"), Findings())
 
 
 FAST = ("--model", "rnn", "training.steps=2", "model.d_embedding=8", "model.d_hidden=8")

@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 import heed
+from contract import data_of
 from heed import folder
 from heed.cli import main
-from heed.config import Columns, FilesData, TagOptions
+from heed.config import Columns
 from heed.data.examples import Pair
 from heed.data.findings import Findings
 from heed.data.kinds.documents import document_reader
@@ -25,9 +26,7 @@ from heed.data.readers import hold
 from heed.data.splits.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.classification.config import TextOptions, TextsData
 from heed.tasks.classification.run import ClassificationOutputs
-from heed.tasks.language_modelling.config import DocumentsData
 from heed.tasks.tagging.run import TaggingOutputs
 from heed.tasks.translation.start import open_pairs
 
@@ -65,13 +64,13 @@ def read(folder, name, content, encoding="utf-8", form=None):
     path = folder / name
     path.write_bytes(content.encode(encoding))
     findings = Findings()
-    reader = text_reader(form or TextOptions(), advice=suggest_task)
+    reader = text_reader(form or data_of("classification"), advice=suggest_task)
     return [(one.text, one.labels) for one in reader.read([path], findings)], findings
 
 
 def refused(folder, name, content, **form):
     with pytest.raises(DataError) as raised:
-        read(folder, name, content, form=TextOptions(**form))
+        read(folder, name, content, form=data_of("classification", **form))
     return str(raised.value)
 
 
@@ -152,7 +151,7 @@ def test_columns_that_are_unclear_are_asked_for_with_the_field_to_give(tmp_path)
     message = refused(tmp_path, "a.csv", table(rows))
     assert "several columns could be the label: 0 (2 values: a, b), 2 (3 values: very good, good, bad)" in message
     assert "data.columns.label=0 chooses the first" in message and "the file has no header" in message
-    found, _ = read(tmp_path, "a.csv", table(rows), form=TextOptions(columns={"label": 2}))
+    found, _ = read(tmp_path, "a.csv", table(rows), form=data_of("classification", columns={"label": 2}))
     assert found == EXPECTED
     rows = [(label, text, other) for (text, label), (other, _) in zip(ROWS, labelled(seed=5), strict=True)]
     message = refused(tmp_path, "a.tsv", tabbed([("gold", "premise", "hypothesis"), *rows]))
@@ -167,7 +166,7 @@ def test_unclear_columns_are_listed_with_samples_and_the_option_whatever_holds_t
     option = 'settings={"data.columns.text": NAME}' if form == "python" else "data.columns.text=NAME"
     with pytest.raises(DataError) as raised:
         if form == "python":
-            hold(dicts, "train", text_reader(TextOptions()), ("text", "label"), Findings())
+            hold(dicts, "train", text_reader(data_of("classification")), ("text", "label"), Findings())
         else:
             lines = "".join(json.dumps(one) + "\n" for one in dicts) if form == "a.jsonl" else table([names, *rows])
             read(tmp_path, form, lines)
@@ -181,7 +180,9 @@ def test_a_list_is_no_text_and_a_given_column_is_given_once(tmp_path):
     found, _ = read(tmp_path, "a.jsonl", "".join(json.dumps(one) + "\n" for one in objects))
     assert found == EXPECTED
     rows = [(label, text) for text, label in ROWS]
-    found, _ = read(tmp_path, "b.csv", table([("text", "note"), *rows]), form=TextOptions(columns={"label": "text"}))
+    found, _ = read(
+        tmp_path, "b.csv", table([("text", "note"), *rows]), form=data_of("classification", columns={"label": "text"})
+    )
     assert found == EXPECTED
 
 
@@ -189,8 +190,8 @@ def test_the_label_of_a_test_set_is_found_by_the_labels_of_the_training_set(tmp_
     train, test = tmp_path / "train.tsv", tmp_path / "test.csv"
     train.write_text(tabbed(ROWS), encoding="utf-8")
     test.write_text(table([("a", "good", "so it is"), ("b", "bad", "and it was")]), encoding="utf-8")
-    data = TextsData(train=[str(train)], valid=9, test=[str(test)])
-    splits = open_splits(data, text_reader(TextOptions()))
+    data = data_of("classification", train=[str(train)], valid=9, test=[str(test)])
+    splits = open_splits(data, text_reader(data_of("classification")))
     assert [(one.text, one.labels) for one in splits.examples["test"]] == [
         ("so it is", ("good",)),
         ("and it was", ("bad",)),
@@ -426,7 +427,7 @@ def test_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
     monkeypatch.setenv("HEED_CACHE", str(tmp_path / "cache"))
     (tmp_path / "a.csv").write_text(table([("en", "fr"), *PAIRS], ";"))
     for _ in range(2):
-        splits = open_pairs(FilesData(train=[str(tmp_path / "a.csv")], in_memory=20, valid=5))
+        splits = open_pairs(data_of("translation", train=[str(tmp_path / "a.csv")], in_memory=20, valid=5))
         assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
         notes = splits.notes  # of the second one from the cache
         assert "train: columns separated by semicolons" in notes
@@ -621,7 +622,7 @@ def test_words_with_tags_given_as_texts_to_tag_are_refused():
 )
 def test_the_column_of_documents_is_recognised(tmp_path, name, content, said):
     (tmp_path / name).write_text(content, encoding="utf-8")
-    findings, data = Findings(), DocumentsData(train=[str(tmp_path / name)])
+    findings, data = Findings(), data_of("language_modelling", train=[str(tmp_path / name)])
     documents = document_reader(data).read([str(tmp_path / name)], findings)
     assert [document.text for document in documents] == [text for text, _ in ROWS]
     assert findings.remarks == [said]
@@ -637,7 +638,7 @@ def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     assert "its lines are plain sentences, and their first words do not look like labels" in message
     assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
     assert message.endswith("data.format=lines uses the first words as labels anyway")
-    assert len(read(tmp_path, "my.en", content, form=TextOptions(format="lines"))[0]) == 60
+    assert len(read(tmp_path, "my.en", content, form=data_of("classification", format="lines"))[0]) == 60
 
 
 def test_words_with_tags_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
@@ -687,23 +688,23 @@ def test_texts_are_not_taken_for_words_with_tags(tmp_path, monkeypatch, name, co
     (tmp_path / name).write_text(content, encoding="utf-8")
     for policy in ("error", "skip"):
         with pytest.raises(DataError) as raised:
-            read_sentences([tmp_path / name], TagOptions(), Findings(policy), suggest_task)
+            read_sentences([tmp_path / name], data_of("tagging"), Findings(policy), suggest_task)
         assert "; expected one word a line, with its tag in another column; train on it with: " in str(raised.value)
         assert command in str(raised.value)
     (tmp_path / "words").write_text("".join(f"{word}\n" for word in WORDS))
     with pytest.raises(DataError, match="its lines have one column; expected one word a line, with its tag in another"):
-        read_sentences([tmp_path / "words"], TagOptions())
+        read_sentences([tmp_path / "words"], data_of("tagging"))
 
 
 def test_a_header_of_words_with_tags_is_left_out_and_said(tmp_path):
     for content in ("Word\tTag\n" + CONLL, "token\tpos\n" + CONLL.replace("B-loc", "NOUN").replace("\tO", "\tX")):
         (tmp_path / "a.conll").write_text(content, encoding="utf-8")
         findings = Findings()
-        (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions(), findings)
+        (sentence,) = read_sentences([tmp_path / "a.conll"], data_of("tagging"), findings)
         assert list(sentence.words) == WORDS
         assert findings.found[0].what.startswith("a header (")
     (tmp_path / "a.conll").write_text("word\tO\n" + CONLL, encoding="utf-8")  # a word as any other
-    (sentence,) = read_sentences([tmp_path / "a.conll"], TagOptions())
+    (sentence,) = read_sentences([tmp_path / "a.conll"], data_of("tagging"))
     assert list(sentence.words) == ["word", *WORDS]
 
 
@@ -715,6 +716,9 @@ def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
         "warning: line 1 of a.txt looks like a header (label | text) but is read as a text; delete it"
     ]
     _, findings = read(
-        tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextOptions(columns={"text": 0, "label": 1})
+        tmp_path,
+        "a.tsv",
+        tabbed([("text", "label"), *ROWS]),
+        form=data_of("classification", columns={"text": 0, "label": 1}),
     )
     assert findings.remarks[0].startswith("warning: line 1 of a.tsv looks like a header (text | label)")

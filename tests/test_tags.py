@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import reference as ref
+from contract import data_of
 from heed.config import TokenizerConfig
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import (
@@ -28,7 +29,6 @@ from heed.errors import DataError
 from heed.evaluation.labels import entity_errors, tag_measures, tag_outcomes
 from heed.evaluation.significance import summarise
 from heed.layers import LinearChainCRF
-from heed.tasks.tagging.config import ColumnsData
 
 SCHEMES = {"bio": "B-A I-A B-A O B-B O B-A", "iob1": "I-A I-A B-A O I-B O I-A", "bioes": "B-A E-A S-A O S-B O S-A"}
 FOUND = [("A", 0, 2), ("A", 2, 3), ("B", 4, 5), ("A", 6, 7)]
@@ -125,7 +125,7 @@ def write(path, text):
 
 
 def read(path, findings=None, **fields):
-    data = ColumnsData(train=["x"], **fields)
+    data = data_of("tagging", **fields)
     return read_sentences([path], data, findings)
 
 

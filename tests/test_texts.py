@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from contract import data_of
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import text_reader
 from heed.data.splits.splits import hold_out, open_splits
 from heed.data.splits.stored import field_hashes
 from heed.errors import DataError
-from heed.tasks.classification.config import TextOptions, TextsData
 
 
 def write(path, text):
@@ -23,7 +23,9 @@ def write(path, text):
 
 
 def read(path, **form):
-    return [(text.text, text.labels) for text in text_reader(TextOptions(**form)).read([path], Findings())]
+    return [
+        (text.text, text.labels) for text in text_reader(data_of("classification", **form)).read([path], Findings())
+    ]
 
 
 GOOD = [("good, very good", ("pos",)), ("bad", ("neg",))]
@@ -52,7 +54,7 @@ def test_a_folder_for_each_class(tmp_path):
         write(tmp_path / label / "1.txt", text + "\n")
     write(tmp_path / "README", "no text")
     assert sorted(read(tmp_path)) == sorted(GOOD)
-    (text, *_) = text_reader(TextOptions()).read([tmp_path], Findings())
+    (text, *_) = text_reader(data_of("classification")).read([tmp_path], Findings())
     assert text.origin == "neg/1.txt"
 
 
@@ -127,8 +129,8 @@ def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
 
 def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     lines = [f"{i % 2} text {i % 100}\n" for i in range(200)] + ["1\n"]
-    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
-    splits = open_splits(data, text_reader(TextOptions()))
+    data = data_of("classification", train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
+    splits = open_splits(data, text_reader(data_of("classification")))
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) == 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
@@ -138,8 +140,10 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 
 @pytest.mark.parametrize(("number", "held"), [(20, 4), (100, 20), (400, 50), (880, 88), (3000, 200), (30_000, 1000)])
 def test_few_texts_hold_out_few(tmp_path, number, held):
-    data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))])
-    assert len(open_splits(data, text_reader(TextOptions())).examples["valid"]) == held
+    data = data_of(
+        "classification", train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))]
+    )
+    assert len(open_splits(data, text_reader(data_of("classification"))).examples["valid"]) == held
 
 
 def held(texts, wanted):
@@ -178,7 +182,7 @@ def test_labels_are_held_out_in_their_shares():
 @pytest.mark.parametrize("count", [50, 2])
 def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
     file = write(tmp_path / "a.tsv", "text\tlabel\n" + "fine\tpos\ndull\tneg\n" * count)
-    splits = open_splits(TextsData(train=[str(file)]), text_reader(TextOptions()))
+    splits = open_splits(data_of("classification", train=[str(file)]), text_reader(data_of("classification")))
     assert Counter(text.labels[0] for text in splits.examples["train"]).keys() == {"pos", "neg"}
     assert len(splits.examples["valid"]) == max(1, count * 2 // 5)
     assert "held out for validation are copies of training texts" in splits.notes
@@ -194,7 +198,7 @@ def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
 def test_sets_that_cannot_be_divided_are_refused_with_the_reason(tmp_path, lines, message):
     file = write(tmp_path / "a.tsv", f"text\tlabel\n{lines}")
     with pytest.raises(DataError, match=message):
-        open_splits(TextsData(train=[str(file)]), text_reader(TextOptions()))
+        open_splits(data_of("classification", train=[str(file)]), text_reader(data_of("classification")))
 
 
 def test_labels_are_ordered_by_value_and_by_letter():

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from heed.config import FilesData, ModelSection, TokenizerConfig
+from contract import data_of
+from heed.config import ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
 from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
@@ -65,7 +66,7 @@ def made(folder, kind, **tokenizer):
     ]
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     config = TranslationConfig(
-        data=FilesData(train=[str(path)], valid=3),
+        data=data_of("translation", train=[str(path)], valid=3),
         tokenizer=TokenizerConfig(kind=kind, min_count=1, **tokenizer),
         model=ModelSection(name="bahdanau", size="tiny", d_embedding=8, d_hidden=8, d_attention=8),
         training=TranslationTraining(steps=1),

@@ -11,7 +11,8 @@ from typing import Any
 
 from heed import folder
 from heed.cli.terminal import show, write_output
-from heed.config import OwnData, RunConfig, apply_overrides, read_config
+from heed.config import RunConfig, apply_overrides, read_config
+from heed.config.sections import sections_with
 from heed.errors import ConfigError, DataError, HeedError, suggest
 from heed.folder import CONFIG
 from heed.runs.card import scores_text
@@ -91,8 +92,7 @@ def _refuse_field_without_section(word: str, task: str) -> None:
     name, equals, _ = word.partition("=")
     if not equals or not name.isidentifier() or os.path.exists(word):
         return
-    sections = {key: field.annotation for key, field in config_class(task).model_fields.items()}
-    meant = [f"{key}.{word}" for key, section in sections.items() if name in getattr(section, "model_fields", ())]
+    meant = [f"{section}.{word}" for section in sections_with(config_class(task), name)]
     hint = f"; did you mean {' or '.join(meant)}?" if meant else ": SECTION.FIELD=VALUE"
     raise ConfigError(f"'{word}' is neither a file nor a field with its section{hint}")
 
@@ -129,7 +129,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         if out is not None and hasattr(task, "samples_page"):
             write_output(task.samples_page(), out)
     except DataError:
-        if not isinstance(data, OwnData) or data.bad_lines == "skip":
+        if "bad_lines" not in type(data).model_fields or data.bad_lines == "skip":
             raise
         skipping = settings.model_copy(update={"data": data.model_copy(update={"bad_lines": "skip"})})
         with suppress(HeedError):

@@ -1,17 +1,6 @@
 """The configuration of a run: typed sections, error messages, YAML."""
 
-from heed.config.data import (
-    Columns,
-    DatesData,
-    DigitsData,
-    ExtraData,
-    FilesData,
-    GrammarData,
-    HubData,
-    HubSection,
-    OwnData,
-    TagOptions,
-)
+from heed.config.data import Columns, Extra, Only, Source, Sources
 from heed.config.reading import (
     apply_overrides,
     config_text,
@@ -32,8 +21,7 @@ from heed.config.sections import (
 )
 
 __all__ = [
-    "Columns", "DatesData", "DigitsData", "ExtraData", "FilesData", "GrammarData", "HubData",
-    "HubSection", "ModelSection", "OwnData", "RunConfig", "Section", "TagOptions", "TokenizerConfig",
+    "Columns", "Extra", "ModelSection", "Only", "RunConfig", "Section", "Source", "Sources", "TokenizerConfig",
     "TrainingConfig", "apply_overrides", "check_section", "config_text", "data_files", "read_config", "set_field",
     "short_config_text", "with_paths_from", "write_config",
 ]  # fmt: skip

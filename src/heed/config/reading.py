@@ -8,14 +8,15 @@ short configuration has only the fields that differ from their defaults.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, Discriminator, Tag
+from pydantic import BaseModel
 
+from heed.config.data import Sources
 from heed.config.sections import IsPath, ModelSection, RunConfig
 from heed.errors import ConfigError
 from heed.storage.files import open_regular, plain
@@ -103,7 +104,7 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
     `annotation` is the section's class, or the type of the field; values that do not fit it stay as they are.
     """
 
-    def absolute(path: str, mark: IsPath) -> str:
+    def absolute(path: str, mark: IsPath, _: Sequence[str]) -> str:
         return str(folder / path) if not mark.if_folder or (folder / path).is_dir() else path
 
     return _map_paths(values, annotation, absolute)
@@ -112,42 +113,39 @@ def with_paths_from(values: Any, folder: Path, annotation: Any) -> Any:
 def data_files(config: RunConfig) -> dict[str, str]:
     """Every data file and folder that a configuration names, with the field that names it, such as "data.train"."""
     found: dict[str, str] = {}
-    for section in type(config).model_fields:
-        part = getattr(config, section)
-        if not isinstance(part, BaseModel):
-            continue
-        values, types = part.model_dump(mode="json", by_alias=True), _types(type(part))
-        for name, value in values.items():
 
-            def note(path: str, mark: IsPath, field: str = f"{section}.{name}") -> str:
-                found.setdefault(path, field)
-                return path
+    def note(path: str, _: IsPath, place: Sequence[str]) -> str:
+        found.setdefault(path, ".".join(place[:2]))
+        return path
 
-            _map_paths(value, types.get(name, Any), note)
+    _map_paths(config.model_dump(mode="json", by_alias=True), type(config), note)
     return found
 
 
-def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], str]) -> Any:
-    """Apply a function to the values whose type marks them as paths."""
+_Change = Callable[[str, IsPath, Sequence[str]], str]
+"""Maps a path, its mark and its place, such as ("data", "train"), to another path."""
+
+
+def _map_paths(values: Any, annotation: Any, change: _Change, place: Sequence[str] = ()) -> Any:
+    """Change the values whose type marks them as paths."""
     if get_origin(annotation) is Annotated:
         inner, *marks = get_args(annotation)
         for mark in marks:
             if isinstance(mark, IsPath) and isinstance(values, str):
-                return function(values, mark)
-            if isinstance(mark, Discriminator):
-                tag = cast(Callable[[Any], str], mark.discriminator)(values)
-                inner = next((one for one in get_args(inner) if tag in _tags(one)), Any)
-        return _map_paths(values, inner, function)
+                return change(values, mark, place)
+            if isinstance(mark, Sources):
+                inner = mark.classes.get(mark.source(values), Any)
+        return _map_paths(values, inner, change, place)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
         types = _types(annotation)
-        return {key: _map_paths(value, types.get(key, Any), function) for key, value in values.items()}
+        return {key: _map_paths(value, types.get(key, Any), change, (*place, key)) for key, value in values.items()}
     if isinstance(values, list):
         (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
-        return [_map_paths(one, inner, function) for one in values]
+        return [_map_paths(one, inner, change, place) for one in values]
     for member in get_args(annotation):  # a union, in which at most one member has paths
         if isinstance(values, str) and get_origin(member) is list:  # one file may be given without brackets
             member = get_args(member)[0]
-        if (made := _map_paths(values, member, function)) != values:
+        if (made := _map_paths(values, member, change, place)) != values:
             return made
     return values
 
@@ -155,13 +153,9 @@ def _map_paths(values: Any, annotation: Any, function: Callable[[str, IsPath], s
 def _types(section: type[BaseModel]) -> dict[str, Any]:
     """The types of a section's fields, by their names in a file."""
     return {
-        field.alias or name: Annotated[(field.annotation, None, *field.metadata, field.discriminator)]
+        field.alias or name: Annotated[(field.annotation, None, *field.metadata)]
         for name, field in section.model_fields.items()
     }
-
-
-def _tags(member: Any) -> set[str]:
-    return {mark.tag for mark in get_args(member) if isinstance(mark, Tag)}
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from heed.errors import ConfigError, refuse_huge, suggest
 
@@ -47,8 +47,6 @@ class Section(BaseModel):
     """A part of the configuration; frozen, and strict about names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
-    chosen_by: ClassVar[tuple[str, ...]] = ()
-    """Fields of the section in a file that this class lacks, since they choose among classes; for messages."""
 
 
 class TokenizerConfig(Section):
@@ -387,7 +385,7 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
         return f"field '{name}' is missing"
     if problem["type"] in ("union_tag_invalid", "union_tag_not_found"):
         given = problem["input"].get("name") if isinstance(problem["input"], dict) else problem["input"]
-        names = [name for member in kinds.values() for name in _embedded_names(member)]
+        names = _embedded(kinds)
         hint = suggest(str(given), names) if names else ", but there is no embedded data for this task"
         return f"{name}.name is {given!r}{hint} (your own files go into {name}.train)"
     if problem["type"] == "model_type":
@@ -434,16 +432,21 @@ def _expected(problem: Any) -> str:
 
 
 def _data_kinds(kind: type[BaseModel]) -> dict[str, type[BaseModel]]:
-    """The possible classes of a `data` section, by the tags of their union."""
-    if "data" not in kind.model_fields:
-        return {}
-    members = [get_args(member) for member in get_args(kind.model_fields["data"].annotation)]
-    return {tag.tag: member for member, *marks in members for tag in marks if isinstance(tag, Tag)}
+    """The classes of a `data` section by source (`heed.config.data.Sources`)."""
+    marks = kind.model_fields["data"].metadata if "data" in kind.model_fields else []
+    return next((mark.classes for mark in marks if hasattr(mark, "classes")), {})
 
 
-def _embedded_names(kind: type[BaseModel]) -> tuple[str, ...]:
-    """The names of embedded data of a class; none for files."""
-    return get_args(kind.model_fields["name"].annotation) if "name" in kind.model_fields else ()
+def _embedded(kinds: Collection[str]) -> list[str]:
+    """The names of embedded data among the sources of a task."""
+    return [name for name in kinds if name not in ("files", "hub", "memory")]
+
+
+def sections_with(kind: type[RunConfig], name: str) -> list[str]:
+    """The sections of a configuration that have a field of this name, `data` last."""
+    classes = {section: [field.annotation] for section, field in kind.model_fields.items() if section != "data"}
+    classes["data"] = [*_data_kinds(kind).values()]
+    return [one for one, kinds in classes.items() if any(name in getattr(each, "model_fields", ()) for each in kinds)]
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
@@ -459,4 +462,6 @@ def _fields_at(kind: type[BaseModel], path: tuple[Any, ...]) -> list[str]:
             if isinstance(annotation, type) and issubclass(annotation, BaseModel):
                 kind = annotation
     names = [field.alias or name for name, field in kind.model_fields.items()]
-    return [*names, *vars(kind).get("chosen_by", ())]
+    if kind is kinds.get("files"):  # whose class lacks the fields that choose another one
+        names += [*(["name"] if _embedded(kinds) else []), *(["hub"] if "hub" in kinds else [])]
+    return names

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from heed.config import OwnData
 from heed.errors import DataError, HeedError
 from heed.visible import escaped
 
@@ -85,9 +84,9 @@ class Findings:
         self._encodings: dict[Path, str] = {}
 
     @classmethod
-    def of(cls, data: object, *, strict: bool = False) -> Findings:
+    def of(cls, data: Any, *, strict: bool = False) -> Findings:
         """Policy of a `data` section; `strict` stops at the first bad line, since a score must cover the whole file."""
-        if not isinstance(data, OwnData):
+        if "bad_lines" not in type(data).model_fields:
             return cls(hint=False)
         return cls("error" if strict else data.bad_lines, data.encoding, data.max_line, hint=not strict)
 

@@ -33,7 +33,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from heed.config import HubSection
+from heed.config import Source
 from heed.data.columns import Facts
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
@@ -120,7 +120,7 @@ def table_reader(
 class HubSet:
     """A data set of the Hub, fetched or from the cache."""
 
-    def __init__(self, data: HubSection) -> None:
+    def __init__(self, data: Source) -> None:
         """Fetch it, or find it in the cache.
 
         Raises:
@@ -130,7 +130,7 @@ class HubSet:
         self._data, self.name = data, data.hub
         self._sets = self._ask()
 
-    def with_splits(self) -> tuple[HubSection, list[str]]:
+    def with_splits(self) -> tuple[Source, list[str]]:
         """The section with the data set's validation and test splits if it names none, and remarks that say so."""
         update, remarks = {}, []
         for part, split in (("valid", "validation"), ("test", "test")):

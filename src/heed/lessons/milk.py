@@ -16,12 +16,12 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from heed.config.data import Documents
 from heed.data.batch import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.embeddings import MaskedWords
 from heed.lessons.parts import Script, Stage, Table, double
 from heed.models.bert import Bert, BertConfig
-from heed.tasks.pretraining.config import RowOptions
 from heed.tasks.pretraining.rows import Masking, mask_rows
 
 TITLE = "[CLS] the man went to the store [SEP] he bought a gallon of milk [SEP]"
@@ -33,7 +33,7 @@ _VOCABULARY = (
 _SPECIAL, _WIDTH, _PASSES = 5, 4, 10_000
 _SEED = 50  # of masks and weights; the first three passes show all three treatments of a chosen word
 _MASK = _VOCABULARY.index("[MASK]")
-_MASKING = Masking(RowOptions(), _MASK, np.arange(_SPECIAL, len(_VOCABULARY)))
+_MASKING = Masking(Documents.model_construct(), _MASK, np.arange(_SPECIAL, len(_VOCABULARY)))  # type: ignore[call-arg]
 _stage = Script("milk")
 
 

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from pydantic import BaseModel
 from torch import nn
 
 from heed import folder as folders
 from heed.config import RunConfig
-from heed.config.data import InMemory
+from heed.config.sections import sections_with
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError, RunError
@@ -39,11 +38,8 @@ def setting_named(name: str, what: Any) -> str:
     `what` is the first argument of `heed.train`: a task or a configuration file.
     """
     task = what if what in task_names() else task_names()[0]
-    for section, field in config_class(task).model_fields.items():
-        kind = field.annotation
-        if isinstance(kind, type) and issubclass(kind, BaseModel) and name in kind.model_fields:
-            return f"; it is a field of the configuration: settings={{'{section}.{name}': ...}}"
-    return ""
+    having = sections_with(config_class(task), name)
+    return f"; it is a field of the configuration: settings={{'{having[0]}.{name}': ...}}" if having else ""
 
 
 def updates_per_pass(task: Task[Any, Any]) -> int:
@@ -97,7 +93,7 @@ def prepare_run(
 ) -> PreparedRun:
     """Make a run folder, or open one to resume; see `train_config`."""
     check_log(config.training.log)
-    if given is None and isinstance(config.data, InMemory):
+    if given is None and config.data.origin == "memory":
         raise DataError(config.data.not_kept)
     if out is not None and not resume:
         folders.check_free(Path(out))  # reading the data may take minutes
@@ -281,17 +277,19 @@ def check_same(folder: Path, config: RunConfig) -> None:
         ConfigError: A split differs; the message says which, and how.
     """
     where = folder / folders.CONFIG
-    if not isinstance(config.data, InMemory) or not os.path.isfile(where):
+    if config.data.origin != "memory" or not os.path.isfile(where):
         return
     began = check_config(*folders.read_settings(folder)).data
-    before, now = (began.memory if isinstance(began, InMemory) else {}), config.data.memory
+    before, now = began.memory or {}, config.data.memory
     for split in before.keys() | now.keys():
         old, new = before.get(split), now.get(split)
         if old != new:
             if old is None or new is None:
                 what = f"it began {'without' if old is None else 'with'} data for {split}"
-            elif old.examples != new.examples:
-                what = f"{split} had {old.examples:,} examples when it began and has {new.examples:,} now"
+            elif old["examples"] != new["examples"]:
+                what = f"{split} had {old['examples']:,} examples when it began and has {new['examples']:,} now"
             else:
-                what = f"the {new.examples:,} examples of {split} are not those it began with, or are in another order"
+                what = (
+                    f"the {new['examples']:,} examples of {split} are not those it began with, or are in another order"
+                )
             raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; pass the same data")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from heed.config import OwnData, Section
+from heed.config import Section, Source, Sources
 from heed.config.sections import DataPath, EvaluationConfig, TextConfig
 
 
-class RatingData(OwnData):
+class RatingData(Source):
     """Lines of a rating and a text, `4.5 TAB text`."""
 
     scale: DataPath | None = None
@@ -34,7 +34,7 @@ class RatingConfig(TextConfig):
 
     task: Literal["rating"] = "rating"
     """What is learned."""
-    data: RatingData
+    data: Annotated[RatingData, Sources(RatingData)]
     """Where the examples come from."""
     evaluation: RatingEvaluation = RatingEvaluation()
     """How it is scored."""

@@ -18,7 +18,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from heed.config.data import ConversationColumns, ConversationFiles
 from heed.data.columns import Column
 from heed.data.examples import Conversation, is_empty
 from heed.data.findings import BadLine, Findings
@@ -41,8 +40,7 @@ _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": ".
 
 def conversation_reader(data: Any) -> Reader[Conversation]:
     """The reader of conversations for a `data` section, which reads only `data.first` of a split."""
-    splits = ("valid", "test", "train") if isinstance(data, ConversationFiles) else ()
-    lists = ((getattr(data, split), getattr(data.first, split)) for split in splits)
+    lists = ((getattr(data, split), getattr(data.first, split)) for split in ("valid", "test", "train"))
     most = {tuple(files): count for files, count in lists if isinstance(files, list)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
@@ -55,35 +53,34 @@ def conversation_reader(data: Any) -> Reader[Conversation]:
 
 
 def read_conversations(
-    files: Sequence[str | Path], data: Any = None, findings: Findings | None = None
+    files: Sequence[str | Path], data: Any, findings: Findings | None = None
 ) -> Iterator[Conversation]:
     """Read conversations, those of one turn and of none included; bad lines are errors without `findings`.
 
-    A `data` section gives their format; without one, or with that of another task, all is recognised.
+    A `data` section gives their format, as far as it is not recognised.
 
     Raises:
         DataError: A file is missing, empty, cut off, not text, or changes while it is read; a line is bad and not
             skipped; or the separator of turns is neither given nor recognised.
     """
     findings = Findings() if findings is None else findings
-    known = isinstance(data, ConversationFiles)
-    columns, separator = (data.columns, data.separator) if known else (ConversationColumns(), None)
+    columns = data.columns
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
             yield from JsonTable(path, findings).made(partial(_of_row, columns=columns))
-        elif (given := _separator(path, findings) if separator is None else separator) == "":
+        elif (given := _separator(path, findings) if data.separator is None else data.separator) == "":
             yield from _paragraphs(path, findings)
         else:
             yield from _lines(path, columns.turns, given, findings)
 
 
-def _of_row(row: Row, columns: ConversationColumns) -> Conversation | None:
+def _of_row(row: Row, columns: Any) -> Conversation | None:
     value, table = row.object(), row.table
     return value if row.blank else conversation_of(value, columns, row.where, row.origin, table.path, table.findings)
 
 
 def conversation_of(
-    value: Any, columns: ConversationColumns, where: str, origin: str, path: Path | str, findings: Findings
+    value: Any, columns: Any, where: str, origin: str, path: Path | str, findings: Findings
 ) -> Conversation:
     """The conversation in a value from JSON or Python: an object with a list of turns, or the list itself.
 
@@ -134,7 +131,7 @@ def _conversation(turns: Iterable[tuple[str, str]], origin: str, note: Callable[
     return Conversation(tuple(text for text, _ in kept), speakers if any(speakers) else (), origin)
 
 
-def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[str, Any]:
+def object_of(conversation: Conversation, columns: Any) -> dict[str, Any]:
     """A conversation as a JSON object; inverse of `conversation_of`."""
     turns = columns.turns if isinstance(columns.turns, str) else "turns"
     if not conversation.speakers:
@@ -148,7 +145,7 @@ def _field(one: Mapping[str, Any], given: Column, usual: Iterable[str]) -> str |
     return next((name for name in ((given,) if isinstance(given, str) else usual) if name in one), None)
 
 
-def _no_field(one: Mapping[str, Any], columns: ConversationColumns, part: str) -> str:
+def _no_field(one: Mapping[str, Any], columns: Any, part: str) -> str:
     """What an object lacks that has no field for a part of a conversation, for messages."""
     if isinstance(given := getattr(columns, part), str):
         return f"no field '{given}'{suggest(given, one)}"
@@ -156,9 +153,7 @@ def _no_field(one: Mapping[str, Any], columns: ConversationColumns, part: str) -
     return f"no field with a usual name for the {part} {fields}"
 
 
-def _turn_of(
-    turn: Any, columns: ConversationColumns, where: str, bad: Callable[[str, str], BadLine]
-) -> tuple[str, str]:
+def _turn_of(turn: Any, columns: Any, where: str, bad: Callable[[str, str], BadLine]) -> tuple[str, str]:
     """The text and the speaker of a turn."""
     if isinstance(turn, str):
         return turn, ""
@@ -231,7 +226,7 @@ def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
             yield Conversation(tuple(" ".join(line.split()) for _, line in lines), (), f"{path.name}:{first}")
 
 
-def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
+def hold_conversations(data: Any, split: str, columns: Any, findings: Findings) -> Held[Conversation]:
     """Conversations passed in Python, each a list of turns, a dict as in JSON lines, or a `Conversation`.
 
     Raises:

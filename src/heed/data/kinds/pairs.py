@@ -43,7 +43,7 @@ _UNNAMED = Columns()
 
 
 def pair_reader(
-    columns: Columns = _UNNAMED, advice: Advice = no_advice, names: Names = SIDES, again: bool = False
+    columns: Any = _UNNAMED, advice: Advice = no_advice, names: Names = SIDES, again: bool = False
 ) -> Reader[Pair]:
     """The reader of pairs, blank sides included, from two parallel files, one file of columns, data sets or Python.
 

@@ -34,8 +34,6 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heed.config import TagOptions
-from heed.config.data import TagColumns
 from heed.data.columns import Column, Facts, has_header, is_regular, python_value, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
@@ -135,7 +133,7 @@ def _said(word: str, columns: Mapping[str, int | str]) -> str:
     return f"{word}s: " + ", ".join(f"{field} is {shown(column)}" for field, column in columns.items())
 
 
-def _field(table: Table, field: str, given: TagColumns, usual: Sequence[str]) -> Field:
+def _field(table: Table, field: str, given: Any, usual: Sequence[str]) -> Field:
     """A field with its usual names as the table spells them."""
     return Field(
         field, getattr(given, field), [name for one in usual for name in table.names if name.casefold() == one]
@@ -211,7 +209,7 @@ class ColumnFile(Table):
         csv.writer(line, delimiter=str(self.separator), lineterminator="").writerow(cells)
         return line.getvalue()
 
-    def choose_columns(self, given: TagColumns, tagged: bool = True) -> None:
+    def choose_columns(self, given: Any, tagged: bool = True) -> None:
         """Set the columns of word, label (unless the file is not `tagged`) and sentence (if there is one), by number.
 
         Raises:
@@ -260,7 +258,7 @@ class ColumnFile(Table):
             said = {field: self.names[one] if self.header else one for field, one in columns.items()}
             self.findings.remark(_said(self.column_word, said))
 
-    def _fields(self, given: TagColumns, tagged: bool) -> Iterator[Field]:
+    def _fields(self, given: Any, tagged: bool) -> Iterator[Field]:
         """The fields with the numbers of their columns, if they are given or named as usual."""
         names = [name.casefold() for name in self.names]
         for field, usual in (("word", _WORDS), ("label", _TAGS), ("sentence", _SENTENCES)):
@@ -280,7 +278,7 @@ class ColumnFile(Table):
         """Refuse a column of a field; the message lists all columns."""
         self.choose([Field(field, usual=["\n"])], lambda *_: why, least=0)  # a name that no column has
 
-    def _is_header(self, names: list[str], cells: list[list[str]], given: TagColumns) -> bool:
+    def _is_header(self, names: list[str], cells: list[list[str]], given: Any) -> bool:
         """True if the first line names the columns, the others of which have these cells."""
         known = [name.casefold() for name in names]
         word, label = (next((known.index(one) for one in usual if one in known), -1) for usual in (_WORDS, _TAGS))
@@ -334,7 +332,7 @@ def _separator(lines: Sequence[str]) -> str | None:
     return None
 
 
-def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sentence]:
+def sentence_reader(data: Any, advice: Advice = no_advice) -> Reader[Sentence]:
     """The reader of sentences from files, data sets and Python; `advice` names commands for other kinds of files."""
     return Reader(
         Sentence,
@@ -344,7 +342,7 @@ def sentence_reader(data: TagOptions, advice: Advice = no_advice) -> Reader[Sent
 
 
 def read_sentences(
-    files: Sequence[str | Path], data: TagOptions, findings: Findings | None = None, advice: Advice = no_advice
+    files: Sequence[str | Path], data: Any, findings: Findings | None = None, advice: Advice = no_advice
 ) -> list[Sentence]:
     """Read sentences from files, one after the other; entity tags are converted to BIO.
 
@@ -369,7 +367,7 @@ def read_sentences(
     return _in_bio(read, data.scheme, findings)
 
 
-def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
+def _of_table(table: Table, data: Any) -> Iterable[_Read]:
     """The sentences of a table whose rows are words or sentences."""
     if isinstance(table, ColumnFile):
         table.choose_columns(data.columns)
@@ -380,7 +378,7 @@ def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
     return table.made(partial(_of_row, data=data))
 
 
-def _choose(table: Table, given: TagColumns) -> None:
+def _choose(table: Table, given: Any) -> None:
     """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
 
     Raises:
@@ -438,7 +436,7 @@ def _cell(row: Row, field: str) -> str:
     return "" if value is None else characters_of(str(value), row.where, row.bad, row.note)
 
 
-def _of_words(rows: list[Row], data: TagOptions) -> _Read:
+def _of_words(rows: list[Row], data: Any) -> _Read:
     """The sentence whose words are rows."""
     words, tags, table = [], [], rows[0].table
     numbered = not isinstance(table, ColumnFile) or table.is_csv
@@ -453,7 +451,7 @@ def _of_words(rows: list[Row], data: TagOptions) -> _Read:
     return _Read(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
 
 
-def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], BadLine]) -> Any:
+def _tag(value: Any, data: Any, where: str, bad: Callable[[str, str], BadLine]) -> Any:
     """A tag: numbers have the names in `data.tag_names`, or are tags themselves where the scheme is plain."""
     names = data.tag_names
     number = whole_number(value) if names and isinstance(value, str) and value.isdecimal() else value
@@ -470,7 +468,7 @@ def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], Bad
     )
 
 
-def _of_row(row: Row, data: TagOptions) -> _Read | None:
+def _of_row(row: Row, data: Any) -> _Read | None:
     """The sentence in a row: lists of words and tags, or a text and its entities; None for a blank line."""
     words, tags = row.value("word"), row.value("label")
     if row.blank:
@@ -497,7 +495,7 @@ def _of_row(row: Row, data: TagOptions) -> _Read | None:
     return _Read(sentence, lambda n: (row, f"{row.where}: tag {n}"))
 
 
-def _with_entities(row: Row, text: str, spans: Any, data: TagOptions) -> tuple[list[str], list[str]]:
+def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str], list[str]]:
     """The words of a text, and their tags in BIO for entities given as spans of characters."""
     if MARK in text:
         row.note(MARKED)
@@ -559,7 +557,7 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
     return [one.sentence for one in every]
 
 
-def _refuse_texts(head: Head, given: TagColumns, advice: Advice) -> None:
+def _refuse_texts(head: Head, given: Any, advice: Advice) -> None:
     """Refuse a file of texts, whose lines have any number of words."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from heed.config import HubSection
-from heed.config.data import DocumentFiles, InMemory
+from heed.config import Source
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.documents import Document, document_reader
@@ -49,12 +48,12 @@ def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[D
     reader, held_out = document_reader(data), getattr(data, "held_out", 0.1)
     fields = type(data).model_fields
     # Fields that do not decide what is read are set to defaults, so that runs that differ in them share the cache.
-    reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields}
+    reading = {*Source.model_fields, "format", "columns", "separator", "in_memory"}
     plain = {
         name: field.get_default(call_default_factory=True) for name, field in fields.items() if name not in reading
     }
     data = data.model_copy(update=plain)
-    if given is None and isinstance(data, HubSection):
+    if given is None and data.origin == "hub":
         return open_splits(data, reader)
     if given is None and bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
         data = data.model_copy(update={"in_memory": 0})

@@ -6,9 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from heed.config import HubSection, OwnData
-from heed.config.data import InMemory
-from heed.config.pictures import DigitPictures
+from heed.config import Source
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
@@ -33,13 +31,12 @@ def open_pictures(
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
-    if isinstance(data, DigitPictures):
+    if data.is_embedded:
         drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
         pixels.sources[DIGITS] = images
         return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
-    assert isinstance(data, OwnData), f"no source of {data!r}"
     remarks: list[str] = []
-    if given is None and not isinstance(data, InMemory | HubSection):
+    if given is None and data.origin == "files":
         data, remarks = with_sets(data)
     reader = picture_reader(data, pixels, advice)
     # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
@@ -48,7 +45,7 @@ def open_pictures(
     return splits
 
 
-D = TypeVar("D", bound=OwnData)
+D = TypeVar("D", bound=Source)
 
 
 def with_sets(data: D) -> tuple[D, list[str]]:

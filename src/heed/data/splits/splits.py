@@ -27,8 +27,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import ExtraData, HubSection, OwnData
-from heed.config.data import InMemory, LabelledData
+from heed.config import Extra, Source
 from heed.data.examples import STEP, Example, Hashes, hashes_of, mixed, select
 from heed.data.findings import Counts, Findings, Found
 from heed.data.readers import HubSet, Reader, taken
@@ -52,7 +51,7 @@ _NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory",
 
 
 def read_corpus(
-    name: str, files: Sequence[str], reader: Reader[E], data: OwnData
+    name: str, files: Sequence[str], reader: Reader[E], data: Source
 ) -> tuple[Sequence[E], Counts, list[str]]:
     """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
 
@@ -113,7 +112,7 @@ class ExtraCorpus(Generic[T]):
 
 
 def open_extra(
-    given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
+    given: Sequence[tuple[Extra, Reader[E]]], data: Source, splits: Mapping[str, Sequence[E]]
 ) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
     """The further corpora by name ("extra bt.en"), without examples whose first text is held out; remarks for the user.
 
@@ -142,7 +141,7 @@ def open_extra(
     return result, remarks
 
 
-def _names(given: Iterable[ExtraData]) -> list[str]:
+def _names(given: Iterable[Extra]) -> list[str]:
     """Names of corpora: the first file, and a number if that name is taken."""
     names = [f"extra {Path(one.files[0]).name}" for one in given]
     return [name if name not in names[:n] else f"{name} ({n + 1})" for n, name in enumerate(names)]
@@ -184,13 +183,13 @@ class Splits(Generic[T]):
         return "\n".join([self.summary, *found])
 
 
-def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
+def open_splits(data: Source, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
     """Read every split: from files, a data set of the Hub, or the `given` examples in memory.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
     """
-    if given is None and isinstance(data, InMemory):
+    if given is None and data.origin == "memory":
         raise DataError(data.not_kept)
     splits: Splits[E] = Splits({}, columns=reader.columns)
     examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
@@ -199,7 +198,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         splits.columns = getattr(given["train"], "columns", {})
         data = data.model_copy(update={"in_memory": None, **names})
         reader = replace(reader, read=lambda files, findings: taken(given[files[0]], findings), again=False)
-    elif isinstance(data, HubSection):
+    elif data.origin == "hub":
         hub = HubSet(data)
         data, splits.remarks = hub.with_splits()
         reader = hub.reader(reader)
@@ -216,8 +215,7 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         read("valid", data.valid)
     else:
         every, known = examples["train"], hashes["train"]
-        labelled = isinstance(data, LabelledData)
-        wanted = data.valid if data.valid is not None else default_held_out(len(every), labelled)
+        wanted = data.valid if data.valid is not None else default_held_out(len(every), data.labelled)
         out = hold_out(every, known, wanted)
         examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
         hashes["train"] = known[~out]

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from heed.config import HubSection, OwnData, RunConfig
+from heed.config import RunConfig, Source
 from heed.tasks import spec_of
 from heed.tasks.base.report import counted
 from heed.visible import shell_word
@@ -31,7 +31,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
     """The advice, given the settings and the words after `heed train`; "" with many examples or a model chosen."""
     spec, data = spec_of(given.task), given.data
     chosen = given.model.model_fields_set | given.tokenizer.model_fields_set
-    if not spec.pretrained or chosen or not isinstance(data, OwnData):
+    if not spec.pretrained or chosen or data.is_embedded:
         return ""
     examples = task.splits.examples["train"]
     if len(examples) >= spec.few or not (name := _checkpoint(spec.pretrained, data, examples)):
@@ -46,7 +46,7 @@ def start_command(task: Any, given: RunConfig, words: Sequence[str]) -> str:
     return f"{few}; to start from a pretrained one, with more minutes:\n  {' && '.join(filter(None, steps))}"
 
 
-def _checkpoint(names: Sequence[str], data: OwnData, examples: Sequence[Any]) -> str:
+def _checkpoint(names: Sequence[str], data: Source, examples: Sequence[Any]) -> str:
     """The checkpoint for the language of the examples, of those in a task's specification; "" if there is none."""
     is_translator = "{source}" in names[0]
     if not is_translator and len(names) == 1:
@@ -56,7 +56,7 @@ def _checkpoint(names: Sequence[str], data: OwnData, examples: Sequence[Any]) ->
     if not is_translator:
         return names[0] if source_is_english else names[-1]
     columns = getattr(data, "columns", None)
-    named = [data.hub] if isinstance(data, HubSection) else [Path(file).name for file in data.train]
+    named = [data.hub] if data.origin == "hub" else [Path(file).name for file in data.train]
     named += [str(getattr(columns, side, "")) for side in ("source", "target")]
     found = {_CODES[word] for word in re.split(r"[\W_\d]+", " ".join(named).lower()) if word in _CODES}
     if len(found) != 1 or _is_english(one.truth for one in some) == source_is_english:

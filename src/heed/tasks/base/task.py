@@ -14,14 +14,13 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
 from heed.config import (
-    HubSection,
     RunConfig,
     TrainingConfig,
     config_text,
     data_files,
     short_config_text,
 )
-from heed.config.data import InMemory, with_columns
+from heed.config.data import with_columns
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
@@ -384,7 +383,7 @@ def _refuse_pipes(config: RunConfig) -> None:
 
 def _refuse_left_behind(config: RunConfig) -> None:
     """Refuse to look for the data of a packed run, which knows only the names of its files, unless they are here."""
-    paths = () if isinstance(config.data, HubSection) else data_files(config)
+    paths = () if config.data.origin == "hub" else data_files(config)
     if path := next((one for one in paths if not os.path.isabs(one) and not os.path.exists(one)), None):
         what = f"no file '{path}' in this folder: a packed run does not contain its data"
         raise DataError(f"{what}; copy it here, or give files, as in heed evaluate RUN FILE")
@@ -448,7 +447,7 @@ def refuse_pictures(config: Any) -> None:
     """
     takes = (content for content, _ in spec_of(config.task).takes)
     files = getattr(config.data, "train", None)
-    if not isinstance(files, list) or isinstance(config.data, HubSection | InMemory) or "pictures" in takes:
+    if not isinstance(files, list) or config.data.origin != "files" or "pictures" in takes:
         return
     for file in files:
         content = picture_content(Path(file), Findings.of(config.data))

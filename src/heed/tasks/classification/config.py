@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from heed.config.data import EmbeddedLabels, HubSection, InMemory, KeptData, by_name
+from heed.config.data import OWN, Only, Source, Sources, generated, section
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
-class TextColumns(Section):
-    """Columns of the text and the label in a file."""
+class Texts(Source):
+    """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
 
-    optional: ClassVar[tuple[str, ...]] = ("second",)
-    """Fields without a column by default."""
+    labelled: ClassVar = True
 
-    text: int | str | None = None
-    """Column of the text: a number from 0 or a name; "text" by default. Two columns, such as [premise,
-    hypothesis], are those of a pair of texts; the second is stored as `second`."""
-    second: int | str | None = None
-    """Column of the second text, if an example is a pair of texts."""
-    label: int | str | Annotated[list[str], Field(min_length=2)] | None = None
-    """Column of the label: a number from 0 or a name; "label" by default. Several columns of 0 and 1, such as [toxic,
-    obscene], are a label each, with the column's name, and a text has those whose value is 1 or true."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _two_texts(cls, values: Any) -> Any:
-        if not isinstance(values, dict) or not isinstance(text := values.get("text"), list | tuple):
-            return values
-        if len(text) != 2 or values.get("second") is not None:
-            raise ValueError(
-                f"data.columns.text is {list(text)!r}, expected one column, or the two columns of a pair such as "
-                "[premise, hypothesis]; with two columns, remove data.columns.second"
-            )
-        return {**values, "text": text[0], "second": text[1]}
-
-
-class TextOptions(Section):
-    """Options for labelled texts."""
-
+    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
     format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
     """Format of the files: auto goes by the file extension; lines are `label text`, or `__label__a __label__b text`."""
-    columns: TextColumns = TextColumns()
-    """Columns of the text and the label in a file."""
+    columns: Any = section("text", "second", label=(int | str | Annotated[list[str], Field(min_length=2)] | None, None))
+    """Columns of the text and the label in a file.
+
+    - text: Column of the text: a number from 0 or a name; "text" by default. Two columns, such as [premise,
+      hypothesis], are those of a pair of texts; the second is stored as `second`.
+    - second: Column of the second text, if an example is a pair of texts.
+    - label: Column of the label: a number from 0 or a name; "label" by default. Several columns of 0 and 1, such as
+      [toxic, obscene], are a label each, with the column's name, and a text has those whose value is 1 or true.
+    """
     several_labels: bool = False
     """A text may have several labels, or none."""
     label_separator: str = Field(",", min_length=1)
@@ -60,56 +44,32 @@ class TextOptions(Section):
     max_length: int = Field(1_000, gt=0)
     """Largest number of tokens read of a text; the rest is cut off, and the texts cut are counted. In a pair the longer
     text is cut first. A model with fewer positions reads as many tokens as it has positions."""
+    sentences: Annotated[tuple[int, int], Only("planted")] = (5, 20)
+    """Fewest and most sentences of a document."""
 
     @model_validator(mode="before")
     @classmethod
-    def _columns_are_several(cls, values: Any) -> Any:
-        columns = values.get("columns") if isinstance(values, dict) else None
-        label = columns.get("label") if isinstance(columns, dict) else getattr(columns, "label", None)
-        if not isinstance(label, list | tuple):
+    def _several_columns(cls, values: Any) -> Any:
+        """Two columns of text are those of a pair; several columns of labels are several labels."""
+        if not isinstance(values, dict):
             return values
-        if values.get("several_labels") is False:
-            raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
-        return {**values, "several_labels": True}
-
-    @model_validator(mode="after")
-    def _pairs_have_columns(self) -> Self:
-        if self.columns.second is not None and self.format in ("lines", "folders"):
-            raise ValueError(
-                f"data.columns.second is {self.columns.second!r}, but data.format {self.format} has no columns; give "
-                "pairs of texts as CSV, TSV or JSON lines"
-            )
-        return self
-
-
-class TextsData(TextOptions, KeptData):
-    """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
-
-
-class HubTexts(HubSection, TextsData):
-    """Labelled texts from a data set of the Hub; `columns` name its columns."""
-
-    @field_validator("format")
-    @classmethod
-    def _no_files(cls, value: str) -> str:
-        if value != "auto":
-            raise ValueError(
-                f"data.format is {value}, but data sets of the Hub have no file format; remove data.format"
-            )
-        return value
-
-
-class MemoryTexts(InMemory, TextsData):
-    """Labelled texts passed in Python; `columns` name those of a data frame."""
-
-
-class PlantedData(EmbeddedLabels, TextOptions):
-    """Embedded data: documents whose label is decided by one word in one sentence (`heed.data.embedded.texts`)."""
-
-    name: Literal["planted"] = "planted"
-    """Which embedded data."""
-    sentences: tuple[int, int] = (5, 20)
-    """Fewest and most sentences of a document."""
+        columns: Any = values.get("columns")
+        text, label = (
+            columns.get(name) if isinstance(columns, dict) else getattr(columns, name, None)
+            for name in ("text", "label")
+        )
+        if isinstance(text, list | tuple):
+            if len(text) != 2 or columns.get("second") is not None:
+                raise ValueError(
+                    f"data.columns.text is {list(text)!r}, expected one column, or the two columns of a pair such as "
+                    "[premise, hypothesis]; with two columns, remove data.columns.second"
+                )
+            values = {**values, "columns": {**columns, "text": text[0], "second": text[1]}}
+        if isinstance(label, list | tuple):
+            if values.get("several_labels") is False:
+                raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
+            values = {**values, "several_labels": True}
+        return values
 
 
 class ClassificationHead(Section):
@@ -153,13 +113,7 @@ class ClassificationConfig(TextConfig):
 
     task: Literal["classification"] = "classification"
     """What is learned."""
-    data: Annotated[
-        Annotated[TextsData, Tag("texts")]
-        | Annotated[HubTexts, Tag("hub")]
-        | Annotated[MemoryTexts, Tag("memory")]
-        | Annotated[PlantedData, Tag("planted")],
-        Discriminator(by_name("texts", hub=True)),
-    ]
+    data: Annotated[Texts, Sources(Texts, hub=True, planted=generated(2_000, 200, 500))]
     """Where the examples come from."""
     evaluation: ClassificationEvaluation = ClassificationEvaluation()
     """How it is scored."""

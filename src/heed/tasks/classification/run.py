@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 from torch import Tensor
 
-from heed.config.data import LabelledData
 from heed.data.batch import TokenText
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
@@ -43,7 +42,7 @@ class ClassificationOutputs(TextOutputs):
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data, columns = self.run.task.config.data, self.run.task.config.data.columns
         fields = pair_fields(columns.text, columns.second) if self.pairs else [Field("text", columns.text)]
-        trained = data.train if isinstance(data, LabelledData) else ()
+        trained = () if data.is_embedded else data.train
         return inputs_in(path, fields, findings, self.run.task.labels, trained)
 
     def unknown_in(self, text: Input) -> Sequence[str]:

@@ -39,7 +39,7 @@ from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, PlantedData, TextOptions
+from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, Texts
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -159,7 +159,7 @@ def _read(text: Text, whole: bool) -> list[str]:
     return [part if whole or text.second is None else part.strip() for part in text.texts]
 
 
-def split_texts(text: Text, data: TextOptions) -> list[str]:
+def split_texts(text: Text, data: Texts) -> list[str]:
     """The text, or both texts of a pair, without line breaks; those of an imported run as they are."""
     whole = getattr(data, "imported", None) is not None
     return [part if whole else without_breaks(part) for part in _read(text, whole)]
@@ -180,7 +180,7 @@ def is_default(config: ClassificationConfig) -> bool:
     """True if neither a model nor a number of updates is given; never for embedded data, meant for plain models."""
     section = config.model
     named = "name" in section.model_fields_set or section.from_ is not None
-    return not named and config.training.steps is None and not isinstance(config.data, PlantedData)
+    return not named and config.training.steps is None and not config.data.is_embedded
 
 
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch], LabelHead):
@@ -210,7 +210,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         cls, config: ClassificationConfig, given: Mapping[str, Sequence[Text]] | None = None
     ) -> Splits[Text]:
         data = config.data
-        if isinstance(data, PlantedData):
+        if data.is_embedded:
             what = data.sentences, data.seed
             return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
         return open_splits(data, text_reader(data, advice=suggest_task), given)

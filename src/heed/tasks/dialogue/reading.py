@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from heed.config.data import ConversationFiles
 from heed.data.batch import (
     TokenPair,
     TokenTurn,
@@ -29,6 +28,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, nearest
 from heed.models.base import Memory
 from heed.tasks.base.writing import TOGETHER
+from heed.tasks.dialogue.config import Conversations
 
 UNKNOWN_SPEAKER = 0
 """Number of an unknown speaker."""
@@ -160,7 +160,7 @@ class Read(NamedTuple):
 class Reading:
     """Conversion of turns to the input of a model: one text, with the token of its speaker before each turn."""
 
-    def __init__(self, options: ConversationFiles, speakers: Speakers, special: Special) -> None:
+    def __init__(self, options: Conversations, speakers: Speakers, special: Special) -> None:
         self.options, self.speakers, self.special = options, speakers, special
 
     def read(self, history: Sequence[TokenTurn]) -> Read:

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 import numpy as np
 from markupsafe import Markup
 
-from heed.config.data import ConversationColumns
 from heed.data.examples import Conversation
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.conversations import END_OF_UTTERANCE, conversation_of, object_of, read_conversations
@@ -309,7 +308,7 @@ class DialogueRun(WritingRun[Dialogue, DecoderBody], LooksAtText, Attributes, Ha
     # Responding -----------------------------------------------------------------------------------------------
 
     @property
-    def columns(self) -> ConversationColumns:
+    def columns(self) -> Any:
         """The names of a conversation's fields in JSON."""
         return self.task.config.data.columns
 

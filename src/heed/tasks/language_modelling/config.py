@@ -4,59 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
-from heed.config.data import DocumentFiles, DocumentHub, DrawnData, InMemory, by_name
+from heed.config.data import Documents, Sources, generated
 from heed.config.sections import (
     EvaluationConfig,
     ModelSection,
     RunConfig,
     SearchConfig,
-    Section,
     TokenizerConfig,
     TrainingConfig,
     from_left_to_right,
 )
-
-
-class RowOptions(Section):
-    """How documents are cut into rows."""
-
-    end_token: bool = True
-    """Put an end token after each document, and before the first; false joins documents without one."""
-    context: int = Field(256, gt=0)
-    """Tokens that the model sees at once: the length of training rows and, for models that carry no state, the largest
-    number of tokens that a token is predicted from."""
-    documents: Literal["mask", "run_on"] = "mask"
-    """Attention in a training row of several documents: with mask a document sees only itself, with run_on also those
-    before it. Models that carry a state always run on."""
-
-
-class DocumentsData(RowOptions, DocumentFiles):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
-
-    held_out: float = Field(0.1, gt=0, lt=1)
-    """Share of a single training document that is held out for validation: its end, from character int(n * (1 -
-    held_out)), as in nanoGPT."""
-
-
-class HubDocuments(DocumentHub, DocumentsData):
-    """Texts of a data set of the Hub; `columns` names its column."""
-
-
-class MemoryDocuments(InMemory, DocumentsData):
-    """Documents passed in Python; `columns` names the column of a data frame."""
-
-
-class MealsData(RowOptions, DrawnData):
-    """Embedded data: sentences of a grammar with known probabilities (`heed.data.embedded.texts`)."""
-
-    name: Literal["meals"] = "meals"
-    """Which embedded data."""
-    train: int = Field(20_000, gt=0)
-    """Number of training examples."""
-    context: int = Field(16, gt=0)
-    """Tokens that the model sees at once."""
 
 
 class DocumentTokenizer(TokenizerConfig):
@@ -123,11 +82,8 @@ class LanguageModelConfig(RunConfig):
     task: Literal["language_modelling"] = "language_modelling"
     """What is learned."""
     data: Annotated[
-        Annotated[DocumentsData, Tag("documents")]
-        | Annotated[HubDocuments, Tag("hub")]
-        | Annotated[MemoryDocuments, Tag("memory")]
-        | Annotated[MealsData, Tag("meals")],
-        Discriminator(by_name("documents", hub=True)),
+        Documents,
+        Sources(Documents, "language_modelling", hub=True, meals=generated(20_000, 400, 1_000, context=16)),
     ]
     """Where the texts come from."""
     tokenizer: DocumentTokenizer = DocumentTokenizer()

@@ -42,7 +42,7 @@ from heed.tasks.base.documents import DocumentTask, EncodedDocuments, encode_doc
 from heed.tasks.base.report import sample_lines
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken
-from heed.tasks.language_modelling.config import LanguageModelConfig, MealsData
+from heed.tasks.language_modelling.config import LanguageModelConfig
 from heed.tasks.language_modelling.scoring import TOGETHER, score_ids
 from heed.training.loss import loss_at, piece_positions
 
@@ -326,7 +326,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
     def open_splits(
         cls, config: LanguageModelConfig, given: Mapping[str, Sequence[Document]] | None = None
     ) -> Splits[Document]:
-        if isinstance(data := config.data, MealsData):
+        if (data := config.data).is_embedded:
             drawn: dict[str, list[Document]] = {
                 split: draw_meals(split, getattr(data, split), data.seed) for split in SPLITS
             }
@@ -351,7 +351,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
         splits = cls.read_splits(config, given)
         documents = splits.examples["train"]
         if tokenizer_parent is None:
-            is_grammar = isinstance(config.data, MealsData)
+            is_grammar = config.data.is_embedded
             config, tokenizer, remark = learn_tokenizer(
                 config,
                 documents,

@@ -2,53 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field
 
-from heed.config.data import DocumentFiles, DocumentHub, InMemory, by_name
+from heed.config.data import Documents, Sources
 from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section, TokenizerConfig, TrainingConfig
-
-
-class RowOptions(Section):
-    """How documents are cut into rows and masked."""
-
-    max_length: int = Field(128, gt=6)
-    """Most tokens that are read at once, start and end tokens included."""
-    side_words: int | None = Field(None, gt=0)
-    """Words of each of the two texts of a pair; by default whole sentences, as many as data.max_length has room for."""
-    mask_share: float = Field(0.15, gt=0, lt=1)
-    """Share of the tokens of a text to predict, drawn again in each pass."""
-    mask_token_share: float = Field(0.8, ge=0, le=1)
-    """Share of these that are read as the mask token."""
-    random_token_share: float = Field(0.1, ge=0, le=1)
-    """Share of these that are read as a random token; the rest is read unchanged."""
-    whole_words: bool = False
-    """Mask all pieces of a word together."""
-
-    @model_validator(mode="after")
-    def _shares(self) -> Self:
-        if self.mask_token_share + self.random_token_share > 1 + 1e-9:
-            raise ValueError(
-                f"data.mask_token_share {self.mask_token_share} and data.random_token_share {self.random_token_share} "
-                "are shares of the same tokens; their sum must be at most 1"
-            )
-        return self
-
-
-class PassagesData(RowOptions, DocumentFiles):
-    """Your own texts: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
-
-    held_out: float = Field(0.1, gt=0, lt=1)
-    """Share of a single training document that is held out for validation: its end."""
-
-
-class HubPassages(DocumentHub, PassagesData):
-    """Texts of a data set of the Hub; `columns` names its column."""
-
-
-class MemoryPassages(InMemory, PassagesData):
-    """Documents passed in Python; `columns` names the column of a data frame."""
 
 
 class PretrainingTokenizer(TokenizerConfig):
@@ -109,12 +68,7 @@ class PretrainingConfig(RunConfig):
 
     task: Literal["pretraining"] = "pretraining"
     """What is learned."""
-    data: Annotated[
-        Annotated[PassagesData, Tag("documents")]
-        | Annotated[HubPassages, Tag("hub")]
-        | Annotated[MemoryPassages, Tag("memory")],
-        Discriminator(by_name("documents", hub=True)),
-    ]
+    data: Annotated[Documents, Sources(Documents, "pretraining", hub=True)]
     """Where the texts come from."""
     tokenizer: PretrainingTokenizer = PretrainingTokenizer()
     """How text becomes tokens."""

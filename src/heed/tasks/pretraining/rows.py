@@ -32,6 +32,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from heed.config.data import Documents
 from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
@@ -39,7 +40,6 @@ from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.documents import EncodedDocuments, encode_documents
-from heed.tasks.pretraining.config import RowOptions
 
 PIECE, WORD, SENTENCE = 1, 2, 4
 """Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a space, a sentence."""
@@ -285,12 +285,12 @@ def _exchanged(
 class Masking:
     """How tokens are masked."""
 
-    options: RowOptions  # the shares of tokens, and whether the pieces of a word are chosen together
+    options: Documents  # the shares of tokens, and whether the pieces of a word are chosen together
     mask: int  # the mask token
     others: NDArray[np.int64]  # `(n,)`, the tokens that random ones are drawn from
 
     @classmethod
-    def of(cls, options: RowOptions, tokenizer: TextTokenizer) -> Self:
+    def of(cls, options: Documents, tokenizer: TextTokenizer) -> Self:
         """The masking for a tokenizer.
 
         Raises:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, log_softmax
 
 from heed.attention.host import here, sent
+from heed.config.data import Documents
 from heed.config.sections import TokenizerConfig
 from heed.data.batch import plan_pass
 from heed.data.kinds.documents import Document
@@ -29,7 +30,7 @@ from heed.tasks.base.report import interval, printable, with_interval
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.vocabulary import embedding_of
-from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead, RowOptions
+from heed.tasks.pretraining.config import PretrainingConfig, PretrainingHead
 from heed.tasks.pretraining.model import Pretrainer, fill_from_neighbours
 from heed.tasks.pretraining.rows import (
     FOLLOWS,
@@ -139,7 +140,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
         return lines
 
     @property
-    def options(self) -> RowOptions:
+    def options(self) -> Documents:
         """How documents are cut into rows and masked."""
         return self.config.data
 

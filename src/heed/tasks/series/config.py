@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from heed.config.data import InMemory, by_name
+from heed.config.data import Source, Sources, section
 from heed.config.sections import (
     DataPath,
     EvaluationConfig,
@@ -15,39 +14,26 @@ from heed.config.sections import (
     RunConfig,
     Section,
     from_left_to_right,
-    listed,
 )
 
 
-def _as_values(columns: Any) -> Any:
-    """Allow one column, or a list of them, where the section of columns is expected."""
-    values = [columns] if isinstance(columns, int | str) else columns
-    return values if isinstance(values, dict | SeriesColumns) else {"values": values}
-
-
-class SeriesColumns(Section):
-    """Columns of a series."""
-
-    date: str = "auto"
-    """Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time."""
-    series: str | None = None
-    """Column that names the series of each row, in files of several; each is forecast."""
-    values: tuple[int | str, ...] | None = None
-    """Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is short
-    for it."""
-
-
-class SeriesData(Section):
+class Series(Source):
     """Series of numbers in chronological order: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
     train: list[DataPath] = Field(min_length=1)
     """Training files, each a series of its own, with the same columns. Relative to the configuration."""
     valid: list[DataPath] | int | None = None
     """Validation files, or how many of each training file's last rows to hold out; a tenth by default."""
-    test: list[DataPath] | int | None = None
+    test: list[DataPath] | int | None = None  # type: ignore[assignment]  # rows are held out for a test, too
     """Test files, or how many of each training file's last rows to hold out, after the validation rows."""
-    columns: SeriesColumns = SeriesColumns()
-    """Columns of a series, or a list of those to read and forecast."""
+    columns: Any = section(date=(str, "auto"), series=(str | None, None), values=(tuple[int | str, ...] | None, None))
+    """Columns of a series, or a list of those to read and forecast.
+
+    - date: Column of the dates, which order the rows; auto: recognised by its values; none: rows are in order of time.
+    - series: Column that names the series of each row, in files of several; each is forecast.
+    - values: Columns to read and forecast, by name or by number from 0; all others by default. `data.columns=[a,b]` is
+      short for it.
+    """
     date_format: str | None = None
     """Format of the dates, as Python's `strptime` reads it, with %q for quarters; recognised by default."""
     missing: Literal["refuse", "interpolate"] = "refuse"
@@ -61,17 +47,12 @@ class SeriesData(Section):
     """Period of the series in rows, of the seasonal naive forecast, a baseline; auto: by the spacing of the dates (24
     hours, 7 days, 12 months, ...); none or 1: no season."""
 
-    _values = field_validator("columns", mode="before")(_as_values)
-    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
-
-    @property
-    def name(self) -> str:
-        """Name of the data: the first training file without its endings."""
-        return Path(self.train[0]).name.split(".")[0] or "series"
-
-
-class MemorySeries(InMemory, SeriesData):
-    """Series of numbers passed in Python."""
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _values(cls, columns: Any) -> Any:
+        """Allow one column, or a list of them, in place of the section."""
+        values = [columns] if isinstance(columns, int | str) else columns
+        return values if isinstance(values, dict | Section) else {"values": values}
 
 
 class SeriesModelSection(ModelSection):
@@ -106,9 +87,7 @@ class SeriesConfig(RunConfig):
 
     task: Literal["series"] = "series"
     """What is learned."""
-    data: Annotated[
-        Annotated[SeriesData, Tag("files")] | Annotated[MemorySeries, Tag("memory")], Discriminator(by_name())
-    ]
+    data: Annotated[Series, Sources(Series, without="bad_lines encoding max_line duplicates overlap")]
     """Where the examples come from."""
     model: SeriesModelSection = SeriesModelSection()
     """Which model."""

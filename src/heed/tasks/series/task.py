@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heed.config.data import InMemory
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
@@ -312,7 +311,7 @@ def open_series(
         DataError: A file cannot be read, or a series is too short.
     """
     data = config.data
-    if given is None and isinstance(data, InMemory):
+    if given is None and data.origin == "memory":
         raise DataError(data.not_kept)
     series: dict[str, list[NamedSeries]] = {}
     for split, files in (("train", data.train), ("valid", data.valid), ("test", data.test)):

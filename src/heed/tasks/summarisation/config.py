@@ -2,59 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Field, model_validator
 
-from heed.config.data import FilesData, HubSection, InMemory, by_name
+from heed.config.data import Sources
 from heed.config.sections import Section, TokenizerConfig, WritingEvaluation
-from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.config import Pairs, TranslationConfig
 
 DOCUMENT_NAMES = ("document", "body", "article", "text", "dialogue", "content", "story", "source", "input")
 """Column names that are recognised as documents, the most certain first."""
 SUMMARY_NAMES = ("summary", "subject", "highlights", "headline", "title", "abstract", "target", "output")
 """Column names that are recognised as summaries, the most certain first."""
-_ROOM = 100
-"""Tokens by which data.max_length exceeds a data.max_source given by the user."""
-
-
-class SummaryFiles(FilesData):
-    """Your own documents and summaries, in two parallel files or in one file of columns.
-
-    Columns that are not given are found by their names: document, body, article or text for documents; summary,
-    subject, highlights or headline for summaries.
-    """
-
-    max_source: int = Field(400, gt=0)
-    """Documents are cut after this many tokens; cut documents are counted and listed."""
-    max_length: int = Field(500, gt=0)
-    """Training examples with more tokens than this on a side are left out, and counted; documents are cut first."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _room_for_documents(cls, values: Any) -> Any:
-        """Raise `max_length` for a larger `max_source`, if only that is given."""
-        if isinstance(values, dict) and isinstance(values.get("max_source"), int) and "max_length" not in values:
-            values = {**values, "max_length": max(500, values["max_source"] + _ROOM)}
-        return values
-
-    @model_validator(mode="after")
-    def _long_enough(self) -> Self:
-        if self.max_source >= self.max_length:
-            raise ValueError(
-                f"data.max_source is {self.max_source} and data.max_length {self.max_length}; training examples with "
-                "more than data.max_length tokens are left out, which would include documents of data.max_source "
-                f"tokens; set data.max_length={self.max_source + _ROOM}"
-            )
-        return self
-
-
-class SummaryHub(HubSection, SummaryFiles):
-    """Documents and summaries of a Hub data set; `columns` names both."""
-
-
-class MemorySummaries(InMemory, SummaryFiles):
-    """Documents and summaries passed in Python; `columns` name those of a data frame."""
 
 
 class SummaryTokenizer(TokenizerConfig):
@@ -89,12 +48,7 @@ class SummarisationConfig(TranslationConfig):
 
     task: Literal["summarisation"] = "summarisation"  # type: ignore[assignment]  # a separate task
     """The task."""
-    data: Annotated[  # its own kinds of data
-        Annotated[SummaryFiles, Tag("files")]
-        | Annotated[SummaryHub, Tag("hub")]
-        | Annotated[MemorySummaries, Tag("memory")],
-        Discriminator(by_name(hub=True)),
-    ]
+    data: Annotated[Pairs, Sources(Pairs, "summarisation", hub=True, own={"max_source": 400, "max_length": 500})]
     """Where the examples come from."""
     tokenizer: SummaryTokenizer = SummaryTokenizer()
     """How text becomes tokens."""

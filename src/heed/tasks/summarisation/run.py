@@ -20,7 +20,7 @@ from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import Baselines, cut_off_lines, scores_beside_baselines, signature_lines
-from heed.tasks.summarisation.config import DOCUMENT_NAMES, MemorySummaries, SummaryHub
+from heed.tasks.summarisation.config import DOCUMENT_NAMES
 from heed.tasks.summarisation.task import Summarisation
 from heed.tasks.translation.run import PairRun, TranslationOutputs
 
@@ -105,7 +105,7 @@ class SummaryOutputs(TranslationOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        trained = () if isinstance(data, SummaryHub | MemorySummaries) else data.train
+        trained = data.train if data.origin == "files" else ()
         return inputs_in(path, [Field("text", self.run.columns[0], DOCUMENT_NAMES)], findings, trained=trained)
 
 

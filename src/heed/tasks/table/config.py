@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Tag
-
-from heed.config.data import InMemory, LabelledData, by_name
-from heed.config.sections import EvaluationConfig, ModelSection, RunConfig, Section
+from heed.config.data import Source, Sources, section
+from heed.config.sections import EvaluationConfig, ModelSection, RunConfig
 
 
-class TableColumns(Section):
-    """Columns of a table that are read."""
-
-    label: int | str = "label"
-    """Column of the label, by name or by number from 0."""
-    features: tuple[int | str, ...] | None = None
-    """Columns to read, by name or by number from 0; by default all but the label and columns that count rows."""
-    categories: tuple[int | str, ...] = ()
-    """Columns of numbers to read as categories; columns of texts always are."""
-
-
-class TableData(LabelledData):
+class Rows(Source):
     """Rows of columns with a label: CSV or TSV, column names first (`heed.data.kinds.numbers`)."""
 
-    columns: TableColumns = TableColumns()
-    """Which columns are read."""
+    labelled: ClassVar = True
+
+    columns: Any = section(
+        label=(int | str, "label"),
+        features=(tuple[int | str, ...] | None, None),
+        categories=(tuple[int | str, ...], ()),
+    )
+    """Which columns are read.
+
+    - label: Column of the label, by name or by number from 0.
+    - features: Columns to read, by name or by number from 0; by default all but the label and columns that count rows.
+    - categories: Columns of numbers to read as categories; columns of texts always are.
+    """
     target: Literal["auto", "classes", "number"] = "auto"
     """What the label is: one of several classes, or a number (regression: squared error of the standardised value).
     Auto is a number if the labels are more than 20 different numbers, or numbers with fractions."""
-
-
-class MemoryRows(InMemory, TableData):
-    """Rows of numbers with a label passed in Python."""
 
 
 class TableModelSection(ModelSection):
@@ -54,7 +48,7 @@ class TableConfig(RunConfig):
 
     task: Literal["table"] = "table"
     """What is learned."""
-    data: Annotated[Annotated[TableData, Tag("files")] | Annotated[MemoryRows, Tag("memory")], Discriminator(by_name())]
+    data: Annotated[Rows, Sources(Rows)]
     """Where the examples come from."""
     model: TableModelSection = TableModelSection()
     """Which model."""

@@ -16,7 +16,6 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heed.config.data import InMemory
 from heed.data.batch import plan_pass
 from heed.data.examples import label_order
 from heed.data.findings import Findings
@@ -148,7 +147,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
     @classmethod
     def open_splits(cls, config: TableConfig, given: Mapping[str, Sequence[Row]] | None = None) -> Splits[Row]:
         data, remarks = config.data, list[str]()
-        if given is None and isinstance(data, InMemory):
+        if given is None and data.origin == "memory":
             raise DataError(data.not_kept)
 
         def read(split: str, files: Sequence[str], like: Rows | None = None) -> Rows:

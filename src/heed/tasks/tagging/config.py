@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 
-from heed.config.data import EmbeddedLabels, HubSection, InMemory, KeptData, TagOptions, by_name
+from heed.config.data import OWN, Only, Source, Sources, generated, section
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
-class ColumnsData(TagOptions, KeptData):
+class Sentences(Source):
     """Sentences with tags: columns (CoNLL, CSV) or JSON (`heed.data.kinds.tagged`)."""
 
+    labelled: ClassVar = True
 
-class HubSentences(HubSection, ColumnsData):
-    """Tagged sentences from a data set of the Hub; `columns` name its columns."""
+    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
+    columns: Any = section("word", "label", "sentence")
+    """Columns of words, tags and sentences: by number, or by name (in a header, JSON, Python, or CoNLL-U).
 
-
-class MemorySentences(InMemory, ColumnsData):
-    """Tagged sentences passed in Python; `columns` are those of files that the run reads later."""
-
-
-class TeddyData(EmbeddedLabels, TagOptions):
-    """Embedded data: is the word Teddy a person? Only the next word shows it (`heed.data.embedded.texts`)."""
-
-    name: Literal["teddy"] = "teddy"
-    """Which embedded data."""
-    mirrored: bool = False
+    - word: Column of the word, or of the text of entities, from 0 (negative numbers count from the last, -1); by
+      default the one with a usual name, FORM in CoNLL-U, else the first.
+    - label: Column of the tag, or of entities; by default the one with a usual name, UPOS in CoNLL-U, else the last.
+    - sentence: Column with another value for each sentence, in files without blank lines between them; by default the
+      one with a usual name or the only such column.
+    """
+    tag_names: tuple[str, ...] = ()
+    """Names of the tags where the data has their numbers: of 0, 1, 2 and so on."""
+    scheme: Literal["auto", "bio", "iob1", "io", "bioes", "plain"] = "auto"
+    """Tagging scheme of entities; auto detects it for each set, plain tags (such as parts of speech) mark no
+    entities."""
+    max_length: int = Field(500, gt=0)
+    """Training sentences with more tokens than this are left out, and counted."""
+    mirrored: Annotated[bool, Only("teddy")] = False
     """Reverse every sentence, so that the word before Teddy shows it."""
 
 
@@ -67,13 +74,7 @@ class TaggingConfig(TextConfig):
 
     task: Literal["tagging"] = "tagging"
     """What is learned."""
-    data: Annotated[
-        Annotated[ColumnsData, Tag("columns")]
-        | Annotated[HubSentences, Tag("hub")]
-        | Annotated[MemorySentences, Tag("memory")]
-        | Annotated[TeddyData, Tag("teddy")],
-        Discriminator(by_name("columns", hub=True)),
-    ]
+    data: Annotated[Sentences, Sources(Sentences, hub=True, teddy=generated(2_000, 200, 500))]
     """Where the examples come from."""
     evaluation: TaggingEvaluation = TaggingEvaluation()
     """How it is scored."""

@@ -47,7 +47,7 @@ from heed.registry import body_class, learned_positions
 from heed.tasks import suggest_task
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.base.text_task import LabelledTask, drawn
-from heed.tasks.tagging.config import TaggingConfig, TaggingHead, TeddyData
+from heed.tasks.tagging.config import TaggingConfig, TaggingHead
 from heed.training.processes import current
 
 _CHARACTERS = "characters.json"
@@ -395,7 +395,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         cls, config: TaggingConfig, given: Mapping[str, Sequence[Sentence]] | None = None
     ) -> Splits[Sentence]:
         data = config.data
-        if isinstance(data, TeddyData):
+        if data.is_embedded:
             seed, mirrored = data.seed, data.mirrored
             return drawn(data, lambda name, size: draw_sentences(name, size, seed, mirrored), "sentences")
         return open_splits(data, sentence_reader(data, suggest_task), given)
@@ -489,7 +489,7 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         filters = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
         kind = given.get("characters", "auto")
         if kind == "auto":
-            own = self.config.model.from_ is None and not isinstance(self.config.data, TeddyData)
+            own = self.config.model.from_ is None and not self.config.data.is_embedded
             kind = "affixes" if own and self.tokenizer.unit == "word" else "none"
         fields = {"characters": kind, "d_features": 0 if kind == "none" else filters}
         return super().fields_from_data(given) | fields

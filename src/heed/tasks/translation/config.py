@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from heed.config.data import DatesData, DigitsData, FilesData, GrammarData, HubData, InMemory, by_name
+from heed.config.data import OWN, Columns, Extra, Only, Source, Sources, generated
 from heed.config.sections import (
     DataPath,
     GenerationConfig,
@@ -19,6 +19,61 @@ from heed.config.sections import (
 )
 
 Head = Annotated[int, Field(ge=0)]
+_ROOM = 100
+"""Tokens by which data.max_length exceeds a data.max_source given by the user."""
+
+
+class Pairs(Source):
+    """Pairs of texts, in two parallel files or in one file of columns (`heed.data.kinds.pairs`)."""
+
+    train: list[DataPath] = Field(min_length=1, max_length=2)
+    """Training files, relative to the configuration: two parallel files, source first, or one with both sides. Of a
+    data set of the Hub its split, or a part of it such as train[:1000]; of embedded data the number of examples."""
+    max_line: Annotated[int, Only(OWN)] = Field(100_000, gt=0, le=1 << 27)
+    """A line with more characters than this is a bad line."""
+    in_memory: Annotated[int, Only(OWN)] = Field(100_000, ge=0)
+    """Splits with more examples than this are kept in the cache folder (HEED_CACHE), not in memory. Tokens are then
+    encoded batch by batch; only lengths, order and hashes are in memory. A learned alignment stays in memory, some
+    kilobytes a pair."""
+    max_length: Annotated[int, Only(OWN)] = Field(250, gt=0)
+    """Training examples with more tokens than this on a side are left out, and counted; in summarisation, documents are
+    cut first."""
+    max_source: Annotated[int, Only()] = Field(400, gt=0)
+    """Documents are cut after this many tokens; cut documents are counted and listed."""
+    columns: Annotated[Columns, Only(OWN)] = Columns()
+    """Columns of both sides in a file of columns."""
+    extra: Annotated[list[Extra], Only(OWN)] = []  # noqa: RUF012  # pydantic copies it
+    """Further training corpora, weighted and optionally tagged; their pairs are never held out."""
+    languages: Annotated[list[str] | None, Only("dates")] = None
+    """CLDR codes of the languages to train on, of 28; all but five by default."""
+    unseen: Annotated[list[str] | None, Only("dates")] = None
+    """CLDR codes of languages kept for a score on unseen languages, on as many examples as test; a few by default."""
+    styles: Annotated[list[Literal["medium", "long", "full"]], Only("dates")] = ["medium", "long", "full"]  # noqa: RUF012
+    """CLDR date styles."""
+    joined: Annotated[int | tuple[int, int], Only("dates")] = 1
+    """Dates per example: a number, or [smallest, largest]; at most 6."""
+    years: Annotated[tuple[int, int], Only("dates")] = (1900, 2099)
+    """First and last year."""
+    length: Annotated[tuple[int, int], Only("copy reverse")] = (3, 12)
+    """Smallest and largest number of digits."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _room_for_documents(cls, values: Any) -> Any:
+        """Raise `max_length` for a larger `max_source`, if only that is given."""
+        if isinstance(values, dict) and isinstance(values.get("max_source"), int) and "max_length" not in values:
+            values = {**values, "max_length": max(500, values["max_source"] + _ROOM)}
+        return values
+
+    @model_validator(mode="after")
+    def _long_enough(self) -> Self:
+        if "max_source" in type(self).model_fields and self.max_source >= self.max_length:
+            raise ValueError(
+                f"data.max_source is {self.max_source} and data.max_length {self.max_length}; training examples with "
+                "more than data.max_length tokens are left out, which would include documents of data.max_source "
+                f"tokens; set data.max_length={self.max_source + _ROOM}"
+            )
+        return self
 
 
 class AlignmentSection(Section):
@@ -134,10 +189,10 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     if section.automatic and (sampling := config.tokenizer.sampling):
         holds = "because a learned alignment is valid for only one tokenization of a text"
         return f"{with_} tokenizer.sampling={sampling}, {holds}; {only_one}, or use training.alignment.files"
-    if section.data and isinstance(data, FilesData):
+    if section.data and not data.is_embedded:
         own = f"needs embedded data, which comes with an alignment, but data.train is {', '.join(data.train)}"
         return f"{own}; use training.alignment.files, or learn links with training.alignment.automatic=true"
-    if not isinstance(data, FilesData):
+    if data.is_embedded:
         knows = "because embedded data comes with its own alignment; use training.alignment.data=true"
         return f"{with_} data.name={data.name}, {knows}" if section.files else ""
     if len(section.files) > 1 + len(data.extra):
@@ -166,23 +221,19 @@ class TranslationEvaluation(WritingEvaluation):
     """Validation score that chooses the best checkpoint: auto is exact_match for embedded data, else chrf."""
 
 
-class MemoryPairs(InMemory, FilesData):
-    """Pairs of texts passed in Python; `columns` name those of a data frame."""
-
-
 class TranslationConfig(RunConfig):
     """Complete configuration of a run of translation."""
 
     task: Literal["translation"] = "translation"
     """The task."""
     data: Annotated[
-        Annotated[DatesData, Tag("dates")]
-        | Annotated[DigitsData, Tag("digits")]
-        | Annotated[GrammarData, Tag("grammar")]
-        | Annotated[FilesData, Tag("files")]
-        | Annotated[HubData, Tag("hub")]
-        | Annotated[MemoryPairs, Tag("memory")],
-        Discriminator(by_name(hub=True, tags={"copy": "digits", "reverse": "digits"})),
+        Pairs,
+        Sources(
+            Pairs,
+            hub=True,
+            **dict.fromkeys(("dates", "copy", "reverse"), generated(40_000, 400, 1_000)),
+            grammar={"train": Field(8_000, le=8_000), "valid": Field(400, le=400), "test": Field(1_000, le=1_000)},
+        ),
     ]
     """Where the examples come from."""
     model: TranslationModel = TranslationModel()

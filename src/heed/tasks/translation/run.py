@@ -14,7 +14,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.attention import Rows
-from heed.config import Columns, FilesData
+from heed.config import Columns
 from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
@@ -99,7 +99,7 @@ class TranslationOutputs(WritingOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        if not isinstance(data, FilesData):
+        if data.is_embedded:
             return None
         fields = [Field("text", self.run.columns[0], ("source",))]
         return inputs_in(path, fields, findings, trained=data.train, default=0)
@@ -332,8 +332,8 @@ class PairRun(
     @property
     def columns(self) -> tuple[Column, Column]:
         """The columns of both sides that the run was trained on."""
-        columns = getattr(self.task.config.data, "columns", None)
-        return (columns.source, columns.target) if isinstance(columns, Columns) else (None, None)
+        columns = self.task.config.data.columns
+        return columns.source, columns.target
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Pair]:
         findings = Findings.of(self.task.config.data, strict=True)

@@ -26,8 +26,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from heed.config import Columns, DatesData, DigitsData, FilesData, GrammarData, TokenizerConfig, sections
-from heed.config.data import EmbeddedData
+from heed.config import TokenizerConfig, sections
 from heed.config.sections import num_subwords
 from heed.data.embedded.generated import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
@@ -42,12 +41,12 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import Body
 from heed.storage.cache import CacheError, key_of, make_entry
 from heed.tasks.base.transfer import Parent
-from heed.tasks.translation.config import TranslationConfig
+from heed.tasks.translation.config import Pairs, TranslationConfig
 from heed.training.device import choose_device
 
 
 def open_pairs(
-    data: DatesData | DigitsData | GrammarData | FilesData,
+    data: Pairs,
     given: Mapping[str, Sequence[Pair]] | None = None,
     advice: Advice = no_advice,
     names: Names = SIDES,
@@ -59,7 +58,7 @@ def open_pairs(
     Raises:
         DataError: The data cannot satisfy a value of the section; the message names it.
     """
-    if isinstance(data, FilesData):
+    if not data.is_embedded:
         reader = _reader(data.train, data.columns, "data.columns", "data.train", advice, names)
         called = "data.extra columns", "files"
         extra = [(one, _reader(one.files, one.columns, *called, advice, names)) for one in data.extra]
@@ -67,12 +66,13 @@ def open_pairs(
         read.extra, remarks = open_extra(extra, data, read.examples)
         read.remarks += remarks
         return read
-    sizes = {"train": data.train, "valid": data.valid, "test": data.test}
+    sizes: dict[str, Any] = {"train": data.train, "valid": data.valid, "test": data.test}
+    name: Any = data.name
     counts = ""
     source: PairSource
-    if isinstance(data, DigitsData):
-        source, what = DigitSource(kind=data.name, length=data.length, seed=data.seed), f"{data.name} digits"
-    elif isinstance(data, GrammarData):
+    if name in ("copy", "reverse"):
+        source, what = DigitSource(kind=name, length=data.length, seed=data.seed), f"{name} digits"
+    elif name == "grammar":
         source, what = GrammarSource(), "grammar, English to Spanish"
     else:
         languages = LANGUAGES if data.languages is None else data.languages
@@ -87,7 +87,7 @@ def open_pairs(
 
 def _reader(
     files: Sequence[str],
-    columns: Columns,
+    columns: Any,
     field: str,
     files_field: str,
     advice: Advice,
@@ -135,7 +135,7 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     They apply if the size is "auto", the model has a size "scarce" and tokens are not characters. Fields that the user
     gave are kept.
     """
-    text = isinstance(config.data, FilesData) and config.tokenizer.kind != "char"
+    text = not config.data.is_embedded and config.tokenizer.kind != "char"
     fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
     if not fits or few_because(config, num_pairs) is None:
         return config
@@ -183,7 +183,7 @@ def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: 
         characters = len(sides[0] | sides[1]) if config.tokenizer.shared else max(map(len, sides))
         return num_subwords(num_pairs, characters)
 
-    auto = config.data.auto_tokenizer if isinstance(config.data, EmbeddedData) else "bpe"
+    auto = {"grammar": "word"}.get(config.data.name, "char") if config.data.is_embedded else "bpe"
     return sections.with_tokenizer(config, auto, subwords)
 
 

@@ -49,8 +49,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import FilesData, HubSection
-from heed.config.data import InMemory
+from heed.config import Source
 from heed.data.batch import PairBatch, TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
@@ -193,7 +192,6 @@ class Supervision:
 
     def _read(self) -> list[LinkTable]:
         section, data, splits = self._section, self._task.config.data, self._task.splits
-        assert isinstance(data, FilesData)
         skipped = _skipped(data, data.train, splits.columns)
         corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
         for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
@@ -278,11 +276,11 @@ def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span
     return start, end
 
 
-def _skipped(data: FilesData, files: Sequence[str], columns: Mapping[str, int | str]) -> int:
+def _skipped(data: Source, files: Sequence[str], columns: Mapping[str, int | str]) -> int:
     """The number of lines before the pairs of a corpus's file: 1 if its first line names the columns, else 0."""
     named = any(isinstance(column, str) for column in columns.values())
     of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
-    return int(named and of_columns and not isinstance(data, HubSection | InMemory))
+    return int(named and of_columns and data.origin == "files")
 
 
 _APART, _TOGETHER = 2, 4

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import Columns, FilesData
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.corpus import Corpus, Lengths
 from heed.data.examples import Link, Pair, Span, select, take
@@ -37,7 +36,7 @@ from heed.tasks.base.task import check_positions
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted, some_of
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
-from heed.tasks.translation.config import DatesData, DigitsData, GrammarData, TranslationConfig
+from heed.tasks.translation.config import TranslationConfig
 from heed.tasks.translation.start import (
     Tokenizers,
     auto_size,
@@ -101,7 +100,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         task._leave_out_long()
         _ = task.supervision  # reports errors in files of links before anything is trained
         if task.positions is not None:
-            names = [name for name in task.split_names if name != "train" or not isinstance(config.data, FilesData)]
+            names = [name for name in task.split_names if name != "train" or config.data.is_embedded]
             needed = {name: int(np.add(task.encoded(name).lengths, (0, 1)).max()) for name in names}
             check_positions(task.positions, needed, config.generation.max_length)
         return task.settle(parent)
@@ -139,19 +138,19 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
 
     @property
     def selected_by(self) -> str:
-        return "chrf" if isinstance(self.config.data, FilesData) else "exact_match"
+        return "exact_match" if self.config.data.is_embedded else "chrf"
 
     @property
     def text_scores(self) -> tuple[str, ...]:
         """The scores of texts in addition to exact match (see `output_measures`); none for embedded data."""
-        return ("chrf", "bleu", "ter") if isinstance(self.config.data, FilesData) else ()
+        return () if self.config.data.is_embedded else ("chrf", "bleu", "ter")
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        return ("bleu", "chrf") if isinstance(self.config.data, FilesData) else ()
+        return () if self.config.data.is_embedded else ("bleu", "chrf")
 
     def training_references(self) -> Sequence[str]:
-        return [pair.target for pair in self.few_trained()] if isinstance(self.config.data, FilesData) else ()
+        return () if self.config.data.is_embedded else [pair.target for pair in self.few_trained()]
 
     @property
     def auto_size(self) -> str:
@@ -200,7 +199,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
         """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`."""
-        columns = config.data.columns if isinstance(config.data, FilesData) else Columns()
+        columns = config.data.columns
         return hold(data, split, pair_reader(columns, names=cls.names), ["source", "target"], findings)
 
     @property
@@ -247,7 +246,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @property
     def _most(self) -> int:
         """The most tokens that a side of a training pair may have."""
-        most = self.config.data.max_length if isinstance(self.config.data, FilesData) else 2**30
+        most = 2**30 if self.config.data.is_embedded else self.config.data.max_length
         return most if self.positions is None else min(most, self.positions - 1)  # one for the start token of a target
 
     @cached_property
@@ -315,8 +314,8 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @cached_property
     def links_held_out(self) -> dict[tuple[str, ...], tuple[Link, ...]]:
         """The true alignment of each validation and test pair of embedded data; empty for other data."""
-        data: Any = self.config.data
-        if not isinstance(data, DatesData | DigitsData | GrammarData):
+        data = self.config.data
+        if not data.is_embedded:
             return {}
         drawn = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes seconds
         return {pair.fields: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
@@ -337,14 +336,14 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     @property
     def _rule(self) -> str:
         """The reason for leaving out a training pair that is too long."""
-        if self._most == getattr(self.config.data, "max_length", None):
+        if self._most == self.config.data.max_length:
             return f"longer than data.max_length {self._most} tokens"
         return f"longer than the {self._most} tokens that model.max_length has positions for"
 
     def _leave_out_long(self) -> None:
         """Drop training pairs that are too long, and count them."""
         data, splits = self.config.data, self.splits
-        if not isinstance(data, FilesData):
+        if data.is_embedded:
             return
 
         def keep(name: str) -> NDArray[np.int64]:
