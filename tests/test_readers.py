@@ -455,13 +455,13 @@ def test_a_parquet_file_is_a_table_with_names(tmp_path):
     pytest.importorskip("pyarrow")
     path = tmp_path / "a.parquet"
     pandas.DataFrame({"review": ["good film", None, "bad film"], "stars": [5, 4, 1]}).to_parquet(path)
-    findings, options = Findings("skip"), TextOptions(columns={"text": "review", "label": "stars"})
+    findings, options = Findings("skip"), data_of("classification", columns={"text": "review", "label": "stars"})
     assert [(one.text, one.labels, one.origin) for one in text_reader(options).read([path], findings)] == [
         ("good film", ("5",), "a.parquet[0]"),
         ("bad film", ("1",), "a.parquet[2]"),
     ]
     assert findings.left_out == {"column 'review' is not text": 1}
-    other = TextOptions(columns={"text": "reviews", "label": "stars"})
+    other = data_of("classification", columns={"text": "reviews", "label": "stars"})
     with pytest.raises(DataError, match=r"columns.text: .*a.parquet has no column 'reviews'; did you mean 'review'"):
         list(text_reader(other).read([path], Findings()))
     path.write_bytes(b"PAR1 and nothing more")
