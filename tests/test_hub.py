@@ -47,7 +47,7 @@ def test_a_nul_character_is_refused_or_left_out_as_in_a_file(tmp_path):
     hub = saved(tmp_path / "set", train=[*rows(9, "w"), *rows(1, "a\0b")])
     with pytest.raises(
         DataError,
-        match=r"set:train:10: column 'translation.en' contains a NUL character \('a\\x00b 0'\), which is not text",
+        match=r"set split train row 10: column 'translation.en' contains a NUL character \('a\\x00b 0'\)",
     ):
         opened(hub, valid=2)
     _, counts, _ = opened(hub, valid=2, bad_lines="skip")
@@ -204,9 +204,19 @@ def test_columns_of_text_and_label_are_recognised_and_stored(tmp_path):
 @pytest.mark.parametrize(
     ("labels", "feature", "fields", "message"),
     [
-        ([[0], [1]], Sequence(ClassLabel(names=["x", "y"])), {}, r"set:train:1: column 'stars' is a list, \['x'\]"),
-        ([0.5, 1.0], Value("float64"), {}, r"set:train:1: column 'stars' is the number 0.5, expected a label"),
-        ([0, None], ClassLabel(names=["x", "y"]), {}, r"set:train:2: column 'stars' has no label"),
+        (
+            [[0], [1]],
+            Sequence(ClassLabel(names=["x", "y"])),
+            {},
+            r"train row 1: column 'stars' is a list, \['x'\]",
+        ),
+        (
+            [0.5, 1.0],
+            Value("float64"),
+            {},
+            r"train row 1: column 'stars' is the number 0.5, expected a label",
+        ),
+        ([0, None], ClassLabel(names=["x", "y"]), {}, r"set split train row 2: column 'stars' has no label"),
         (
             [0, 1],
             Value("int64"),

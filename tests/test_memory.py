@@ -153,7 +153,7 @@ def test_numbers_of_frames_dicts_arrays_and_pairs():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(ROWS)
     first = held("table", frame)
-    assert first.columns == ("a", "b") and first.labels == tuple(ROWS["label"]) and first.origins[3] == "train[3]"
+    assert first.columns == ("a", "b") and first.labels == tuple(ROWS["label"]) and first.origin(3) == "train[3]"
     for data in (ROWS, frame.to_dict("records"), (frame[["a", "b"]], frame["label"])):
         again = held("table", data)
         assert again.columns == first.columns and again.labels == first.labels
@@ -305,8 +305,10 @@ def test_series_and_tables_in_memory():
     assert rows.shape == (3, 2) and list(rows.to_frame().columns) == ["x", "y"]
     assert (run.predict(frame[["y", "x"]]) == rows).all() and (run.predict(frame.to_numpy()) == rows).all()
     assert run.evaluate(frame)["examples"] == 12
-    with pytest.raises(DataError, match=r"series\[0\], column 'value': 'a' is not a number"):
+    with pytest.raises(DataError, match="series has 1 column, expected x, y"):
         run.predict(["a"])
+    with pytest.raises(DataError, match=r"series\[0\], column 'y': 'a' is not a number"):
+        run.predict([[1, "a"]])
     table = train("table", ROWS, valid=5, test=ROWS, settings=SMALL)
     frame = pandas.DataFrame(ROWS)
     labels = [one.label for one in table.predict(frame)]
@@ -376,11 +378,11 @@ def test_predictions_of_lists_series_and_frames_are_the_same(classified):
     frame = first.to_frame()
     assert list(frame["label"]) == [one.label for one in first] and frame["label"][2] == ""
     for given, message in (
-        (5, "texts is the number 5, expected a text or a list of texts"),
-        (["a", None], r"texts\[1\] is missing \(None\), expected text"),
+        (5, "texts is the number 5, expected a data frame, a list of texts, or a dict"),
+        (["a", None], r"texts\[1\]: the text is missing \(None\), expected text"),
         (
             pandas.DataFrame({"a": texts, "b": texts}),
-            "texts has the columns a, b and none called 'text'; give one column",
+            r"texts has no column 'text'.*; its columns are 'a', 'b'; give one column",
         ),
         ({"good film": 1}, "texts is the dict"),
     ):

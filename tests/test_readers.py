@@ -6,6 +6,7 @@ import io
 import json
 import lzma
 
+import pandas
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -13,12 +14,12 @@ from hypothesis import strategies as st
 from contract import data_of
 from heed.config import Columns
 from heed.data import text_files as lines_module
+from heed.data.columns import label_of
 from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
 from heed.tasks.translation.start import open_pairs
@@ -448,3 +449,21 @@ def test_tagged_words_come_back(folder, sentences, between):
     path = written(folder, "i.conll", "\n".join(rows).encode())
     read = read_sentences([path], data_of("tagging", scheme="plain"))
     assert [list(sentence.words) for sentence in read] == sentences
+
+
+def test_a_parquet_file_is_a_table_with_names(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "a.parquet"
+    pandas.DataFrame({"review": ["good film", None, "bad film"], "stars": [5, 4, 1]}).to_parquet(path)
+    findings, options = Findings("skip"), data_of("classification", columns={"text": "review", "label": "stars"})
+    assert [(one.text, one.labels, one.origin) for one in text_reader(options).read([path], findings)] == [
+        ("good film", ("5",), "a.parquet[0]"),
+        ("bad film", ("1",), "a.parquet[2]"),
+    ]
+    assert findings.left_out == {"column 'review' is not text": 1}
+    other = data_of("classification", columns={"text": "reviews", "label": "stars"})
+    with pytest.raises(DataError, match=r"columns.text: .*a.parquet has no column 'reviews'; did you mean 'review'"):
+        list(text_reader(other).read([path], Findings()))
+    path.write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(DataError, match=r"cannot read '.*a.parquet' as Parquet"):
+        list(text_reader(options).read([path], Findings()))

@@ -369,6 +369,10 @@ def test_a_data_frame_in_long_form_has_a_series_for_each_name():
         heed.train("series", train=TWO, steps=1, out=None, settings=SMALL, quiet=True)
     with pytest.raises(DataError, match="series has 2 columns, expected sales"):
         run.predict(np.ones((3, 2)))
+    with pytest.raises(DataError, match=r"series\[1\], column 'sales': the value is missing"):
+        run.predict([1.0, np.nan, 2.0])
+    both = run.predict([np.arange(9.0)[:, None], np.arange(5.0)[:, None]], horizon=2)
+    np.testing.assert_allclose(both[2:], run.predict(range(5), horizon=2), rtol=1e-5)
 
 
 @pytest.mark.parametrize("season", ["none", 4])

@@ -112,10 +112,11 @@ def test_labels_that_are_whole_numbers_are_the_same_in_every_form(tmp_path):
 
 def test_bad_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
     findings = Findings("skip")
-    rows = read(tmp_path / "a.csv", "x,label\n" + "1,a\n" * 12 + "abc,b\n1,2,3\n5,\n7,c\n", findings=findings)
+    rows = read(tmp_path / "a.csv", "x,label\n" + "1,a\n" * 12 + 'abc,b\n1,2,3\n5,\n7,c\n8,"b"c\n', findings=findings)
     assert len(rows) == 13 and rows.origin(12) == "a.csv:17"
     assert list(map(str, findings.found)) == [
         "another number of columns, left out: 1 line (15)",
+        "not CSV, left out: 1 line (18)",
         "not a number, left out: 1 line (14)",
         "no label, left out: 1 line (16)",
     ]

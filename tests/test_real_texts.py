@@ -16,7 +16,8 @@ from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.texts import text_reader
-from heed.data.readers import HubTable, hold
+from heed.data.readers import hold
+from heed.data.tables import HubTable
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.labels import count_lines
 from pictures import folder_of

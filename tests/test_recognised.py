@@ -306,10 +306,13 @@ def test_dicts_are_read_by_the_columns_of_the_run(described):
     assert run.predict([{"remark": "x", "descr": text} for text in texts]) == expected
     assert run.predict([{"text": text} for text in texts]) == expected
     for given, said in (
-        ([{"remark": "x", "other": "y"}], r"texts\[0\] has no field 'descr'; its fields: remark, other"),
-        ([{"descr": "x"}, {"remark": "y"}], r"texts\[1\] has no field 'descr'; its fields: remark"),
-        ([{"descr": "x"}, "y"], r"texts\[1\] is the text 'y', expected a dict with the field 'descr'"),
-        ([{"descr": 3}], r"texts\[0\], field 'descr' is the number 3, expected text"),
+        (
+            [{"remark": "x", "other": "y"}],
+            r"texts has no column 'descr' \(or text\).*; its columns are 'remark', 'other'; give one column",
+        ),
+        ([{"descr": "x"}, {"remark": "y"}], r"texts\[1\] has no field 'descr'"),
+        ([{"descr": "x"}, "y"], r"texts\[1\] is the text 'y', expected a dict with the fields 'descr'"),
+        ([{"descr": 3}], r"texts\[0\]: column 'descr' is the number 3, expected text"),
     ):
         with pytest.raises(DataError, match=said):
             run.predict(given)

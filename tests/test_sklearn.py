@@ -177,8 +177,8 @@ def test_estimators_that_other_processes_fit_predict_here():
 @pytest.mark.parametrize(
     ("given", "labels", "message"),
     [
-        ([["a"], ["b"]], [0, 1], r"X\[0\] is the list \['a'\], expected text"),
-        (np.zeros((2, 2)), [0, 1], r"X\[0\] is the list \[0.0, 0.0\], expected text"),
+        ([["a"], ["b"]], [0, 1], r"X\[0\]: the text is the list \['a'\], expected text"),
+        (np.zeros((2, 2)), [0, 1], r"X\[0\]: the text is the list \[0.0, 0.0\], expected text"),
         ("a text", [0], r"X is the text 'a text'; expected a list of texts"),
         (["a", "b"], [0], "there are 2 texts and 1 labels"),
         (["a", "b"], [0, 0], "y has one class, "),

@@ -27,8 +27,8 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from heed.data.readers import column_names, to_texts
-from heed.data.tables import described
+from heed.data.readers import to_texts
+from heed.data.tables import column_names, described
 from heed.errors import DataError
 from heed.runs.loading import load
 from heed.runs.train import train

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 R = TypeVar("R", bound=Sequence[str])
@@ -59,8 +62,17 @@ class Facts:
     lists: bool = False  # True if some cells are lists
 
     @classmethod
-    def of(cls, name: int | str, cells: Sequence[str], known: Collection[str] = ()) -> Facts:
-        """The statistics of these cells."""
+    def of(cls, name: int | str, values: Iterable[Any], known: Collection[str] = ()) -> Facts:
+        """The statistics of these values; only texts, numbers, booleans and lists count."""
+        cells, lists = list[str](), False
+        for value in values:
+            if isinstance(value, str):
+                cells.append(value)
+            elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
+                cells += map(str, value)
+                lists = True
+            else:
+                cells.append(label_of(value) or "")
         filled = [cell.strip() for cell in cells if cell.strip()]
         counts, size = Counter(filled), max(1, len(filled))
         return cls(
@@ -73,6 +85,7 @@ class Facts:
             sum(map(is_number, filled)) / size,
             sum(cell in known for cell in filled) / size,
             tuple(value for value, _ in counts.most_common(4)),
+            lists,
         )
 
     @property
@@ -111,22 +124,9 @@ class Picked:
         return {"text": self.text.name, "label": self.label.name}
 
 
-def facts_of(rows: Sequence[Sequence[str]], names: Sequence[int | str], known: Collection[str] = ()) -> list[Facts]:
+def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: Collection[str] = ()) -> list[Facts]:
     """Statistics of each column of rows."""
     return [Facts.of(name, [row[n] for row in rows if n < len(row)], known) for n, name in enumerate(names)]
-
-
-def facts_of_objects(objects: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> list[Facts]:
-    """Statistics of each field of JSON objects; only texts, numbers, booleans and lists count."""
-    cells, lists = {name: list[str]() for one in objects for name in one}, set[str]()
-    for one in objects:
-        for name, value in one.items():
-            if isinstance(value, str | int | float):
-                cells[name].append(str(value).lower() if isinstance(value, bool) else str(value))
-            elif isinstance(value, list) and all(isinstance(part, str | int) for part in value):
-                cells[name] += map(str, value)
-                lists.add(name)
-    return [replace(Facts.of(name, values, known), lists=name in lists) for name, values in cells.items()]
 
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
@@ -233,20 +233,36 @@ def is_float(text: str) -> bool:
     return True
 
 
+def python_value(value: Any) -> Any:
+    """A single value as a Python object: NumPy numbers as numbers, missing values as None, 3.0 as 3."""
+    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
+        value = value.item()
+    if isinstance(value, float):
+        return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
+def label_of(value: Any) -> str | None:
+    """A label as a text: true or false, and an integral number without its fraction; None if it is not a label."""
+    value = python_value(value)
+    if not isinstance(value, str | int):
+        return None
+    return str(value).lower() if isinstance(value, bool) else re.sub(r"^([-+]?\d+)\.0+$", r"\1", str(value).strip())
+
+
 def shown(name: int | str) -> str:
     """A column in a message: its number, or its name in quotes."""
     return f"'{name}'" if isinstance(name, str) else str(name)
 
 
-def rows_of(lines: Sequence[str], separator: str) -> list[list[str]]:
+@lru_cache(maxsize=16)
+def rows_of(lines: tuple[str, ...], separator: str) -> list[list[str]]:
     """Rows of lines, without blank ones."""
     if separator == "\t":
         return [line.split("\t") for line in lines if line.strip()]
     rows: list[list[str]] = []
-    try:
+    with suppress(csv.Error):  # the rows before the error are used
         rows += (row for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row)
-    except csv.Error:
-        pass  # use the rows before the error
     return rows
 
 

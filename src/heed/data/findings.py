@@ -55,6 +55,11 @@ class Found:
         listing = f" ({shown})" if self.places else ""
         return f"{self.what}: {self.count:,} {self.unit}{'' if self.count == 1 else 's'}{listing}"
 
+    def line(self, split: str = "") -> str:
+        """The finding on a line, with its split and file."""
+        place = ", ".join(filter(None, (split, Path(self.where).name)))
+        return f"{'warning: ' if self.warning else ''}{place}{': ' if place else ''}{self}"
+
     def as_values(self) -> dict[str, Any]:
         """Plain values, for a report."""
         return {"where": self.where, "what": self.what, "count": self.count, "first": list(self.places)}
@@ -192,20 +197,13 @@ class Findings:
 
     def lines(self) -> list[str]:
         """Remarks and warnings, one line each, for files that are read outside a split."""
-        wheres = ((one, f"{Path(one.where).name}: " if one.where else "") for one in self.found if one.warning)
-        return [*self.remarks, *(f"warning: {where}{one}" for one, where in wheres)]
+        return [*self.remarks, *(one.line() for one in self.found if one.warning)]
 
     @property
     def found(self) -> list[Found]:
         """All findings, file by file, in reading order."""
         order = list(dict.fromkeys(where for where, _ in self._found))
         return sorted(self._found.values(), key=lambda found: order.index(found.where))
-
-
-def found_lines(split: str, found: Iterable[Found]) -> list[str]:
-    """The findings in a split, one line each."""
-    wheres = ((one, f", {Path(one.where).name}" if one.where else "") for one in found)
-    return [f"{'warning: ' if one.warning else ''}{split}{where}: {one}" for one, where in wheres]
 
 
 def found_table(found: Mapping[str, Sequence[Found]]) -> list[str]:

@@ -27,34 +27,24 @@ error names a split that differs.
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from heed.config import Source
-from heed.data.columns import Column, Facts, facts_of_objects
+from heed.data.columns import Facts
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
-from heed.data.tables import Row, Table, described, has_items
-from heed.errors import ConfigError, DataError, suggest
+from heed.data.tables import Field, HeldTable, HubTable, Row, Table, described, has_items
+from heed.errors import ConfigError, DataError
 
 E = TypeVar("E", bound=Example)
-_TOGETHER = 256
 _JUDGED = 20
 """Examples below which the order of texts and labels is not checked."""
 _LONG = 100_000
 """Characters of an example above which line ends are probably missing."""
-_OF_ANY_TYPE = ("label", "path", "word", "sentence")
-"""Fields whose columns in a data set need not be texts."""
-_SAMPLE = 1_000
-"""Rows of a data set by which columns are recognised."""
-_FIRST = 10_000
-"""Rows passed in Python by which columns are recognised, as of a file."""
 
 
 @dataclass(frozen=True)
@@ -184,87 +174,6 @@ class HubSet:
             raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
 
 
-class HubTable(Table):
-    """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names.
-
-    Pictures are not decoded: a cell is {"bytes", "path"}.
-    """
-
-    judged = _SAMPLE
-
-    def __init__(self, name: str, split: str, table: Any, findings: Findings) -> None:
-        """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
-        super().__init__(findings)
-        self.path, self.split = name, split
-        self.pictures = [name for name, one in table.features.items() if type(one).__name__ == "Image"]
-        """Names of the columns of pictures."""
-        for column in self.pictures:
-            table = table.cast_column(column, type(table.features[column])(decode=False))
-        self.data = table
-        self._features: Mapping[str, Any] = table.features
-        self.names = list(self._features)
-        self.classes = [name for name, one in self._features.items() if hasattr(one, "int2str")]
-        """Names of the columns of class numbers."""
-        texts = ("string", "large_string")
-        self.texts = [name for name, one in self._features.items() if getattr(one, "dtype", "") in texts]
-        """Names of the columns of texts."""
-
-    def where(self, number: int) -> str:
-        return f"{self.path} split {self.split} row {number}"
-
-    def origin(self, number: int) -> str:
-        return f"{self.path}:{self.split}:{number}"
-
-    def place(self, number: int) -> str:
-        return f"{self.split}:{number}"
-
-    def at(self, row: Row, field: str) -> str:
-        return f"{row.origin}: column '{self.columns[field]}'"
-
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        sample = self.data.select(range(min(_SAMPLE, len(self.data))))
-        return [one for one in facts_of_objects([*self._objects(sample, self.names)], known) if one.cells]
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        return next(self._objects(self.data, self.names), {})
-
-    def refuse_missing(self) -> None:
-        """Refuse columns that the data set does not have; only some fields need texts.
-
-        Raises:
-            DataError: The message lists or suggests columns.
-        """
-        for part, name in self.columns.items():
-            is_any = part.startswith(_OF_ANY_TYPE)
-            able, kind = (self.names, "column") if is_any else (self.texts, "text column")
-            if name not in able:
-                hint = f"; its {kind}s: {', '.join(able)}" if name == part else suggest(str(name), able)
-                raise DataError(f"data.columns.{part}: {self.path} has no {kind} '{name}'{hint}")
-
-    def rows(self) -> Iterator[Row]:
-        self.refuse_missing()
-        names = list(dict.fromkeys(map(str, self.columns.values())))
-        for number, cells in enumerate(self._objects(self.data.select_columns(names), names), start=1):
-            yield Row(self, number, cells)
-
-    def _objects(self, table: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
-        ways = {name: _way(self._features[name], name in self.texts) for name in names}
-        for chunk in table.iter(_TOGETHER):
-            for values in zip(*(map(ways[name], chunk[name]) for name in names), strict=True):
-                yield dict(zip(names, values, strict=True))
-
-
-def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
-    """The conversion of a value: None to an empty text, a class number to its name, in lists too."""
-    if text:
-        return lambda value: value or ""
-    of_one = getattr(feature, "feature", feature)
-    if not hasattr(of_one, "int2str"):
-        return lambda value: value
-    return lambda value: of_one.int2str(value) if value not in (None, -1) else ""
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0]
 
@@ -287,182 +196,6 @@ def taken(held: Sequence[T], findings: Findings) -> Sequence[T]:
     if isinstance(held, Held):
         findings.take_over(held.findings)
     return held
-
-
-class HeldTable(Table):
-    """Data passed in Python, as columns; `names` are empty if they are known by position only."""
-
-    judged = 1_000_000
-    option = 'settings={{"data.columns.{}": NAME}}'
-
-    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
-        """Read the data in any of the forms above; `shape` are the fields of an example in the order of a tuple.
-
-        Raises:
-            DataError: The data has none of these forms, is empty, or its columns differ in length.
-        """
-        super().__init__(Findings() if findings is None else findings)
-        self.split = split
-        names = column_names(data)
-        self.column: Callable[[int], list[Any]]
-        """The values of a column."""
-        by_name = names is not None and isinstance(data, Mapping)
-        if by_name or (names is None and _is_columns(data, len(shape))):
-            each = data.items() if by_name else zip(shape, data, strict=True)
-            columns = {name: _listed(column) for name, column in each}
-            if len({*map(len, columns.values())}) > 1:
-                shown = ", ".join(f"'{name}' has {len(column)}" for name, column in columns.items())
-                raise DataError(f"{split}: the columns differ in length: {shown}")
-            self.width, self.column = len(columns), [*columns.values()].__getitem__
-        elif names is not None:
-            keys = names
-            features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
-            ways = [_way(features.get(key), False) for key in keys]
-            self.width, self.column = len(keys), lambda i: [*map(ways[i], _listed(data[keys[i]]))]
-        else:
-            rows = self._rows_of(data, shape)
-            if rows and isinstance(rows[0], Mapping):
-                keys = names = list(rows[0])
-                self.width, self.column = len(keys), lambda i: [row[keys[i]] for row in rows]
-            elif len(shape) == 1:
-                self.width, self.column = 1, lambda i: rows
-            else:
-                self.width, self.column = len(rows[0]) if rows else 0, lambda i: [row[i] for row in rows]
-        self.names = tuple(map(str, names or ()))
-        if not self.width or not len(self.column(0)):
-            raise DataError(f"{split} is empty")
-
-    def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
-        """A list of rows, all dicts with the same fields or all of the same width."""
-        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
-        if isinstance(data, str | bytes) or not has_items(data):
-            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
-            raise DataError(f"{self.split} is {described(data)}, expected {forms}")
-        rows = list(data)
-        if rows and isinstance(rows[0], Mapping):
-            for i, row in enumerate(rows):
-                if not isinstance(row, Mapping):
-                    fields = ", ".join(map(repr, rows[0]))
-                    raise DataError(f"{self.where(i)} is {described(row)}, expected a dict with the fields {fields}")
-                for name in rows[0]:
-                    if name not in row:
-                        raise DataError(f"{self.where(i)} has no field '{name}'{suggest(str(name), map(str, row))}")
-        elif len(shape) > 1:
-            width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
-            for i, row in enumerate(rows):
-                if not _is_row(row):
-                    raise DataError(f"{self.where(i)} is {described(row)}, expected {one}")
-                if len(row) != width or width < len(shape):
-                    has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
-                    raise DataError(f"{self.where(i)} has {has}, expected {one}")
-        return rows
-
-    @property
-    def called(self) -> str:
-        return self.split
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        return {name: self.column(i)[0] for i, name in enumerate(self.names)}
-
-    def where(self, number: int) -> str:
-        return f"{self.split}[{number}]"
-
-    origin = place = where
-
-    def at(self, row: Row, field: str) -> str:
-        return f"{row.where}: the {field}"
-
-    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        names: Sequence[int | str] = self.names or range(self.width)
-        cells = (self.column(i)[:_FIRST] for i in range(self.width))
-        columns = (["" if python_value(one) is None else str(one) for one in column] for column in cells)
-        return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
-
-    def place_of(self, field: str, number: int, column: Column) -> Column:
-        """Its name, or its position if columns have no names.
-
-        Raises:
-            DataError: There is no such column.
-        """
-        if isinstance(column, int) and not 0 <= column < self.width:
-            raise DataError(f"{self.split} has {self.width} columns, so data.columns.{field} cannot be {column}")
-        if isinstance(column, int) and self.names:
-            return self.names[column]
-        if not self.names:
-            return column if isinstance(column, int) else number
-        if column is not None and column not in self.names:
-            raise DataError(f"{self.split} has no column '{column}'{suggest(str(column), self.names)}")
-        return column
-
-    def chosen(self) -> dict[str, list[Any]]:
-        """The values of each field."""
-        places = (self.names.index(one) if isinstance(one, str) else one for one in self.columns.values())
-        return dict(zip(self.columns, map(self.column, places), strict=True))
-
-    def rows(self) -> Iterator[Row]:
-        columns = self.chosen()
-        for number, values in enumerate(zip(*columns.values(), strict=True)):
-            yield Row(self, number, dict(zip(columns, values, strict=True)))
-
-    def value(self, row: Row, field: str) -> Any:
-        return row.cells[field]
-
-    def label(self, row: Row, field: str) -> Any:
-        return python_value(row.cells[field])
-
-
-def column_names(data: Any) -> list[Any] | None:
-    """The column names of a data frame, a data set or a dict of columns; None for anything else."""
-    if isinstance(data, Mapping):
-        return list(data) if data and all(_is_column(value) for value in data.values()) else None
-    names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
-    names = getattr(data, "columns", None) if names is None else names
-    return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
-
-
-def _is_column(value: Any) -> bool:
-    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
-
-
-def _is_columns(data: Any, width: int) -> bool:
-    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
-    return (
-        isinstance(data, tuple)
-        and len(data) == width > 1
-        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
-    )
-
-
-def _is_row(row: Any) -> bool:
-    return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
-
-
-def _listed(column: Any) -> list[Any]:
-    """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
-    if getattr(column, "ndim", 1) > 2:
-        return list(np.asarray(column))
-    for name in ("tolist", "to_list", "to_pylist"):
-        if hasattr(column, name):
-            return list(getattr(column, name)())
-    return list(column)
-
-
-def python_value(value: Any) -> Any:
-    """A single value as a Python object: NumPy numbers as numbers, missing values as None, 3.0 as 3."""
-    value = value.item() if hasattr(value, "item") and not isinstance(value, str) else value
-    if isinstance(value, float):
-        return None if math.isnan(value) else int(value) if value.is_integer() else repr(value)
-    return None if type(value).__name__ in ("NAType", "NaTType") else value
-
-
-def label_of(value: Any) -> str | None:
-    """A label as a text: true or false, and an integral number without its fraction; None if it is not a label."""
-    value = python_value(value)
-    text = re.sub(r"^([-+]?\d+)\.0+$", r"\1", str(value).strip())
-    if isinstance(value, bool):
-        return text.lower()
-    return text if isinstance(value, str | int) else None
 
 
 def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], findings: Findings) -> Held[E]:
@@ -494,45 +227,17 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
     Raises:
         DataError: A value is not a text, or there is no such column.
     """
-    if are_dicts(data):
-        fields = list(data[0])
-        known = [name for name in names if name in fields] or (fields if len(fields) == 1 else [names[0]])
-        return [text_in(row, f"{what}[{i}]", known[0]) for i, row in enumerate(data)]
-    columns = column_names(data)
-    if columns is not None:
-        known = [name for name in (*names, *(columns if len(columns) == 1 else ())) if name in columns]
-        if not known and not columns:
-            raise DataError(f"{what} has no columns, expected one called '{names[0]}'")
-        if not known:
-            raise DataError(
-                f"{what} has the columns {', '.join(map(str, columns))} and none called '{names[0]}'; give one column, "
-                f"such as data['{columns[0]}']"
-            )
-        data = data[known[0]]
-    if isinstance(data, bytes | Mapping) or not has_items(data):
-        raise DataError(f"{what} is {described(data)}, expected a text or a list of texts")
-    values = _listed(data)
-    for i, value in enumerate(values):
-        if not isinstance(value, str):
-            raise DataError(f"{what}[{i}] is {described(value)}, expected text")
-    return [str(value) for value in values]
+    if has_items(data) and not isinstance(data, bytes | Mapping) and hasattr(data, "__len__") and not len(data):
+        return []
+    table = HeldTable(data, what, names[:1], Findings(hint=False))
+    table.hint = "; give one column"
+    table.choose([Field("text", usual=names)], trained=True, least=0)
+    for row in (rows := list(table.rows())):
+        if not isinstance(value := row.value("text"), str):
+            raise DataError(f"{table.at(row, 'text')} is {described(value)}, expected text")
+    return [str(row.value("text")) for row in rows]
 
 
 def are_dicts(data: Any) -> bool:
     """True for several rows, the first of which is a dict."""
     return isinstance(data, Sequence) and bool(data) and isinstance(data[0], Mapping)
-
-
-def text_in(row: Any, where: str, name: Any) -> str:
-    """The text in a field of a row, which must be a dict.
-
-    Raises:
-        DataError: It is not a dict, or has no such text; the message names the place and the keys.
-    """
-    if not isinstance(row, Mapping):
-        raise DataError(f"{where} is {described(row)}, expected a dict with the field '{name}', as the first")
-    if name not in row:
-        raise DataError(f"{where} has no field '{name}'; its fields: {', '.join(map(str, row)) or 'none'}")
-    if not isinstance(row[name], str):
-        raise DataError(f"{where}, field '{name}' is {described(row[name])}, expected text")
-    return str(row[name])

@@ -5,30 +5,32 @@ from __future__ import annotations
 import csv
 import json
 import os
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from heed.data.columns import (
     Column,
     Facts,
     facts_of,
-    facts_of_objects,
     has_header,
     is_regular,
     listing,
+    python_value,
     regular_rows,
     rows_of,
     shown,
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
-from heed.errors import DataError, suggest
+from heed.errors import ConfigError, DataError, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
 
@@ -112,10 +114,6 @@ class Row:
         """The value of a field as it is: a text, or from JSON, the Hub or Python any value."""
         return None if self.object() is None else self.table.value(self, field)
 
-    def label(self, field: str) -> Any:
-        """The value of a field of labels: a single value is a text, a number or a boolean."""
-        return None if self.object() is None else self.table.label(self, field)
-
     def text(self, field: str) -> str:
         """The value of a field, which must be a text; "" in a blank line.
 
@@ -126,9 +124,7 @@ class Row:
         if self.object() is None:
             return ""
         value = self.table.value(self, field)
-        if type(value) is not str or not self.table.plain:
-            return self.table.checked(self, field, value)
-        return value
+        return value if type(value) is str and self.table.plain else self.table.checked(self, field, value)
 
     def object(self) -> Any:
         """All cells: the object of a line of JSON; None for a blank line."""
@@ -161,13 +157,12 @@ class Field:
         return self.usual or (self.name,)
 
 
-class Table(ABC):
+class Table:
     """Rows of one file, of one split of a data set, or of data passed in Python; findings are counted under `path`.
 
     `columns` are the columns of the fields that a reader uses: set once, by name where the table has names.
     """
 
-    path: Path | str = ""
     names: Sequence[str] = ()
     plain = False
     """True if a text needs no further check."""
@@ -183,58 +178,87 @@ class Table(ABC):
     """True if its columns have names, or none are expected."""
     other = ""
     """End of the remark on its columns."""
+    hint = ""
+    """End of messages about missing columns."""
     whole = True
     """False if columns are recognised by the beginning of the table only."""
+    judged = 0
+    """Number of rows by which columns can be recognised."""
+    end = ""
+    """End of a row in messages and findings."""
 
-    def __init__(self, findings: Findings) -> None:
-        self.findings = findings
+    def __init__(self, findings: Findings, path: Path | str, line: str = "", part: str = "") -> None:
+        """A table without rows.
+
+        Args:
+            findings: Policy for bad lines.
+            path: The place of its findings.
+            line: A row in messages, up to its number; by default a line of a file.
+            part: A row in findings, up to its number.
+        """
+        self.findings, self.path, self.called, self.part = findings, path, f"'{path}'", part
+        self.line = line or f"{self.called} line "
+        self.name = path.name if isinstance(path, Path) else path
+        """Its name in origins."""
         self.columns: dict[str, int | str] = {}
 
-    @abstractmethod
+    @staticmethod
+    def open(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> Table:
+        """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv", "parquet"; else columns have tabs.
+
+        A file of CSV whose first line has the `expected` names has its usual separator.
+        """
+        kind = kind or ending_of(path)[1:]
+        if kind in ("jsonl", "json"):
+            return JsonTable(path, findings)
+        if kind == "parquet":
+            return _parquet(path, findings)
+        return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+
     def rows(self) -> Iterator[Row]:
         """All rows, unusable ones included."""
-
-    @abstractmethod
-    def where(self, number: int) -> str:
-        """A row in messages."""
-
-    @abstractmethod
-    def origin(self, number: int) -> str:
-        """The origin of an example made from a row."""
+        raise NotImplementedError
 
     @property
-    def called(self) -> str:
-        """The table in messages."""
-        return f"'{self.path}'"
+    def first(self) -> Mapping[str, Any]:
+        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
+        return {}
 
-    @abstractmethod
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         """Statistics of the columns, by which they are recognised; from the beginning of a file.
 
         `known` are the labels of the training set, `given` columns that decide whether names or numbers are used.
         """
+        raise NotImplementedError
 
-    def place(self, number: int) -> int | str:
+    def where(self, number: int) -> str:
+        """A row in messages."""
+        return f"{self.line}{number}{self.end}"
+
+    def place(self, number: int) -> str:
         """A row in findings."""
-        return number
+        return f"{self.part}{number}{self.end}"
+
+    def origin(self, number: int) -> str:
+        """The origin of an example made from a row."""
+        return f"{self.name}:{self.part}{number}{self.end}" if self.name else self.place(number)
 
     def at(self, row: Row, field: str) -> str:
         """The value of a field in messages."""
-        return row.where
+        column = self.columns[field]
+        return f"{row.where}: " + (f"{self.column_word} '{column}'" if isinstance(column, str) else f"the {field}")
 
     def value(self, row: Row, field: str) -> Any:
         """The value of a field of a usable row."""
         return row.cells[self.columns[field]]
 
-    def label(self, row: Row, field: str) -> Any:
-        """The value of a field of labels of a usable row."""
-        return self.value(row, field)
-
     def checked(self, row: Row, field: str, value: Any) -> str:
         """A value that must be a text."""
-        where = self.at(row, field)
+        column, where = self.columns[field], self.at(row, field)
         if not isinstance(value, str):
-            raise row.bad("not text", f"{where} is {described(value)}, expected text")
+            rule = f"{self.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
+            what = "null" if value is None and isinstance(self, JsonTable) else described(value)
+            raise row.bad(rule, f"{where} is {what}, expected text")
         return characters_of(value, where, row.bad, row.note)
 
     def choose(
@@ -270,7 +294,7 @@ class Table(ABC):
             able = (name for name in one.names if name in self.names)
             able = (name for name in able if not {name, self.names.index(name)} & {*given.values()})
             column = next(able, None) if given[one.name] is None else given[one.name]
-            columns[one.name] = self.place_of(one.name, number, column)
+            columns[one.name] = self.place_of(column, number)
         self.columns = {field: field if one is None else one for field, one in columns.items()}
         if None not in columns.values() or self.judged < least:
             return "; ".join(self.said)
@@ -281,7 +305,7 @@ class Table(ABC):
         columns = {field: one if one in names else None for field, one in columns.items()}
         open_ = [one for one in fields if columns[one.name] is None]
         rest = [name for name in names if name not in columns.values()]
-        chosen: Mapping[str, int | str] | str = f"the {open_[0].name} column is unclear"
+        chosen: Mapping[str, int | str] | str = ""
         if recognise is not None:
             chosen = recognise(facts, columns)
         elif len(rest) == len(open_):
@@ -293,13 +317,13 @@ class Table(ABC):
             why = f": {chosen}" if chosen else lacks + suggest(name, map(str, rest))
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
-            choose = f"its {self.column_word}s are" if trained else choose
+            choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
             listed = listing(facts) or ", ".join(map(shown, names))
-            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
+            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}{hint}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
-        if label is not None and isinstance(self, _File):
+        if label is not None and isinstance(self.path, Path):
             said[-1] += f" ({label.counted(self.whole)})"
         return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{numbered}{self.other}"))
 
@@ -309,8 +333,8 @@ class Table(ABC):
         is_other = again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str)))
         return dict.fromkeys(given) if is_other else given
 
-    def place_of(self, field: str, number: int, column: Column) -> Column:
-        """The column of a field, the `number`th; None if it is unknown."""
+    def place_of(self, column: Column, number: int) -> Column:
+        """The column of the field `number`; None if it is unknown."""
         return column
 
     def of_training(self, fields: Sequence[Field]) -> dict[str, Column]:
@@ -336,16 +360,6 @@ class Table(ABC):
     def is_named(self, names: Iterable[str]) -> bool:
         """True if the columns of the table have names, of which some may be these."""
         return bool(self.names)
-
-    @property
-    def judged(self) -> int:
-        """Number of rows by which columns can be recognised."""
-        return 0
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
-        return {}
 
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
@@ -377,28 +391,7 @@ def characters_of(
     return str(text)
 
 
-class _File(Table):
-    """Common part of tables in files."""
-
-    path: Path
-    head: Head
-    name: str
-    """Name of the file in origins."""
-    hint = ""
-    """End of messages about missing columns."""
-
-    @property
-    def whole(self) -> bool:  # type: ignore[override]
-        return self.head.whole
-
-    def where(self, number: int) -> str:
-        return f"'{self.path}' line {number}"
-
-    def origin(self, number: int) -> str:
-        return f"{self.name}:{number}"
-
-
-class CsvTable(_File):
+class CsvTable(Table):
     """A file with columns separated by tabs, or by another character with CSV quoting.
 
     Args:
@@ -409,14 +402,15 @@ class CsvTable(_File):
         fixed: True if there is no other separator.
     """
 
+    path: Path
     plain = True
 
     def __init__(
         self, path: Path, findings: Findings, usual: str, expected: Sequence[Column] = (), fixed: bool = False
     ) -> None:
-        super().__init__(findings)
-        self.path, self.name, self._usual = path, path.name, usual
+        super().__init__(findings, path)
         self.head = Head.of(path, findings, excel=usual == ",")
+        self.whole = self.head.whole
         rows = self.head.rows(usual)
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
         found = usual if fixed or named else self.head.separator(usual)
@@ -427,11 +421,12 @@ class CsvTable(_File):
         self.sample = regular_rows(rows) if self.is_regular or named else rows
         self.header = None
         """True if the first line names the columns; None if it does so only where a column is given by name."""
+        if self.separator != usual:
+            self.said = [f"columns separated by {SEPARATORS[self.separator]}"]
         self._places: dict[str, int] = {}
 
-    @property
-    def said(self) -> Sequence[str]:  # type: ignore[override]
-        return [] if self.separator == self._usual else [f"columns separated by {SEPARATORS[self.separator]}"]
+    def at(self, row: Row, field: str) -> str:
+        return row.where
 
     @cached_property
     def has_header(self) -> bool:
@@ -448,11 +443,11 @@ class CsvTable(_File):
         return len(set(first)) == len(first) and all(cell == cell.strip() for cell in first)
 
     @property
-    def judged(self) -> int:
+    def judged(self) -> int:  # type: ignore[override]
         return len(self.sample) - self.has_header if self.recognised else 0
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        """Statistics of the columns; the first line is a header if it looks like one or a column is given by name."""
+        """The first line is a header if it looks like one or a column is given by name."""
         if self.header is None:
             self.header = any(isinstance(one, str) for one in given) or self.has_header
         by_name = self.header and self.named and not any(isinstance(one, int) for one in given)
@@ -473,20 +468,17 @@ class CsvTable(_File):
         if isinstance(first, BadLine):
             message = "should name the columns, but is a bad line; columns can also be given by number"
             raise DataError(f"'{self.path}' line 1 {message}")
-        absent = [(field, name) for field, name in self.columns.items() if isinstance(name, str) and name not in first]
-        if absent:
-            field, name = min(absent, key=lambda one: one[0] == one[1])  # a name the user gave before a usual one
-            raise DataError(
-                f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} selects "
-                f"the {field} column, by name or by number from 0{self.hint}"
-            )
-        for column in self.columns.values():
-            if isinstance(column, str) and first.count(column) > 1:
-                twins = [n for n, name in enumerate(first) if name == column]
+        named = [(field, name) for field, name in self.columns.items() if isinstance(name, str)]
+        for field, name in sorted(named, key=_is_usual):
+            if name not in first:
                 raise DataError(
-                    f"'{self.path}' line 1 names two columns '{column}' ({twins[0]} and {twins[1]}, counted from 0); "
-                    "rename one, or give the column by number"
+                    f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} "
+                    f"selects the {field} column, by name or by number from 0{self.hint}"
                 )
+            if first.count(name) > 1:
+                twins = " and ".join(str(n) for n, one in enumerate(first) if one == name)
+                what = f"names two columns '{name}' ({twins}, counted from 0)"
+                raise DataError(f"'{self.path}' line 1 {what}; rename one, or give the column by number")
         return {field: first.index(name) if isinstance(name, str) else name for field, name in self.columns.items()}
 
     def value(self, row: Row, field: str) -> str:
@@ -500,34 +492,34 @@ class CsvTable(_File):
         raise row.bad(f"no column {place}", f"{row.where} has {shown}, {least}{end}")
 
 
-class JsonTable(_File):
+class JsonTable(Table):
     """A file of JSON objects: one a line, or the `items` of an array, perhaps in the field "data" of an object.
 
     A field of a nested object is a column too, as in "translation.en".
     """
 
+    path: Path
     column_word = "field"
 
     def __init__(self, path: Path, findings: Findings) -> None:
-        super().__init__(findings)
-        self.path, self.name, self.head = path, path.name, Head.of(path, findings)
+        super().__init__(findings, path)
+        self.head = Head.of(path, findings)
         self.items = _items(self.head, findings)
-        self.things = "lines" if self.items is None else "items"
+        if self.items is not None:
+            self.things, self.line = "items", f"{self.called} item "
         objects = self.head.objects if self.items is None else self.items[:_LINES]
         self.objects = [flat(one) for one in objects if isinstance(one, dict)]
+        self.whole, self.judged = self.head.whole, len(self.objects)
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
-
-    @property
-    def judged(self) -> int:
-        return len(self.objects)
 
     @property
     def first(self) -> Mapping[str, Any]:
         return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        return facts_of_objects(self.objects, known)
+        names = dict.fromkeys(name for one in self.objects for name in one)
+        return [Facts.of(name, [one.get(name) for one in self.objects], known) for name in names]
 
     def rows(self) -> Iterator[Row]:
         names = tuple(map(str, self.columns.values()))
@@ -538,27 +530,26 @@ class JsonTable(_File):
         for number, line in enumerate(every, start=1):
             row = Row(self, number, None)
             try:
-                if self.items is not None or unless_bad(line).strip():
-                    value = self._parsed(row, line, names) if self.items is None else line
-                    row.cells = self._object(row, value, names)
+                row.cells = self._cells(row, line, names)
             except BadLine as bad:
                 row.cells = bad
             yield row
 
-    def where(self, number: int) -> str:
-        return f"'{self.path}' {self.things[:-1]} {number}"
-
-    def _parsed(self, row: Row, line: str, names: tuple[str, ...]) -> Any:
-        try:
-            return load_json(line)
-        except (ValueError, RecursionError) as error:
-            what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else str(error)
-            shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
-            such = f", such as {shape}" if names else ""
-            message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line{such}"
-            raise row.bad("not JSON", message) from None
-
-    def _object(self, row: Row, value: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    def _cells(self, row: Row, line: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+        """The object in a line or an item, which has these fields; None for a blank line."""
+        value = line
+        if self.items is None:
+            if not unless_bad(line).strip():
+                return None
+            try:
+                value = load_json(line)
+            except (ValueError, RecursionError) as error:
+                what = str(error)
+                if isinstance(error, json.JSONDecodeError):
+                    what = f"{error.msg} at position {error.pos + 1}"
+                shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
+                message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line"
+                raise row.bad("not JSON", message + f", such as {shape}" * bool(names)) from None
         if not isinstance(value, dict):
             listing = " and ".join(f"'{name}'" for name in names)
             fields = f" with the field{'s' if len(names) > 1 else ''} {listing}" if names else ""
@@ -568,15 +559,6 @@ class JsonTable(_File):
             if name not in cells:
                 raise row.bad(f"no field '{name}'", f"{row.where} has no field '{name}'{suggest(name, cells)}")
         return cells
-
-    def at(self, row: Row, field: str) -> str:
-        return f"{row.where}: field '{self.columns[field]}'"
-
-    def checked(self, row: Row, field: str, value: Any) -> str:
-        if not isinstance(value, str):
-            what = f"{self.at(row, field)} is {'null' if value is None else described(value)}, expected text"
-            raise row.bad(f"field '{self.columns[field]}' is not text", what)
-        return characters_of(value, self.at(row, field), row.bad, row.note)
 
 
 def _items(head: Head, findings: Findings) -> list[Any] | None:
@@ -612,12 +594,224 @@ def flat(value: dict[str, Any]) -> dict[str, Any]:
     return {**value, **inside} if inside else value
 
 
-def open_table(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> CsvTable | JsonTable:
-    """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv"; else its columns have tabs."""
-    kind = kind or ending_of(path)[1:]
-    if kind in ("jsonl", "json"):
-        return JsonTable(path, findings)
-    return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+class ColumnTable(Table):
+    """A table whose columns are known as a whole: `width` many, without `names` if only their positions are known."""
+
+    width: int
+    column: Callable[[int], Iterable[Any]]
+    """The values of a column."""
+    texts: Sequence[str] | None = None
+    """Names of the columns of texts, if these are known."""
+    start = 0
+    """Number of the first row."""
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        return {name: value for i, name in enumerate(self.names) for value in islice(self.column(i), 1)}
+
+    def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
+        names: Sequence[int | str] = self.names or range(self.width)
+        return [Facts.of(name, islice(self.column(i), self.judged), known) for i, name in enumerate(names)]
+
+    def chosen(self) -> dict[str, list[Any]]:
+        """The values of each field."""
+        return {field: [*self.column(self.places()[column])] for field, column in self.columns.items()}
+
+    def places(self) -> dict[int | str, int]:
+        """The position of each chosen column.
+
+        Raises:
+            DataError: There is no such column, or it cannot have the field; the message lists or suggests columns.
+        """
+        for name, column in sorted(self.columns.items(), key=_is_usual):
+            able, word = (self.names or range(self.width)), "column"
+            if self.texts is not None and not name.startswith(("label", "path", "word", "sentence")):
+                able, word = self.texts, "text column"
+            if column not in able:
+                listed = f"; its {word}s: {', '.join(map(str, able))}"
+                hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
+                raise DataError(f"data.columns.{name}: {self.path or self.called} has no {word} {shown(column)}{hint}")
+        return {one: self.names.index(one) if isinstance(one, str) else one for one in self.columns.values()}
+
+    def rows(self) -> Iterator[Row]:
+        places = self.places()
+        every = zip(*map(self.column, places.values()), strict=True)
+        for number, values in enumerate(every, start=self.start):
+            yield Row(self, number, dict(zip(places, values, strict=True)))
+
+
+class HeldTable(ColumnTable):
+    """Data passed in Python, in any of the forms that `heed.data.readers` lists."""
+
+    column: Callable[[int], list[Any]]
+    judged = 10_000
+    option = 'settings={{"data.columns.{}": NAME}}'
+    end = "]"
+
+    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
+        """Read the data; `shape` are the fields of an example in the order of a tuple.
+
+        Raises:
+            DataError: The data has none of these forms, is empty, or its columns differ in length.
+        """
+        super().__init__(Findings() if findings is None else findings, "", f"{split}[", f"{split}[")
+        self.split = self.called = split
+        keys = column_names(data)
+        if keys is not None or _is_columns(data, len(shape)):
+            places: Sequence[Any] = range(len(data)) if keys is None else keys
+            sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
+            if len({*sizes}) > 1:
+                listed = ", ".join(f"'{name}' has {size}" for name, size in zip(keys or shape, sizes, strict=True))
+                raise DataError(f"{split}: the columns differ in length: {listed}")
+            features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
+            ways = [_way(features.get(place), False) for place in places]
+            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], _listed(data[places[i]]))]
+        else:
+            rows = self._rows_of(data, shape)
+            size = len(rows)
+            if rows and isinstance(rows[0], Mapping):
+                keys = list(rows[0])
+                self.width, self.column = len(keys), lambda i: self._values_of(rows, keys[i])
+            elif len(shape) == 1:
+                self.width, self.column = 1, lambda i: rows
+            else:
+                self.width, self.column = len(rows[0]) if rows else 0, lambda i: [row[i] for row in rows]
+        self.names = tuple(map(str, keys or ()))
+        if not self.width or not size:
+            raise DataError(f"{split} is empty")
+
+    def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
+        """A list of rows, all dicts or all of the same width."""
+        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        if isinstance(data, str | bytes | Mapping) or not has_items(data):
+            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            raise DataError(f"{self.split} is {described(data)}, expected {forms}")
+        rows = _listed(data)
+        dicts, tuples = bool(rows) and isinstance(rows[0], Mapping), len(shape) > 1
+        width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+        for i, row in enumerate(rows if dicts or tuples else ()):
+            if dicts and not isinstance(row, Mapping):
+                fields = ", ".join(map(repr, rows[0]))
+                raise DataError(f"{self.where(i)} is {described(row)}, expected a dict with the fields {fields}")
+            if not dicts and not _is_row(row):
+                raise DataError(f"{self.where(i)} is {described(row)}, expected {one}")
+            if not dicts and (len(row) != width or width < len(shape)):
+                has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
+                raise DataError(f"{self.where(i)} has {has}, expected {one}")
+        return rows
+
+    def _values_of(self, rows: Sequence[Mapping[Any, Any]], key: Any) -> list[Any]:
+        """The values of a field of dicts."""
+        for i, row in enumerate(rows):
+            if key not in row:
+                raise DataError(f"{self.where(i)} has no field '{key}'{suggest(str(key), map(str, row))}")
+        return [row[key] for row in rows]
+
+    def place_of(self, column: Column, number: int) -> Column:
+        """Its name, or its position if columns have no names."""
+        if not self.names:
+            return column if isinstance(column, int) else number
+        return self.names[column] if isinstance(column, int) and column in range(self.width) else column
+
+    def value(self, row: Row, field: str) -> Any:
+        value = super().value(row, field)
+        return python_value(value) if field.startswith("label") else value
+
+
+def _parquet(path: Path, findings: Findings) -> HeldTable:
+    """The table in a Parquet file.
+
+    Raises:
+        DataError: The file cannot be read.
+        ConfigError: No library for it is installed.
+    """
+    import pandas as pd
+
+    try:
+        table = HeldTable(pd.read_parquet(path), path.name, (), findings)
+    except ImportError:
+        raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
+    table.path, table.called, table.option = path, f"'{path}'", Table.option
+    return table
+
+
+class HubTable(ColumnTable):
+    """The rows of a split of a data set of the Hub, read in parts: texts, with "" for empty cells, and labels.
+
+    Pictures are not decoded: a cell is {"bytes", "path"}.
+    """
+
+    judged = 1_000
+    start = 1
+
+    def __init__(self, name: str, split: str, data: Any, findings: Findings) -> None:
+        """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
+        super().__init__(findings, name, f"{name} split {split} row ", f"{split}:")
+        self.pictures = [column for column, one in data.features.items() if type(one).__name__ == "Image"]
+        """Names of the columns of pictures."""
+        for column in self.pictures:
+            data = data.cast_column(column, type(data.features[column])(decode=False))
+        self.split, self.data, self.names, self.width = split, data, [*data.features], len(data.features)
+        texts = ("string", "large_string")
+        self.texts: list[str] = [name for name, one in data.features.items() if getattr(one, "dtype", "") in texts]
+        self.classes = [column for column, one in data.features.items() if hasattr(one, "int2str")]
+        """Names of the columns of class numbers."""
+
+    def column(self, place: int) -> Iterable[Any]:
+        name = self.names[place]
+        chunks = self.data.select_columns([name]).iter(_TOGETHER)
+        way = _way(self.data.features[name], name in self.texts)
+        return (way(value) for chunk in chunks for value in chunk[name])
+
+
+def _is_usual(column: tuple[str, object]) -> bool:
+    """True for a field and the column of its name, which is missed after those that the user gave."""
+    return column[0] == column[1]
+
+
+def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
+    """The conversion of a value: None to an empty text, a class number to its name, in lists too."""
+    if text:
+        return lambda value: value or ""
+    of_one = getattr(feature, "feature", feature)
+    if not hasattr(of_one, "int2str"):
+        return lambda value: value
+    return lambda value: of_one.int2str(value) if value not in (None, -1) else ""
+
+
+def column_names(data: Any) -> list[Any] | None:
+    """The column names of a data frame, a data set or a dict of columns; None for anything else."""
+    if isinstance(data, Mapping):
+        return list(data) if data and all(_is_column(value) for value in data.values()) else None
+    names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
+    names = getattr(data, "columns", None) if names is None else names
+    return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
+
+
+def _is_column(value: Any) -> bool:
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _is_columns(data: Any, width: int) -> bool:
+    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
+    return (
+        isinstance(data, tuple)
+        and len(data) == width > 1
+        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
+    )
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
+
+
+def _listed(column: Any) -> list[Any]:
+    """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
+    if getattr(column, "ndim", 1) > 2:
+        return list(np.asarray(column))
+    return list(next((getattr(column, n)() for n in ("tolist", "to_list", "to_pylist") if hasattr(column, n)), column))
 
 
 def _tabbed(path: Path, findings: Findings, separator: str) -> Iterator[tuple[int, list[str] | BadLine]]:
@@ -640,9 +834,7 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
         while True:
             others = csv.field_size_limit(largest)  # global: other libraries set it too
             try:
-                row = next(rows)
-            except StopIteration:
-                return
+                row = next(rows, None)
             except csv.Error as error:
                 until = f" (read up to line {rows.line_num})" if rows.line_num > number else ""
                 message = (
@@ -656,6 +848,8 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
                 row = []
             finally:
                 csv.field_size_limit(others)
+            if row is None:
+                return
             yield number, bad[0] if bad else row
             bad.clear()
             number = rows.line_num + 1
@@ -669,6 +863,7 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
         yield (line.text if isinstance(line, BadLine) else line) + "\n"
 
 
+_TOGETHER = 256
 _LINES = 10_000
 _CHARACTERS = 1 << 22
 _BYTES = 1 << 20
@@ -682,7 +877,6 @@ class Head:
     lines: tuple[str, ...]
     whole: bool  # True if the file has no further lines
     odd: int = 0  # unreadable lines among them, not in `lines`
-    _rows: dict[str, list[list[str]]] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     def of(cls, path: Path, findings: Findings, excel: bool = False) -> Head:
@@ -711,13 +905,15 @@ class Head:
     @cached_property
     def objects(self) -> list[dict[str, Any]]:
         """The lines that are JSON objects."""
-        return [one for one in map(_parsed, self.filled) if isinstance(one, dict)]
+        found = list[Any]()
+        for line in self.filled:
+            with suppress(ValueError, RecursionError):
+                found.append(json.loads(line))
+        return [one for one in found if isinstance(one, dict)]
 
     def rows(self, separator: str) -> list[list[str]]:
         """The lines as rows; quotes have no meaning in tab-separated ones."""
-        if separator not in self._rows:
-            self._rows[separator] = rows_of(self.lines, separator)
-        return self._rows[separator]
+        return rows_of(self.lines, separator)
 
     def separator(self, usual: str) -> str | None:
         """The separator that gives all rows equally many columns (two or more), `usual` if possible, or None."""
@@ -740,26 +936,17 @@ class Head:
 def _read_head(path: Path, state: tuple[int, ...], encoding: str, max_line: int) -> Head:
     """The head of a file in this state."""
     size, lines, odd = 0, list[str](), 0
-    try:
-        with closing(lines_of(path, Findings("skip", encoding, max_line))) as every:
-            for line in every:
-                if len(lines) == _LINES or size > _CHARACTERS:
-                    return Head(path, tuple(lines), False, odd)
-                if isinstance(line, str):
-                    lines.append(line)
-                    size += len(line)
-                else:
-                    odd += 1
-    except DataError:
-        pass  # reading the whole file reports why
+    # Errors are reported when the whole file is read.
+    with suppress(DataError), closing(lines_of(path, Findings("skip", encoding, max_line))) as every:
+        for line in every:
+            if len(lines) == _LINES or size > _CHARACTERS:
+                return Head(path, tuple(lines), False, odd)
+            if isinstance(line, str):
+                lines.append(line)
+                size += len(line)
+            else:
+                odd += 1
     return Head(path, tuple(lines), True, odd)
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
 
 
 def is_table(path: Path) -> bool:

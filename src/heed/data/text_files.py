@@ -18,19 +18,20 @@ from __future__ import annotations
 import codecs
 import errno
 import gzip
+import io
 import lzma
 import os
-import re
-import select
 import stat
 import sys
 import time
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from queue import Empty, Queue
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 from heed.data.examples import is_empty
 from heed.data.findings import BadLine, Findings
@@ -39,13 +40,13 @@ from heed.errors import DataError, HeedError
 T = TypeVar("T")
 INNER_RETURN = "carriage return inside the line, read as a space"
 _CHUNK = 1 << 16
+_WAITING = 1 << 12
+"""Most lines of a pipe that are read ahead."""
 _ENDLESS = 1 << 28
 """Bytes of a line that is too long after which reading stops: a compressed file may have a line without end."""
 MARK = "\ufeff"
 MARKED = "byte-order mark, left out"
-_MARK = MARK.encode()
-_UNSEEN = "\u200b".encode()
-_UNSEEN_LINE = re.compile(rb"^[ \t\r]*(?:" + _UNSEEN + rb"[ \t\r]*)+$", re.MULTILINE)
+_UNSEEN = "\u200b"
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
@@ -65,13 +66,6 @@ _TMX = (
     "for u in E.parse(sys.argv[1]).iter('tu')]\""
 )
 """What a translation memory is, with the command that prints its units, to be followed by the name of the file."""
-
-
-class Chunks(Protocol):
-    """Bytes in pieces, as a buffered file gives them."""
-
-    def read1(self, size: int, /) -> bytes | None:
-        """The available bytes, at most `size`; none at the end; None if nothing came in time."""
 
 
 def size_of(path: Path) -> int:
@@ -103,7 +97,7 @@ def opened(path: Path) -> Any:
         OSError: It cannot be opened.
     """
     try:
-        return _OPENERS.get(path.suffix, lambda p: p.open("rb"))(path)
+        return _OPENERS.get(path.suffix, lambda p: p.open("rb", _CHUNK))(path)
     except ValueError:  # a NUL or half of a surrogate pair
         raise OSError(errno.EINVAL, "no file can have this name", str(path)) from None
 
@@ -130,9 +124,8 @@ def lines_of(
         DataError: The file is missing, empty, cut off, not text, or changes while it is read; or a line is bad and the
             findings do not skip bad lines.
     """
-    reader = _Lines(path, f"'{path}'", Findings() if findings is None else findings, root, exact)
-    # Files do not time out, so no line is None.
-    yield from cast("Iterator[str | BadLine]", reader.through(lambda: opened(path)))
+    reader = _Lines(path, Findings() if findings is None else findings, root, exact)
+    yield from reader.read()
     if reader.number == 0:
         raise DataError(f"'{path}' is empty; expected one text a line")
 
@@ -148,189 +141,134 @@ def unless_bad(item: T | BadLine) -> T:
     return item
 
 
-def _refuse_change(path: Path, before: os.stat_result | None, number: int) -> None:
-    """Refuse a file that changed since it was opened: the same lines could not be read again."""
-    if before is None or not stat.S_ISREG(before.st_mode):
-        return
-    try:
-        now = path.stat()
-    except OSError:
-        last = f"(after line {number:,})"
-        raise DataError(f"'{path}' vanished while it was being read {last}; put it back and start again") from None
-    names = ("st_ino", "st_size", "st_mtime_ns")
-    if any(getattr(before, name) != getattr(now, name) for name in names):
-        raise DataError(
-            f"'{path}' changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, read "
-            f"up to line {number:,}); start again when no other program writes to it"
-        )
-
-
 class _Lines:
-    """Reader of one file, which has read `number` lines."""
+    """Reader of one file, or of standard input without a `path`, which has read `number` lines."""
 
-    def __init__(self, path: Path, name: str, findings: Findings, root: Path | None, exact: bool) -> None:
-        self.number, self.findings, self._path, self._name, self._exact = 0, findings, path, name, exact
-        self._where = path if root is None else root
-        self._inside = "" if root is None else f"{path.relative_to(root)}:"
+    def __init__(self, path: Path | None, findings: Findings, root: Path | None = None, exact: bool = False) -> None:
+        self.number, self.findings, self._exact = 0, findings, exact
+        self.name = "stdin" if path is None else f"'{path}'"
+        self._is_file, self._path = path is not None, path or Path("stdin")
+        self._where = self._path if root is None else root
+        self._inside = "" if root is None else f"{self._path.relative_to(root)}:"
         self._most = findings.max_line
-        other = findings.encoding_of(path)
+        other = findings.encoding_of(self._path)
         self._other = None if codecs.lookup(other).name.startswith("utf-8") else other
-        self._ends = {"LF": 0, "CRLF": 0}
         self._returns = False  # True if CR alone ends a line
-        self._first_end = ""
-        self._first_odd = 0  # the first line that ends in another way
+        self._unended = 0  # lines whose end was not read
+        self._crlf = self._first_crlf = self._leading = 0  # lines that end in CRLF, the first, and those before any LF
 
-    def through(self, source: Callable[[], AbstractContextManager[Any]]) -> Iterator[str | BadLine | None]:
-        """The lines of a source, None when one is late; I/O errors become messages about the file.
+    def read(self) -> Iterator[str | BadLine]:
+        """The lines; I/O errors become messages about the file.
 
         Raises:
-            DataError: As for `lines_of`, except for an empty source.
+            DataError: As for `lines_of`, except for an empty file.
         """
-        name = self._name
         try:
-            with source() as file:
-                named = hasattr(file, "fileno") and file is not getattr(sys.stdin, "buffer", None)
-                before = os.fstat(file.fileno()) if named else None
+            with opened(self._path) if self._is_file else _standard_input() as file:
+                before = os.fstat(file.fileno()) if self._is_file else None
                 try:
-                    yield from self._read(file)
+                    with self._decoded(file) as text:
+                        yield from self._lines(text)
                 except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                     where = f"after line {self.number}" if self.number else "at its start"
-                    _refuse_change(self._path, before, self.number)
-                    self.findings.cut_off(self._path, self.number, f"{name} is cut off or damaged {where}: {error}")
-                _refuse_change(self._path, before, self.number)
+                    self._refuse_change(before)
+                    self.findings.cut_off(
+                        self._path, self.number, f"{self.name} is cut off or damaged {where}: {error}"
+                    )
+                self._refuse_change(before)
         except FileNotFoundError:
-            raise DataError(f"no file {name}") from None
+            raise DataError(f"no file {self.name}") from None
         except IsADirectoryError:
-            raise DataError(f"{name} is a folder; expected a file") from None
+            raise DataError(f"{self.name} is a folder; expected a file") from None
         except OSError as error:
             where = f" after line {self.number}" if self.number else ""
-            raise DataError(f"cannot read {name}{where}: {error.strerror or error}") from None
+            raise DataError(f"cannot read {self.name}{where}: {error.strerror or error}") from None
         self._note_ends()
 
-    def _read(self, file: Chunks) -> Iterator[str | BadLine | None]:
-        for block in self._blocks(file):
-            if block is None or isinstance(block, BadLine):
-                yield block
-            elif (texts := self._unremarkable(block)) is not None:
-                for text in texts:
-                    self.number += 1
-                    yield text
+    def _refuse_change(self, before: os.stat_result | None) -> None:
+        """Refuse a file that changed since it was opened: the same lines could not be read again."""
+        if before is None or not stat.S_ISREG(before.st_mode):
+            return
+        try:
+            now = self._path.stat()
+        except OSError:
+            what = f"vanished while it was being read (after line {self.number:,})"
+            raise DataError(f"{self.name} {what}; put it back and start again") from None
+        if any(getattr(before, name) != getattr(now, name) for name in ("st_ino", "st_size", "st_mtime_ns")):
+            raise DataError(
+                f"{self.name} changed while it was being read ({before.st_size:,} bytes at first, {now.st_size:,} now, "
+                f"read up to line {self.number:,}); start again when no other program writes to it"
+            )
+
+    def _decoded(self, file: Any) -> io.TextIOWrapper:
+        """The text of a file, with half a surrogate pair for each byte that is not UTF-8."""
+        start = file.peek(_CHUNK)
+        self._refuse_what_is_no_text(start)
+        alone = start.count(b"\r") - start.count(b"\r\n")
+        self._returns = alone > start.count(b"\n")
+        return io.TextIOWrapper(file, "utf-8", "surrogateescape", None if self._returns else "\n")
+
+    def _lines(self, text: io.TextIOWrapper) -> Iterator[str | BadLine]:
+        longest = 4 * self._most + 4  # a character of another encoding has at most 4 bytes
+        for line in iter(partial(text.readline, longest), ""):
+            self.number += 1
+            ended = line[-1] == "\n"
+            self._unended += not ended
+            if not ended and len(line) == longest:
+                yield self._too_long()
+                self._skip_line(text, longest)
+            elif len(line) > self._most or _is_odd(line):
+                yield self._line(line)
             else:
-                *whole, last = block.split(b"\n")
-                for raw in whole:
-                    self._count_ends("CRLF" if raw.endswith(b"\r") else "LF")
-                    line = self._line(raw)
-                    yield line + "\n" if self._exact and isinstance(line, str) else line
-                if last:
-                    yield self._line(last)
+                yield line if self._exact or not ended else line[:-1]
+
+    def _skip_line(self, text: io.TextIOWrapper, size: int) -> None:
+        """Skip the rest of a line; a compressed file may have a line without end."""
+        for _ in range(_ENDLESS // size + 1):
+            if text.readline(size)[-1:] in ("", "\n"):
+                return
+        what = f"has more than {_ENDLESS:,} bytes without a line break"
+        raise DataError(f"{self.name} line {self.number} {what}; it is not a file of lines")
 
     def _note_ends(self) -> None:
         """Note line ends of CR alone or of several kinds; and CRLF, if the text should be exactly that of the file."""
+        ends = self.number - self._unended
         if self._returns:
             self._note("lines end in CR, read as line breaks", 1, self.number)
-        if all(self._ends.values()):
-            what = " and ".join(f"{count:,} {end}" for end, count in self._ends.items())
-            odd = sum(self._ends.values()) - self._ends[self._first_end]
-            self._note(f"mixed line endings ({what}), all read as line breaks", self._first_odd, odd)
-        elif self._exact and self._ends["CRLF"]:
-            self._note("lines end in CRLF, read as LF", 1, self._ends["CRLF"])
+        if 0 < self._crlf < ends:
+            what = f"mixed line endings ({ends - self._crlf:,} LF and {self._crlf:,} CRLF), all read as line breaks"
+            odd = (self._leading + 1, ends - self._crlf) if self._leading else (self._first_crlf, self._crlf)
+            self._note(what, *odd)
+        elif self._exact and self._crlf:
+            self._note("lines end in CRLF, read as LF", 1, self._crlf)
 
     def _note(self, what: str, number: int, count: int = 1) -> None:
         self.findings.note(what, self._where, f"{self._inside}{number}", count=count)
 
-    def _blocks(self, file: Chunks) -> Iterator[bytes | BadLine | None]:
-        """Blocks of whole lines with their ends; a `BadLine` in place of each line that is too long."""
-        rest, held, begun = bytearray(), b"", b""  # adding to a bytearray copies only what is added
-        returns = dropping = False
-        dropped = 0
-        first = True
-        while (chunk := file.read1(_CHUNK)) != b"" or begun:
-            if chunk is None:
-                yield None
-                continue
-            if first:
-                begun += chunk
-                if chunk and b"\n" not in chunk and len(begun) < _CHUNK:
-                    continue  # too little to tell what ends its lines
-                first, chunk, begun = False, begun, b""
-                self._refuse_what_is_no_text(chunk)
-                alone = chunk.count(b"\r") - chunk.count(b"\r\n")
-                returns = self._returns = alone > chunk.count(b"\n")
-            if returns:
-                chunk, held = held + chunk, b""
-                if chunk.endswith(b"\r"):  # perhaps the first half of CRLF
-                    chunk, held = chunk[:-1], b"\r"
-                chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-            end = chunk.rfind(b"\n") + 1
-            if dropping:
-                dropped += len(chunk)
-                if dropped > _ENDLESS:
-                    what = f"has more than {_ENDLESS:,} bytes without a line break"
-                    raise DataError(f"{self._name} line {self.number} {what}; it is not a file of lines")
-                if not end:
-                    continue
-                dropping, start = False, chunk.index(b"\n") + 1
-                if start < end:
-                    yield chunk[start:end]
-                rest[:] = chunk[end:]
-            elif end:
-                yield bytes(rest) + chunk[:end]
-                rest[:] = chunk[end:]
-            else:
-                rest += chunk
-            if len(rest) > 4 * self._most + 4:  # no character has more than 4 bytes
-                rest.clear()
-                dropping, dropped = True, 0
-                self.number += 1
-                yield self._too_long()
-        if not dropping and (rest or held):
-            yield bytes(rest) + held.replace(b"\r", b"\n")
-
     def _refuse_what_is_no_text(self, chunk: bytes) -> None:
         start = chunk[:4_000].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \r\n")  # in UTF-8 or UTF-16
         if start.startswith(b"<") and b"<tmx" in start:
-            raise DataError(f"{self._name} is {_TMX} {self._name} > pairs.tsv")
+            raise DataError(f"{self.name} is {_TMX} {self.name} > pairs.tsv")
         for signature, meaning in _SIGNATURES.items():
             if chunk.startswith(signature):
-                raise DataError(f"{self._name} is not UTF-8 text: it looks like {meaning}")
+                raise DataError(f"{self.name} is not UTF-8 text: it looks like {meaning}")
         # UTF-16 without a mark: in Latin text every other byte is 0.
         if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
-            raise DataError(f"{self._name} is not UTF-8 text: it looks like {_UTF_16}")
+            raise DataError(f"{self.name} is not UTF-8 text: it looks like {_UTF_16}")
 
-    def _unremarkable(self, block: bytes) -> list[str] | None:
-        """The lines of a block without special cases, else None."""
-        if b"\r" in block or b"\0" in block or _MARK in block:
-            return None
-        if _UNSEEN in block and not self._exact and _UNSEEN_LINE.search(block):
-            return None
-        try:
-            texts = block.decode("utf-8").split("\n")
-        except UnicodeDecodeError:
-            return None
-        if len(block) > self._most and max(map(len, texts)) > self._most:
-            return None
-        if ended := block.count(b"\n"):
-            self._count_ends("LF", ended)
-        if self._exact:
-            texts[:-1] = [text + "\n" for text in texts[:-1]]
-        if not texts[-1]:
-            texts.pop()
-        return texts
-
-    def _count_ends(self, end: str, count: int = 1) -> None:
-        """Count the ends of the next lines."""
-        self._first_end = self._first_end or end
-        if end != self._first_end and not self._first_odd:
-            self._first_odd = self.number + 1
-        self._ends[end] += count
-
-    def _line(self, raw: bytes) -> str | BadLine:
-        """One line, given without its LF."""
-        self.number += 1
-        line = raw.removesuffix(b"\r")
-        if _MARK in line:
-            line = line.replace(_MARK, b"")
+    def _line(self, whole: str) -> str | BadLine:
+        """A line, given with its end, that may contain something to be noted or refused."""
+        end = whole[-1] == "\n"
+        text = whole.removesuffix("\n")
+        if end and text.endswith("\r"):
+            self._leading += self._crlf == self.number - 1
+            self._crlf += 1
+            self._first_crlf = self._first_crlf or self.number
+        text = text.removesuffix("\r")
+        if MARK in text:
+            text = text.replace(MARK, "")
             self._note(MARKED, self.number)
+        line = text.encode("utf-8", "surrogateescape")
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -348,13 +286,13 @@ class _Lines:
             return self._bad("NUL byte", message, text=text)
         if len(text) > self._most:
             return self._too_long(text)
-        if _UNSEEN in line and not self._exact and is_empty(text):
+        if _UNSEEN in text and not self._exact and is_empty(text):
             self._note("only characters without width, read as a blank line", self.number)
             return ""
         if "\r" in text and not self._exact:
             self._note(INNER_RETURN, self.number)
             text = text.replace("\r", " ")
-        return text
+        return text + "\n" * (end and self._exact)
 
     def _not_text(self, line: bytes, start: int) -> BadLine:
         near = line[max(0, start - 10) : start].decode("utf-8", "replace")
@@ -373,8 +311,18 @@ class _Lines:
         return self._bad(rule, f"has {rule}", fix="a larger data.max_line accepts it", text=text)
 
     def _bad(self, rule: str, message: str, *, fix: str = "", text: str = "", colon: bool = False) -> BadLine:
-        message = f"{self._name} line {self.number}{':' if colon else ''} {message}"
+        message = f"{self.name} line {self.number}{':' if colon else ''} {message}"
         return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
+
+
+def _is_odd(line: str) -> bool:
+    """True if a line may contain something to be noted or refused; quick for most lines."""
+    if "\r" in line or "\0" in line:
+        return True
+    try:
+        return not line.isascii() and (MARK in line or _UNSEEN in line or not line.encode())
+    except UnicodeEncodeError:  # a byte that is not UTF-8
+        return True
 
 
 def as_windows(line: bytes) -> str:
@@ -404,40 +352,21 @@ _TOLD = 10
 """Number of bad inputs that are reported one by one."""
 
 
-class _Arriving:
-    """Bytes of a file descriptor as they arrive, and None if nothing arrived until `until`."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self.until: float | None = None
-        """Deadline of the next read, by `time.monotonic`; None waits without limit."""
-
-    def read1(self, size: int, /) -> bytes | None:
-        if self.until is not None and not self._ready(min(_QUIET, self.until - time.monotonic())):
-            return None
-        return os.read(self._descriptor, size)
-
-    def _ready(self, seconds: float) -> bool:
-        try:
-            return seconds > 0 and bool(select.select([self._descriptor], [], [], seconds)[0])
-        except OSError:  # this system cannot poll pipes
-            return False
+def _standard_input() -> Any:
+    """The bytes of standard input, opened anew: a thread may wait for them when the program ends."""
+    try:
+        return open(sys.stdin.buffer.fileno(), "rb", closefd=False)
+    except OSError:  # it was replaced by an object without a descriptor
+        return io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
 
 
 class Incoming:
-    """The numbered lines of a file or of standard input, in `batches`."""
+    """The numbered lines of a file or, without a `path`, of standard input, in `batches`."""
 
     def __init__(self, path: Path | None, findings: Findings) -> None:
-        """Open nothing yet.
-
-        Args:
-            path: The file; None for standard input.
-            findings: Policy for lines that cannot be used.
-        """
-        self.name = "stdin" if path is None else f"'{path}'"
-        self._path, self._findings = path, findings
-        self.arriving: _Arriving | None = None
-        """The pipe that is read, if it is one."""
+        """Open nothing yet; the findings are the policy for lines that cannot be used."""
+        self._path, self._reader = path, _Lines(path, findings)
+        self.name = self._reader.name
 
     def batches(self, most: int) -> Iterator[list[Numbered]]:
         """Batches of at most `most` lines.
@@ -445,70 +374,66 @@ class Incoming:
         Raises:
             DataError: As for `heed.data.text_files.lines_of`, after the lines before the error; an empty file is none.
         """
-        return in_batches(self._lines(), most, self)
-
-    def _lines(self) -> Generator[Numbered | None]:
-        reader = _Lines(self._path or Path("stdin"), self.name, self._findings, None, False)
-        number = 0
-        for line in reader.through(self._opened):
-            number += line is not None
-            yield None if line is None else (number, line)
-
-    def _opened(self) -> AbstractContextManager[Chunks]:
-        if self._path is None:
-            return nullcontext(self._standard_input())
-        if stat.S_ISREG(os.stat(self._path).st_mode) or self._path.suffix in (".gz", ".xz"):
-            return opened(self._path)  # type: ignore[no-any-return]
-        return self._pipe(self._path)
-
-    def _standard_input(self) -> Chunks:
-        buffer = sys.stdin.buffer
+        lines = enumerate(self._reader.read(), start=1)
         try:
-            descriptor = buffer.fileno()
-        except OSError:  # sys.stdin was replaced by an object without a descriptor
-            return buffer  # type: ignore[return-value]
-        if stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return buffer  # type: ignore[return-value]
-        self.arriving = _Arriving(descriptor)
-        return self.arriving
-
-    @contextmanager
-    def _pipe(self, path: Path) -> Iterator[Chunks]:
-        with path.open("rb", buffering=0) as file:
-            self.arriving = _Arriving(file.fileno())
-            yield self.arriving
+            is_file = stat.S_ISREG(os.stat(self._path or sys.stdin.buffer.fileno()).st_mode)
+        except OSError:  # reading reports a missing file
+            is_file = True
+        return in_batches(lines, most) if is_file else in_batches(_as_they_arrive(lines), most, _FIRST)
 
 
-def in_batches(lines: Iterable[Numbered | None], most: int, pipe: Incoming | None = None) -> Iterator[list[Numbered]]:
-    """Batches of at most `most` lines; lines before an error come before it.
+def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:
+    """The lines, read by a thread, and None where those before should not wait for more."""
+    arrived: Queue[Numbered | BaseException | None] = Queue(_WAITING)
 
-    The batches of a pipe grow, and end at None, when no line has come for a while.
+    def read() -> None:
+        try:
+            for line in lines:
+                arrived.put(line)
+            arrived.put(StopIteration())
+        except BaseException as error:
+            arrived.put(error)
+
+    Thread(target=read, name="heed-lines", daemon=True).start()
+    while True:
+        line = arrived.get()
+        until = time.monotonic() + _LONGEST
+        while line is not None:
+            if isinstance(line, StopIteration):
+                return
+            if isinstance(line, BaseException):
+                raise line
+            yield line
+            try:
+                line = arrived.get(timeout=max(0, min(_QUIET, until - time.monotonic())))
+            except Empty:
+                line = None
+        yield None
+
+
+def in_batches(lines: Iterable[Numbered | None], most: int, first: int = 0) -> Iterator[list[Numbered]]:
+    """Batches of at most `most` lines, which end at None; lines before an error come before it.
+
+    Where batches begin with `first` lines, full ones grow.
     """
     batch: list[Numbered] = []
-    size = 0
-    rest = iter(lines)
-    while True:
-        try:
-            line = next(rest, ...)
-        except DataError:
-            if batch:
-                yield batch
-            raise
-        arriving = None if pipe is None else pipe.arriving
-        if isinstance(line, tuple):
-            batch.append(line)
-            size = size or (most if arriving is None else min(_FIRST, most))
-            if len(batch) == 1 and arriving is not None:
-                arriving.until = time.monotonic() + _LONGEST
-        if batch and (not isinstance(line, tuple) or len(batch) == size):
-            if arriving is not None:
-                arriving.until = None
+    size = min(first or most, most)
+    try:
+        for line in lines:
+            if line is not None:
+                batch.append(line)
             if len(batch) == size:
                 size = min(_GROWTH * size, most)
+            elif line is not None or not batch:
+                continue
             yield batch
             batch = []
-        if line is ...:
-            return
+    except DataError:
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
 
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:

@@ -4,7 +4,7 @@
 |---|---|
 | a folder | every file below it, sorted by path; hidden files and folders are left out and counted |
 | .jsonl, .json | one document a line, in the field `data.columns.text` |
-| .csv, .tsv | one document a row, in the column `data.columns.text` |
+| .csv, .tsv, .parquet | one document a row, in the column `data.columns.text` |
 | anything else | one document a file, or several separated by `data.separator` |
 
 Files may be compressed (.gz, .xz), and `data.format` overrides the ending. With `data.separator`, a line that equals it
@@ -26,12 +26,12 @@ from typing import Any, Self
 from heed.data.columns import Column, Facts, pick_text
 from heed.data.examples import Example
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HeldTable, Reader, table_reader
-from heed.data.tables import Field, Row, Table, open_table
+from heed.data.readers import Reader, table_reader
+from heed.data.tables import Field, HeldTable, Row, Table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError
 
-_ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
+_ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 _LARGEST = 1 << 29
 """Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
 
@@ -89,7 +89,7 @@ def document_reader(data: Any) -> Reader[Document]:
             elif form == "lines":
                 yield from _lines(file, root, name, findings)
             else:
-                table = open_table(file, findings, ("text" if given is None else given,), form)
+                table = Table.open(file, findings, ("text" if given is None else given,), form)
                 table.name, table.hint = name, "; data.format=text reads the whole file as one document"
                 yield table
 

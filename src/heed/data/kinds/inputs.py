@@ -14,14 +14,14 @@ from typing import Any
 
 from heed.data.columns import Column, Facts, pick, pick_text, shown
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import HeldTable, are_dicts, column_names
-from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, described, open_table
+from heed.data.readers import are_dicts
+from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, column_names, described
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import ConfigError, DataError
 
 TextPair = tuple[str, str]
 Input = str | TextPair
-KINDS = (".csv", ".tsv", ".jsonl", ".json")
+KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
 """Endings of files with columns."""
 
 
@@ -56,7 +56,7 @@ def inputs_in(
     kind = ending_of(path)
     if kind not in KINDS or not os.path.isfile(path):
         return None
-    table, single = open_table(path, findings), len(fields) == 1
+    table, single = Table.open(path, findings), len(fields) == 1
     number, sure, comma = None, True, ""
     if isinstance(table, JsonTable) and table.items is None and 2 * len(table.objects) <= len(table.head.filled):
         return None

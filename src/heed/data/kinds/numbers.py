@@ -23,11 +23,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_number, listing, shown, some
+from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_number, label_of, listing, shown, some
 from heed.data.examples import TOGETHER, Example, Hashes, Kept, hashes_of
 from heed.data.findings import Findings
-from heed.data.readers import HeldTable, column_names, label_of
-from heed.data.tables import CsvTable, Field, Table, characters_of, described, has_items
+from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, column_names, described, has_items
 from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
 from heed.errors import DataError, nearest, suggest
@@ -568,14 +567,14 @@ def with_dates(data: Any) -> Any:
 
 def _with_names(data: Any, split: str) -> Any:
     """Data of an array or of rows without names as a dict of columns, named by their numbers; other data as it is."""
-    rows = [*map(_plain, rows)] if isinstance(rows := _plain(data), list) else rows
-    if column_names(data) is not None or not isinstance(rows, list | tuple) or not rows:
+    if column_names(data) is not None or isinstance(data, Mapping | str | bytes) or not has_items(data):
         return data
-    if any(isinstance(row, Mapping) for row in rows):
-        return data
+    rows = [*map(_plain, _plain(data))]
+    if not rows or any(isinstance(row, Mapping) for row in rows):
+        return rows
     if not isinstance(rows[0], list | tuple):
         name = getattr(data, "name", None)  # of a series
-        return {name if isinstance(name, str) else _unnamed(1)[0]: [*rows]}
+        return {name if isinstance(name, str) else _unnamed(1)[0]: rows}
     width = len(rows[0])
     for n, row in enumerate(rows):
         if not isinstance(row, list | tuple) or len(row) != width:

@@ -6,6 +6,7 @@
 | .tsv, .txt, or anything else | columns separated by tabs, by number or by header name |
 | .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by number or name |
 | .jsonl, .json | one object a line, fields by name, or its only two texts |
+| .parquet | columns by name, or its only two with texts (with pyarrow installed) |
 
 Files may be compressed (.gz, .xz). A blank line is a pair with two blank sides. Columns that are not given are
 recognised from the beginning of the file; other kinds of data are refused.
@@ -27,8 +28,8 @@ from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
-from heed.data.readers import HeldTable, Reader, table_reader
-from heed.data.tables import FEW, CsvTable, Field, JsonTable, Row, Table, note_header, open_table
+from heed.data.readers import Reader, table_reader
+from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, note_header
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError
 
@@ -78,8 +79,8 @@ def pair_reader(
         return said
 
     def table_in(path: Path, findings: Findings) -> Table:
-        fixed = ending_of(path) not in (".csv", ".jsonl", ".json")
-        table = CsvTable(path, findings, "\t", fixed=True) if fixed else open_table(path, findings)
+        fixed = ending_of(path) not in (".csv", ".jsonl", ".json", ".parquet")
+        table = CsvTable(path, findings, "\t", fixed=True) if fixed else Table.open(path, findings)
         table.hint = "; or give two parallel files"
         return table
 

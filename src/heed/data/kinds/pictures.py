@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from heed.data.columns import LABEL_NAMES, Column, Facts, shown
+from heed.data.columns import LABEL_NAMES, Column, Facts, label_of, shown
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
@@ -46,8 +46,20 @@ from heed.data.pictures.files import (
     refuse_archive,
 )
 from heed.data.pictures.store import Pixels, picture_digest
-from heed.data.readers import Held, HeldTable, HubTable, Reader, label_of
-from heed.data.tables import CsvTable, Field, Head, Recognise, Row, Table, described, has_items, is_table
+from heed.data.readers import Held, Reader
+from heed.data.tables import (
+    CsvTable,
+    Field,
+    Head,
+    HeldTable,
+    HubTable,
+    Recognise,
+    Row,
+    Table,
+    described,
+    has_items,
+    is_table,
+)
 from heed.data.text_files import ending_of, good_lines
 from heed.errors import DataError, suggest
 
@@ -280,7 +292,7 @@ class PictureReader:
             number, row = numbered
             if row.blank:
                 return None
-            value, label = row.value("path"), (label_of(row.label("label")) or "") if is_labelled else ""
+            value, label = row.value("path"), (label_of(row.value("label")) or "") if is_labelled else ""
             try:
                 for field, cell in zip(table.columns, (value, label), strict=False):
                     if isinstance(cell, str) and not cell.strip():

@@ -34,11 +34,11 @@ from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from heed.data.columns import Column, Facts, has_header, is_regular, shown
+from heed.data.columns import Column, Facts, has_header, is_regular, python_value, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
-from heed.data.readers import Reader, python_value
+from heed.data.readers import Reader
 from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
 from heed.data.tokens.special import split_words
@@ -155,8 +155,7 @@ class ColumnFile(Table):
             DataError: The file cannot be read or contains no word, or a line is bad (for example, has another number
                 of columns than the lines before it) and not skipped.
         """
-        super().__init__(Findings() if findings is None else findings)
-        self.path = path
+        super().__init__(Findings() if findings is None else findings, path)
         read = list(lines_of(path, self.findings))
         self.lines = [line.text if isinstance(line, BadLine) else line for line in read]
         known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
@@ -191,12 +190,6 @@ class ColumnFile(Table):
 
     def rows(self) -> Iterator[Row]:
         return iter(self._rows)
-
-    def where(self, number: int) -> str:
-        return f"'{self.path}' line {number}"
-
-    def origin(self, number: int) -> str:
-        return f"{Path(self.path).name}:{number}"
 
     def facts(self, known: object = (), given: object = ()) -> list[Facts]:
         rows = [*([self.names] if self.header else []), *(row.cells for row in self.words[:_JUDGED])]

@@ -6,6 +6,7 @@
 | .csv | columns separated by commas (or semicolons, tabs, bars), with CSV quoting; by name or by number |
 | .tsv | columns separated by tabs, without quoting; by name or by number |
 | .jsonl, .json | objects: one a line, or an array, perhaps in the field "data" of an object |
+| .parquet | columns by name (with pyarrow installed) |
 | anything else | lines `label text`; `__label__a __label__b text` names one or several; or columns separated by tabs |
 
 Files may be compressed (.gz, .xz), and `format` overrides the ending. Columns that neither the first line nor the
@@ -23,28 +24,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heed.data.columns import NO_LABEL, Column, Facts, pick, pick_text
+from heed.data.columns import NO_LABEL, Column, Facts, label_of, pick, pick_text
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
-from heed.data.readers import HeldTable, Reader, label_of, table_reader
+from heed.data.readers import Reader, table_reader
 from heed.data.tables import (
     FEW,
     CsvTable,
     Field,
     Head,
+    HeldTable,
     JsonTable,
     Row,
     Table,
     characters_of,
     described,
     note_header,
-    open_table,
 )
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
-_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 _SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 
@@ -101,7 +102,7 @@ class _Texts:
         text, second = row.text("text"), None if self.second is None else row.text("second")
         blank = not text.strip() if second is None else is_blank(text) or is_blank(second)
         marked = self.marks and "label" not in row.table.columns
-        labels = () if blank else self._marked(row) if marked else self._labels(row.label("label"), row)
+        labels = () if blank else self._marked(row) if marked else self._labels(row.value("label"), row)
         return Text(text, labels, row.origin, second)
 
     def _labels(self, value: Any, row: Row) -> tuple[str, ...]:
@@ -130,7 +131,7 @@ class _Texts:
         """The labels whose columns have a 1 in a row."""
         chosen: list[str] = []
         for n, name in enumerate(self.marks):
-            value = row.label(f"label[{n}]")
+            value = row.value(f"label[{n}]")
             if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
                 where = f"{row.where}: {row.table.column_word} '{name}'"
                 raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
@@ -150,13 +151,13 @@ class _Texts:
         table: Table | None = None
         if kind == "lines" and auto:
             table = self._of_lines(path, findings)
-        elif kind in ("csv", "tsv", "jsonl"):
+        elif kind in ("csv", "tsv", "jsonl", "parquet"):
             if auto and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
                 findings.remark("lines `__label__LABEL text`")
             else:
                 columns = self.data.columns
                 expected = columns.text or "text", *(self.marks or [columns.label or "label"])
-                table = open_table(path, findings, expected, kind)
+                table = Table.open(path, findings, expected, kind)
         if table is None and (self.second is not None or (self.marks and not self.trained)):
             given = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
             raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from heed.config import Extra, Source
 from heed.data.examples import STEP, Example, Hashes, hashes_of, mixed, select
-from heed.data.findings import Counts, Findings, Found, found_lines
+from heed.data.findings import Counts, Findings, Found
 from heed.data.readers import HubSet, Reader, taken
 from heed.data.splits.repeats import drop_overlap, drop_repeats
 from heed.data.splits.stored import (
@@ -179,7 +179,7 @@ class Splits(Generic[T]):
     @property
     def notes(self) -> str:
         """Counts, remarks and findings, for people, one line each."""
-        found = [line for split, each in self.found.items() for line in found_lines(split, each)]
+        found = [one.line(split) for split, each in self.found.items() for one in each]
         return "\n".join([self.summary, *found])
 
 

@@ -18,7 +18,8 @@ from heed.config import RunConfig
 from heed.config.data import without_missing
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import is_pair, pair_fields, pair_of, pairs_of, pairs_typed
-from heed.data.readers import column_names, to_texts
+from heed.data.readers import to_texts
+from heed.data.tables import column_names
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
 from heed.evaluation.measures import Measure, Outcomes

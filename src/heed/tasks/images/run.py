@@ -24,8 +24,7 @@ from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, files_named, hold_pictures, picture_reader, pictures_of
 from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
 from heed.data.pictures.store import PictureStore, Pixels
-from heed.data.readers import column_names
-from heed.data.tables import Field
+from heed.data.tables import Field, column_names
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError, whole_number
 from heed.evaluation.measures import Outcomes, share

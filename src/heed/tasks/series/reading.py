@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from heed.data.columns import label_of
 from heed.data.kinds.numbers import Rows, hold_rows, number_columns, read_rows, without_counters
-from heed.data.readers import column_names, label_of
+from heed.data.tables import column_names
 from heed.errors import DataError
 from heed.tasks.base.report import counted
 from heed.tasks.series.config import Series

@@ -10,7 +10,7 @@ from typing import Any, cast, overload
 import torch
 
 from heed.data.kinds.numbers import Rows, hold_rows
-from heed.data.readers import column_names
+from heed.data.tables import column_names
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelRun
 from heed.tasks.base.predictions import FileOutputs, Predictions

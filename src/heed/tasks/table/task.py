@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from heed.data.batch import plan_pass
 from heed.data.examples import label_order
-from heed.data.findings import Findings, found_lines
+from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
 from heed.data.splits.splits import Splits, default_held_out, hold_out
@@ -164,7 +164,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
                 parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, known=known, **how))
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
-            remarks.extend(found_lines(split, findings.found))
+            remarks.extend(one.line(split) for one in findings.found)
             return Rows.joined(parts)
 
         train = read("train", data.train)
