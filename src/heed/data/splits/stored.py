@@ -1,6 +1,6 @@
 """Corpora on disk: texts in one file, read on access; and 64-bit hashes, by which texts are compared and chosen.
 
-The texts of an example and its origin are rows of bytes in UTF-8 (`heed.data.corpus`). Beside them is
+The fields of an example and its origin are rows of bytes (`heed.data.corpus`, `Example.to_rows`). Beside them is
 
     columns.bin  uint64 (examples, fields + 1), the hash of each field, and the number of the label set
 
@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 
 from heed.data import examples as sequences
 from heed.data.corpus import Corpus, Make, Rows, mapped, write_rows
-from heed.data.examples import STEP, Example, Hashes, Kept, hashes_of, in_turn
+from heed.data.examples import STEP, Example, Hashes, Kept, LabelSet, hashes_of, in_turn
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
@@ -44,7 +44,7 @@ from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_o
 
 def field_hashes(examples: Sequence[Example]) -> Hashes:
     """The hash of every field of every example, `(examples, fields)`."""
-    columns = list(zip(*(example.fields for example in examples), strict=True))
+    columns = list(zip(*(example.keys for example in examples), strict=True))
     hashes = [hashes_of(map(str.encode, column)) for column in columns]
     return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
 
@@ -104,7 +104,8 @@ def keep_examples(
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
-        return key_of(kind="examples", of=kind.__name__, names=names, contents=contents, settings=settings)
+        stored = {"of": kind.__name__, "fields": [*kind.roles]}
+        return key_of(kind="examples", **stored, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)
@@ -132,16 +133,14 @@ def keep_examples(
 
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    sets: dict[str, int] = {}
+    sets: dict[LabelSet, int] = {}
 
     def rows(columns: BinaryIO) -> Iterator[list[list[bytes]]]:
         rest = iter(examples)
         while chunk := list(islice(rest, sequences.TOGETHER)):
-            encoded = [[*map(str.encode, (*example.fields, example.origin))] for example in chunk]
             labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-            *fields, _ = zip(*encoded, strict=True)
-            columns.write(np.stack([*map(hashes_of, fields), labels], axis=1).astype("<u8").tobytes())
-            yield encoded
+            columns.write(np.column_stack([field_hashes(chunk), labels]).astype("<u8").tobytes())
+            yield [example.to_rows() for example in chunk]
 
     with (folder / "columns.bin").open("wb") as columns:
         return {**write_rows(rows(columns), folder, "B"), "label_sets": list(sets)}
@@ -160,7 +159,7 @@ class StoredExamples(Kept[E]):
         """The examples in an entry, or in a temporary folder, removed with the last object that uses it."""
 
         def made(_: Sequence[int], rows: Sequence[Sequence[bytes]]) -> list[E]:
-            return [kind.of(tuple(map(bytes.decode, fields)), origin.decode()) for *fields, origin in rows]
+            return [*map(kind.from_rows, rows)]
 
         texts: Corpus[E] = Corpus.open(entry, "B", made)
         return cls(entry, texts, mapped(entry, "columns", "<u8").reshape(len(texts), -1))
@@ -181,9 +180,9 @@ class StoredExamples(Kept[E]):
         return np.array(self._columns[self._texts.numbers, :-1])
 
     @property
-    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+    def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
         used, numbers = np.unique(self._columns[self._texts.numbers, -1], return_inverse=True)
-        return [self._entry.record["label_sets"][i] for i in used.tolist()], numbers
+        return [tuple(self._entry.record["label_sets"][i]) for i in used.tolist()], numbers
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -206,11 +205,11 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
     return total
 
 
-def label_sets_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
+def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
     """The label sets of examples, and the number of each example's."""
     if isinstance(examples, Kept):
         return examples.label_sets
-    sets: dict[str, int] = {}
+    sets: dict[LabelSet, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
     return list(sets), np.array(numbers, dtype=np.int64)
 
@@ -270,7 +269,7 @@ def kept_of(
     if not worth or not are_many(text for example in examples for text in example.texts):
         return None
     with suppress(CacheError):
-        content = digest_of(field for example in examples for field in example.fields)
+        content = digest_of(key for example in examples for key in example.keys)
         return make_entry(key_of(texts=content, **what), make)
     return None
 
