@@ -10,11 +10,11 @@ import pytest
 
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
-from heed.data.examples import Conversation, Example, Pair, Role, Sentence, Text, select
+from heed.data.corpus import StoredExamples, corpus_of, hashes_in, keep_examples
+from heed.data.examples import Conversation, Example, Pair, Role, Sentence, Text, in_turn, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
-from heed.data.splits.stored import StoredExamples, corpus_of, hashes_in, keep_examples
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
@@ -130,7 +130,8 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     coding = Coding(lambda lengths: lengths, None)
     sets = []
     for given in (examples, stored, stored):
-        corpus = corpus_of(given, encode, lambda _, rows: rows)
+        in_parts = lambda given=given: map(encode, in_turn(given))  # noqa: E731
+        corpus = corpus_of(given, in_parts, ["<i4"] * len(tokenizers), lambda _, rows: [*map(list, rows)])
         assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
         assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
         sets.append(TrainingSet([Weighted(given, corpus)], coding))
@@ -145,9 +146,10 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the memory of one mapped file is listed by Linux")
 def test_memory_does_not_grow_with_the_tokens_read_from_disk():
     stored = keep_examples(lambda: iter(texts(300)), Text, 0)[0]
-    corpus = corpus_of(stored, lambda some: [[range(5_000)] for _ in some], lambda _, rows: [sum(*row) for row in rows])
+    encode = lambda: ([[range(5_000)] for _ in some] for some in in_turn(stored))  # noqa: E731
+    corpus = corpus_of(stored, encode, ["<i4"], lambda _, rows: [sum(*row) for row in rows])
     assert sum(corpus) == 300 * sum(range(5_000))
-    maps = Path("/proc/self/smaps").read_text().split("values.bin\n")[1:]  # of the texts and of 6 MB of tokens
+    maps = Path("/proc/self/smaps").read_text().split("rows-0.bin\n")[1:]  # of the texts and of 6 MB of tokens
     assert [int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps] == [0, 0]
 
 

@@ -16,9 +16,9 @@ from torch.testing import assert_close
 import heed
 from commands import call
 from heed.cli import main
+from heed.data.corpus import hashes_in, label_sets_in
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
-from heed.data.splits.stored import hashes_in, label_sets_in
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config

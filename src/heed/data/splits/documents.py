@@ -9,11 +9,10 @@ from typing import Any
 
 from heed.config import HubSection
 from heed.config.data import DocumentFiles, InMemory
-from heed.data.examples import in_turn
+from heed.data.corpus import StoredExamples, bytes_of
 from heed.data.findings import Findings
 from heed.data.kinds.documents import Document, document_reader
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import StoredExamples, bytes_of, sample_of
 from heed.errors import ConfigError
 
 _HELD = 1 << 30
@@ -35,14 +34,6 @@ def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = N
     splits = _open(data, given)
     splits.remarks += _large_share(splits) if not isinstance(data.valid, list) and given is None else []
     return splits
-
-
-def sample_texts(documents: Sequence[Document]) -> tuple[list[str], str]:
-    """The texts, or a fixed sample of 20 MB of a larger corpus on disk; a remark if it is a sample, else ""."""
-    if sample_of(documents) is documents:
-        return [document.text for chunk in in_turn(documents) for document in chunk], ""
-    texts = [document.text for document in sample_of(documents)]
-    return texts, f"tokenizer trained on a sample of {len(texts):,} of {len(documents):,} documents"
 
 
 def _open(data: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:

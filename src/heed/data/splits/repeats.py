@@ -14,9 +14,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from heed.data.corpus import among, combined
 from heed.data.examples import Example, Hashes, select
 from heed.data.findings import Counts, Found
-from heed.data.splits.stored import among, combined
 
 E = TypeVar("E", bound=Example)
 

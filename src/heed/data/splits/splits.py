@@ -29,11 +29,7 @@ from numpy.typing import NDArray
 
 from heed.config import ExtraData, HubSection, OwnData
 from heed.config.data import InMemory, LabelledData
-from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
-from heed.data.findings import Counts, Findings, Found, found_lines
-from heed.data.readers import HubSet, Reader, taken
-from heed.data.splits.repeats import drop_overlap, drop_repeats
-from heed.data.splits.stored import (
+from heed.data.corpus import (
     among,
     bytes_of,
     combined,
@@ -42,6 +38,10 @@ from heed.data.splits.stored import (
     keep_examples,
     label_sets_in,
 )
+from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
+from heed.data.findings import Counts, Findings, Found, found_lines
+from heed.data.readers import HubSet, Reader, taken
+from heed.data.splits.repeats import drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError
 from heed.memory import free_memory
 

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from heed.config.data import LabelledData
 from heed.data.batch import TokenText
+from heed.data.corpus import sample_of
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import input_texts, pair_lines
 from heed.data.kinds.texts import text_reader
-from heed.data.splits.stored import sample_of
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.attributing import Attributes
