@@ -11,7 +11,7 @@ from contract import data_of
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import text_reader
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import DataError
 
 GOOD = [f"{'pos' if n % 2 else 'neg'} text number {n}" for n in range(40)]

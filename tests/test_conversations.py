@@ -9,7 +9,7 @@ from contract import data_of
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import DataError
 
 SPOKEN = [{"speaker": "A", "text": "Hi there"}, {"speaker": "B", "text": "Hello"}, {"speaker": "A", "text": "Bye"}]
@@ -38,7 +38,7 @@ def test_json_lines_of_several_layouts_are_one_conversation(tmp_path, line):
     (found,) = read_conversations([path := written(tmp_path / "a.jsonl", line)], section(path))
     assert found == Conversation(("Hi there", "Hello", "Bye"), ("A", "B", "A"))
     assert found.origin == "a.jsonl:1"
-    assert Conversation.of(found.fields, "") == found
+    assert Conversation.from_rows(found.to_rows()) == found
 
 
 def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):

@@ -12,10 +12,9 @@ from datasets import Dataset, DatasetDict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
-from heed.data.kinds.documents import Document, document_reader
-from heed.data.splits.documents import open_documents
-from heed.data.splits.stored import StoredExamples
+from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
@@ -264,6 +263,15 @@ def test_a_single_document_with_validation_files_is_not_cut(tmp_path):
 def test_documents_cannot_be_held_out_of_one(tmp_path):
     with pytest.raises(ConfigError, match=r"data.valid is 5 \(documents to hold out\), but .*a.txt is one document"):
         open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
+
+
+def test_a_single_document_that_is_too_short_to_be_cut_is_refused(tmp_path):
+    with pytest.raises(
+        DataError, match=r"no training documents left in .*a.txt: 0 of 1 documents kept, 1 left out: bl"
+    ):
+        open_documents(section(train=[str(write(tmp_path / "a.txt", "x"))]))
+    with pytest.raises(DataError, match="no validation documents left"):
+        open_documents(section(train=[str(write(tmp_path / "b.txt", "x" * 9 + " "))]))
 
 
 def test_holding_out_much_of_the_text_is_a_warning(tmp_path):

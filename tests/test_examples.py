@@ -3,17 +3,18 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
 from contract import data_of
 from heed.config import TokenizerConfig
-from heed.data.examples import Example, Pair, Sentence, Text, select
+from heed.data.corpus import StoredExamples, corpus_of, hashes_in, keep_examples
+from heed.data.examples import Conversation, Example, Pair, Role, Sentence, Text, in_turn, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
-from heed.data.splits.splits import open_splits
-from heed.data.splits.stored import StoredExamples, corpus_of, hashes_in, keep_examples
+from heed.data.splits import open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
@@ -26,25 +27,20 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 class Triple(Example):
     """A question, a passage and an answer."""
 
-    unit = "question"
-    sides = ("question", "passage", "answer")
-    three: tuple[str, str, str]
+    unit, groups = "question", "question"
+    roles: ClassVar = {name: Role(name) for name in ("question", "passage", "answer")}
+
+    question: str
+    passage: str
+    answer: str
     origin: str = field(default="", compare=False)
-
-    @property
-    def fields(self):
-        return self.three
-
-    @classmethod
-    def of(cls, fields, origin):
-        return cls(fields, origin)
 
 
 def read_triples(files, findings):
     for file in files:
         with open(file, encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
-                yield Triple(tuple(line.rstrip("\n").split("\t")), f"{file}:{number}")
+                yield Triple(*line.rstrip("\n").split("\t"), f"{file}:{number}")
 
 
 def read_lines(files, findings):
@@ -59,7 +55,7 @@ def texts(count):
 
 def triples(count):
     return [
-        Triple((f"who {i % 40}", "so " * (1 + i % 4) + "it is", f"me {i}"), origin=f"a.tsv:{i}") for i in range(count)
+        Triple(f"who {i % 40}", "so " * (1 + i % 4) + "it is", f"me {i}", origin=f"a.tsv:{i}") for i in range(count)
     ]
 
 
@@ -68,11 +64,15 @@ EXAMPLES = [
     Pair("a", "b\u0939", origin="x:1"),
     Text("one text", ("one", "another label"), origin="x:1"),
     Text("no label", origin="x:1"),
+    Text("a\tb", ("label",), origin="x:1"),
+    Text("a", ("label",), "x:1", "b\tc"),
     Text("one text", ("one",), "x:1", "another"),
     Text("with\ta tab", origin="x:1"),
     Text("with\ta tab", ("one", "another"), "x:1", "and\tanother"),
     Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
-    Triple(("a", "", "c"), origin="x:1"),
+    Conversation(("one", "\u0939"), ("a", ""), origin="x:1"),
+    Conversation(("one", "two"), origin="x:1"),
+    Triple("a", "", "c", origin="x:1"),
     Row((1.5, -2e-9), "label", origin="x:1"),
 ]
 
@@ -91,7 +91,7 @@ def test_an_example_is_its_fields_and_its_origin(example):
 
 def test_both_texts_of_a_pair_decide_its_split():
     one, other = Text("one", second="text"), Text("one", second="other text")
-    assert one.fields[0] == "one\ttext" != other.fields[0]
+    assert one.keys[0] == "one\ttext" != other.keys[0]
 
 
 @pytest.mark.parametrize(("make", "reader"), KINDS)
@@ -115,7 +115,7 @@ def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
 
 
 def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
-    rows = [*triples(20), triples(20)[3], Triple(("", " ", "")), Triple(("a", "", "c"))]
+    rows = [*triples(20), triples(20)[3], Triple("", " ", ""), Triple("a", "", "c")]
     splits = open_splits(data_of("translation", train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
     assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
     assert "duplicate question, kept: 1 question" in splits.notes
@@ -139,7 +139,8 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     coding = Coding(lambda lengths: lengths, None)
     sets = []
     for given in (examples, stored, stored):
-        corpus = corpus_of(given, encode, lambda _, rows: rows)
+        in_parts = lambda given=given: map(encode, in_turn(given))  # noqa: E731
+        corpus = corpus_of(given, in_parts, ["<i4"] * len(tokenizers), lambda _, rows: [*map(list, rows)])
         assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
         assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
         sets.append(TrainingSet([Weighted(given, corpus)], coding))
@@ -154,9 +155,10 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
 @pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the memory of one mapped file is listed by Linux")
 def test_memory_does_not_grow_with_the_tokens_read_from_disk():
     stored = keep_examples(lambda: iter(texts(300)), Text, 0)[0]
-    corpus = corpus_of(stored, lambda some: [[range(5_000)] for _ in some], lambda _, rows: [sum(*row) for row in rows])
+    encode = lambda: ([[range(5_000)] for _ in some] for some in in_turn(stored))  # noqa: E731
+    corpus = corpus_of(stored, encode, ["<i4"], lambda _, rows: [sum(*row) for row in rows])
     assert sum(corpus) == 300 * sum(range(5_000))
-    maps = Path("/proc/self/smaps").read_text().split("values.bin\n")[1:]  # of the texts and of 6 MB of tokens
+    maps = Path("/proc/self/smaps").read_text().split("rows-0.bin\n")[1:]  # of the texts and of 6 MB of tokens
     assert [int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps] == [0, 0]
 
 

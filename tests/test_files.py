@@ -14,9 +14,9 @@ import heed
 from contract import data_of
 from heed.config import TokenizerConfig, config_text
 from heed.data.batch import draw_epoch, plan_batches
+from heed.data.corpus import field_hashes
 from heed.data.examples import Pair
-from heed.data.splits.splits import hold_out as mask
-from heed.data.splits.stored import field_hashes
+from heed.data.splits import hold_out as mask
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config

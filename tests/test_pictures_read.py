@@ -18,9 +18,9 @@ from heed.cli import main
 from heed.data.kinds.contents import picture_content
 from heed.data.pictures import store
 from heed.data.pictures.store import Pixels
-from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from heed.tasks.images.pictures import places_of
+from heed.tasks.images.splits import open_pictures
 from pictures import encoded, folder_of, noise
 
 

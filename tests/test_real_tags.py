@@ -19,7 +19,7 @@ from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.errors import DataError
 

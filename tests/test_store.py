@@ -6,10 +6,10 @@ import pwd
 
 import pytest
 
+from heed.data import corpus as store
 from heed.data import examples as sequences
+from heed.data.corpus import StoredExamples, keep_examples
 from heed.data.examples import Joined, Pair, select, take
-from heed.data.splits import stored as store
-from heed.data.splits.stored import StoredExamples, keep_examples
 from heed.errors import ConfigError, DataError
 from heed.observe import png
 from heed.storage import cache as caching
@@ -253,8 +253,8 @@ def test_another_version_or_format_finds_nothing(tmp_path, monkeypatch):
 def test_a_damaged_entry_is_made_again_and_said(tmp_path, damage):
     files = write(tmp_path)
     whole = prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
-    texts = entry / "values.bin"
+    (entry,) = [path for path in entries().values() if (path / "rows-3.bin").exists()]
+    texts = entry / "rows-0.bin"
     data = texts.read_bytes()
     if damage in ("cut", "flip"):
         texts.unlink()  # the first task goes on reading what it opened
@@ -283,7 +283,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
             file.write("more\n")
         return record
 
-    monkeypatch.setattr("heed.data.splits.stored.write_examples", write_pairs)
+    monkeypatch.setattr("heed.data.corpus.write_examples", write_pairs)
     with pytest.raises(DataError, match=r"a\.source.*changed while being read; start again when no other program"):
         prepare(files)
     assert not entries()  # nothing is left behind
@@ -292,7 +292,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch):
 def test_what_a_killed_process_left_is_removed(tmp_path):
     files = write(tmp_path)
     prepare(files)
-    (entry,) = [path for path in entries().values() if (path / "columns.bin").exists()]
+    (entry,) = [path for path in entries().values() if (path / "rows-3.bin").exists()]
     left = entry.rename(entry.with_name(f".{entry.name}.part"))
     prepare(files)
     assert not left.exists() and entry.exists()

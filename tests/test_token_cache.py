@@ -2,8 +2,8 @@
 
 import pytest
 
+from heed.data import corpus as token_cache
 from heed.data.examples import Text
-from heed.data.splits import stored as token_cache
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks import check_config, task_class
 
@@ -81,10 +81,9 @@ def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
     tokenizer = TextTokenizer.train_characters(["abc"])
     long = "abc" * 50
     for texts in ([long, "a"], [long + "a", ""]):
-        encode = lambda some: [[ids] for ids in tokenizer.encode_all([one.text for one in some])]  # noqa: E731
-        corpus = token_cache.corpus_of(
-            [Text(text) for text in texts], encode, lambda _, rows: rows, tokenizer=tokenizer.text
-        )
+        encode = lambda texts=texts: [[[ids] for ids in tokenizer.encode_all(texts)]]  # noqa: E731
+        given = [Text(text) for text in texts]
+        corpus = token_cache.corpus_of(given, encode, ["<i4"], lambda _, rows: rows, tokenizer=tokenizer.text)
         assert [ids for (ids,) in corpus] == tokenizer.encode_all(texts)
         assert corpus.lengths.tolist() == [[len(text)] for text in texts]
 

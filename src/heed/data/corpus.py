@@ -1,125 +1,160 @@
-"""Examples as rows of numbers: token numbers, or bytes of texts, one after the other in an array, with their offsets.
+"""Examples as rows of numbers: token numbers, or bytes of texts, in flat arrays with offsets, in memory or on disk.
 
-    values.bin   the rows of each example, one after the other
-    offsets.bin  int64 (examples * rows + 1), where each row begins in them, and their end
+    rows-0.bin, ...   the first row of each example, one after the other; the second row of each; and so on
+    offsets.bin       int64 (examples + 1, rows), where each row begins in its file, and where the last one ends
 
-Both are in memory, or memory-mapped from a folder. Pages of `values.bin` are given back after each access, so that the
-process does not grow with what it has read.
+Files are memory-mapped. Pages of rows are given back after each access, so that the process does not grow with what it
+has read.
+
+Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
+numbers, the hash of each field, by which they are compared and chosen, and the number of the label set. Of large
+corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, in
+memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
+again. An entry is written like a checkpoint.
+
+For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, their origins 40, offsets and hashes 140; tokens take 4
+bytes each, and their offsets 31 MiB. Memory takes 8 bytes a pair for lengths, 24 for the choice and order of training
+pairs, 8 a link of given alignments, and the pages of files that the system keeps while there is room. Tokenizers are
+trained on a fixed random sample of 20 MB of text; a character that does not occur in it is unknown. Data sets of the
+Hub are kept as long as the process lives.
 """
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import io
 import mmap
+import os
 import shutil
 import weakref
-from array import array
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, chain, pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+import torch
+from numpy.typing import NDArray
 
-from heed.data.examples import Lazy
-from heed.storage.cache import Entry
+from heed.data import examples as sequences
+from heed.data.examples import STEP, Example, Hashes, Kept, LabelSet, Lazy, hashes_of
+from heed.errors import DataError
+from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 
+E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 Lengths = NDArray[np.int32]
 """`(examples, rows)`."""
 Rows = Sequence[Sequence[int]]
-"""An example as rows of numbers, the same number of rows for all of a kind."""
+"""An example as rows of numbers, the same number of rows for all of a kind; bytes and arrays are stored as they are."""
 Make = Callable[[Sequence[int], list[Any]], list[T]]
 """Makes some items of the numbers of their examples, and of their rows."""
+_TOGETHER = 4_096
+"""Examples whose numbers are counted at once."""
 
 
 class Corpus(Lazy[T]):
     """Examples, made on access of their rows."""
 
-    def __init__(
-        self,
-        values: NDArray[Any],
-        offsets: NDArray[np.int64],
-        width: int,
-        make: Make[T],
-        numbers: NDArray[np.int64] | None = None,
-    ) -> None:
+    def __init__(self, values: Sequence[NDArray[Any]], offsets: NDArray[np.int64], make: Make[T]) -> None:
         """Take arrays.
 
         Args:
-            values: All rows, one after the other.
-            offsets: Where each row begins in them, and their end.
-            width: Rows of an example.
+            values: For each row of an example, those of all examples, one after the other.
+            offsets: `(examples + 1, rows)`, where each row begins in its array, and the ends of the arrays.
             make: Makes items of rows.
-            numbers: The numbers of the examples; by default all.
         """
-        self._parts = values, offsets, width, make
-        self.numbers = np.arange((len(offsets) - 1) // width) if numbers is None else numbers
+        self.values, self.offsets, self._make = values, offsets, make
+        self.numbers = np.arange(len(offsets) - 1)
         """The numbers of these examples among all."""
 
     @classmethod
-    def held(cls, chunks: Iterable[Sequence[Rows]], make: Make[T]) -> Corpus[T]:
-        """Rows of numbers in memory, from those of some examples at a time."""
-        files = io.BytesIO(), io.BytesIO()
-        width = _write(chunks, "i", *files)
-        return cls(np.frombuffer(files[0].getbuffer(), "i"), np.frombuffer(files[1].getbuffer(), "q"), width, make)
+    def held(cls, chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], make: Make[T]) -> Self:
+        """Rows in memory, from those of some examples at a time, of types `kinds`."""
+        files = [io.BytesIO() for _ in (*kinds, "offsets")]
+        _write(chunks, kinds, files)
+        *values, offsets = (np.frombuffer(f.getbuffer(), kind) for f, kind in zip(files, (*kinds, "<i8"), strict=True))
+        return cls(values, offsets.reshape(-1, len(kinds)), make)
 
     @classmethod
-    def open(cls, entry: Entry, code: str, make: Make[T]) -> Corpus[T]:
-        """What `write_rows` has written."""
-        return cls(mapped(entry, "values", code), mapped(entry, "offsets", "q"), entry.record["rows"], make)
+    def open(cls, entry: Entry, make: Make[T]) -> Self:
+        """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
+        kinds = entry.record["kinds"]
+        values = [_mapped(path, kind) for path, kind in zip(_paths(entry.path, kinds), kinds, strict=False)]
+        if not entry.key:
+            weakref.finalize(values[0], shutil.rmtree, entry.path, ignore_errors=True)
+        return cls(values, np.memmap(entry.path / "offsets.bin", "<i8", "r").reshape(-1, len(kinds)), make)
 
     @property
     def lengths(self) -> Lengths:
         """The numbers in each row, `(examples, rows)`."""
-        _, offsets, width, _ = self._parts
-        return np.diff(offsets).reshape(-1, width)[self.numbers].astype(np.int32)
+        return np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
 
     def __len__(self) -> int:
         return len(self.numbers)
 
     def take(self, indices: Sequence[int]) -> list[T]:
-        values, offsets, width, make = self._parts
-        numbers, plain = self.numbers[np.asarray(indices, dtype=np.int64)], values.view(np.ndarray)
-        places = offsets[numbers[:, None] * width + np.arange(width + 1)].tolist()
-        is_text = plain.dtype == np.uint8
-        parts = [[plain[first:last] for first, last in pairwise(ends)] for ends in places]
-        rows: list[Any] = [[row.tobytes() if is_text else row.tolist() for row in example] for example in parts]
-        if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-            values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-        return make(numbers.tolist(), rows)
+        numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
+        ends = zip(self.offsets[numbers].T.tolist(), self.offsets[numbers + 1].T.tolist(), strict=True)
+        columns: list[list[Any]] = []
+        for values, (first, last) in zip(self.values, ends, strict=True):
+            plain = values.view(np.ndarray)
+            rows = [plain[a:b] for a, b in zip(first, last, strict=True)]
+            columns.append([row.tobytes() if plain.dtype == np.uint8 else row.tolist() for row in rows])
+        self._give_back()
+        return self._make(numbers.tolist(), list(zip(*columns, strict=True)))
 
-    def select(self, indices: Sequence[int] | NDArray[Any]) -> Corpus[T]:
-        return Corpus(*self._parts, self.numbers[np.asarray(indices, dtype=np.int64)])
+    def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
+        part = copy.copy(self)
+        part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
+        return part
+
+    def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
+        """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
+        total = np.zeros(size, np.int64)
+        for start in range(0, len(self), _TOGETHER):
+            sizes = lengths[start : start + _TOGETHER].astype(np.int64)
+            first = self.offsets[self.numbers[start : start + _TOGETHER], row] - np.cumsum(sizes) + sizes
+            places = np.repeat(first, sizes) + np.arange(sizes.sum())
+            total += np.bincount(self.values[row][places], minlength=size)
+        self._give_back()
+        return total
+
+    def _give_back(self) -> None:
+        for values in self.values:
+            if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+                values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
-def mapped(entry: Entry, name: str, code: DTypeLike) -> NDArray[Any]:
-    """A file of numbers of an entry, memory-mapped; a temporary folder is removed with the array."""
-    path = entry.path / f"{name}.bin"
-    values: NDArray[Any] = np.memmap(path, code, "r") if path.stat().st_size else np.zeros(0, code)
-    if not entry.key:
-        weakref.finalize(values, shutil.rmtree, entry.path, ignore_errors=True)
-    return values
+def _mapped(path: Path, kind: str) -> NDArray[Any]:
+    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
 
 
-def write_rows(chunks: Iterable[Sequence[Any]], folder: Path, code: str) -> dict[str, Any]:
-    """Write rows of numbers, or of bytes, of some examples at a time; returns the record needed to read them back."""
-    with (folder / "values.bin").open("wb") as values, (folder / "offsets.bin").open("wb") as offsets:
-        return {"rows": _write(chunks, code, values, offsets)}
+def _paths(folder: Path, kinds: Sequence[str]) -> list[Path]:
+    return [*(folder / f"rows-{n}.bin" for n in range(len(kinds))), folder / "offsets.bin"]
 
 
-def _write(chunks: Iterable[Sequence[Any]], code: str, values: BinaryIO, offsets: BinaryIO) -> int:
-    """The number of rows of an example, 2 if there are none."""
-    end, width = 0, 2
-    offsets.write(array("q", [0]))
+def write_rows(chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Write rows of some examples at a time, of types `kinds`; returns the record needed to read them back."""
+    with ExitStack() as stack:
+        _write(chunks, kinds, [stack.enter_context(path.open("wb")) for path in _paths(folder, kinds)])
+    return {"kinds": [*kinds]}
+
+
+def _write(chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], files: Sequence[BinaryIO]) -> None:
+    """Write each row into its file, and the offsets into the last file."""
+    ends = np.zeros((1, len(kinds)), np.int64)
+    files[-1].write(ends.tobytes())
     for rows in chunks:
-        every = [array(code, row) for example in rows for row in example]
-        ends = array("q", accumulate(map(len, every), initial=end))
-        end, width = ends[-1], len(rows[0])
-        values.write(b"".join(every))
-        offsets.write(ends[1:])
-    return width
+        sizes = []
+        for column, kind, file in zip(zip(*rows, strict=True), kinds, files, strict=False):
+            is_plain = isinstance(column[0], bytes | np.ndarray)
+            file.write(b"".join(column) if is_plain else np.fromiter(chain.from_iterable(column), kind).tobytes())
+            sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
+        ends = ends[-1] + np.stack(sizes, axis=1).cumsum(0)
+        files[-1].write(ends.tobytes())
 
 
 def joined(parts: Sequence[Sequence[int]]) -> Rows:
@@ -130,3 +165,264 @@ def joined(parts: Sequence[Sequence[int]]) -> Rows:
 def parts_of(values: Sequence[int], sizes: Sequence[int]) -> list[list[int]]:
     """The parts that `joined` has made one row."""
     return [list(values[first:last]) for first, last in pairwise(accumulate(sizes, initial=0))]
+
+
+# Examples on disk
+
+
+class StoredExamples(Corpus[E], Kept[E]):
+    """Examples whose texts are in a file: all of the file, or some."""
+
+    def __init__(self, entry: Entry, kind: type[E]) -> None:
+        """The examples in an entry or a temporary folder, as `write_examples` has written them."""
+        opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
+        super().__init__(opened.values, opened.offsets, opened._make)
+        self._entry = entry
+
+    @property
+    def key(self) -> str:
+        """Cache key of these examples: the key of their entry and a hash of their numbers; "" in a temporary folder."""
+        numbers = hashlib.blake2b(self.numbers.tobytes(), digest_size=16).hexdigest()
+        return f"{self._entry.key} {numbers}" if self._entry.key else ""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all their texts."""
+        return int(self.lengths[:, :-2].sum(dtype=np.int64))
+
+    @property
+    def hashes(self) -> Hashes:
+        return np.array(self._numbers[:, :-1])
+
+    @property
+    def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
+        used, numbers = np.unique(self._numbers[:, -1], return_inverse=True)
+        return [tuple(self._entry.record["label_sets"][i]) for i in used.tolist()], numbers
+
+    @property
+    def _numbers(self) -> NDArray[np.uint64]:
+        """The hashes, and the number of the label set, `(examples, fields + 1)`."""
+        table: NDArray[np.uint64] = self.values[-1].view(np.ndarray).reshape(len(self.offsets) - 1, -1)[self.numbers]
+        return table
+
+
+def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
+    """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
+    sets: dict[LabelSet, int] = {}
+    rest = iter(examples)
+
+    def rows(chunk: Sequence[Example]) -> list[list[Any]]:
+        labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
+        numbers = np.column_stack([field_hashes(chunk), labels])
+        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
+
+    def chunks(first: list[Example]) -> Iterator[list[list[Any]]]:
+        while first:
+            yield rows(first)
+            first = [*islice(rest, sequences.TOGETHER)]
+
+    first = [*islice(rest, sequences.TOGETHER)]
+    num_fields = len(first[0].roles) if first else 0
+    written = write_rows(chunks(first), [*["u1"] * (num_fields + 1), "<u8"], folder)
+    return {**written, "label_sets": list(sets)}
+
+
+def keep_examples(
+    read: Callable[[], Iterator[E]],
+    kind: type[E],
+    in_memory: int | None,
+    files: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    report: Callable[[], dict[str, Any]] = dict,
+) -> tuple[Sequence[E], dict[str, Any], str]:
+    """Keep examples in memory if there are at most `in_memory` (None: always), else on disk.
+
+    The `files` and `settings` (JSON), which decide what is read, are the key of the cache entry; without files it is
+    temporary. The JSON that `report` returns once all are read is cached with the examples.
+
+    Returns:
+        The examples, the report, and a remark for the user about the cache, or "".
+
+    Raises:
+        DataError: A file cannot be read or changes meanwhile, or the cache cannot be written to.
+    """
+
+    def known_by() -> str | None:
+        if not files or in_memory is None or (contents := contents_of(files)) is None:
+            return None
+        names = [Path(file).name for file in files]  # they decide the format and the origins
+        stored = {"of": kind.__name__, "fields": [*kind.roles]}
+        return key_of(kind="examples", **stored, names=names, contents=contents, settings=settings)
+
+    key = known_by()
+    entry = None if key is None else find_entry(key)
+    if entry is None:
+        examples = read()
+        first = list(examples if in_memory is None else islice(examples, in_memory + 1))
+        if in_memory is None or len(first) <= in_memory:
+            return first, report(), ""
+
+        def make(folder: Path) -> dict[str, Any]:
+            record = write_examples(chain(first, examples), folder)
+            if known_by() != key:
+                what = "changed while being read; start again when no other program writes to the data"
+                raise DataError(f"{', '.join(files)} {what}")
+            return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
+
+        entry = _temporary(make) if key is None else make_entry(key, make)  # temporary: a data set of the Hub, say
+    stored = StoredExamples(entry, kind)
+    if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
+        return list(stored), entry.record["report"], entry.remark
+    size = sum(file.stat().st_size for file in entry.path.iterdir()) / 2**20
+    remark = f"{len(stored):,} {kind.unit}s stored in {entry.path} ({size:,.0f} MiB)" if entry.key else ""
+    return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
+
+
+_SAMPLE = 20_000_000
+"""Bytes of text that the tokenizer of a corpus on disk is trained on."""
+
+
+def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
+    """The examples, or a fixed random sample of `most` bytes of those on disk."""
+    if not isinstance(examples, StoredExamples) or (size := examples.num_bytes) <= most:
+        return examples
+    generator = torch.Generator().manual_seed(0)
+    count = max(1, len(examples) * most // size)
+    return examples.select(torch.randperm(len(examples), generator=generator)[:count].sort().values.numpy())
+
+
+def bytes_of(paths: Iterable[str | Path]) -> int:
+    """Approximate number of bytes in files and folders, unpacked."""
+    total = 0
+    for path in map(Path, paths):
+        if os.path.isdir(path):
+            total += bytes_of(path.iterdir())
+        elif os.path.isfile(path):
+            total += path.stat().st_size * (4 if path.suffix in (".gz", ".xz") else 1)
+    return total
+
+
+# Hashes and labels, of examples on disk or in memory
+
+
+def field_hashes(examples: Sequence[Example]) -> Hashes:
+    """The hash of every field of every example, `(examples, fields)`."""
+    columns = list(zip(*(example.keys for example in examples), strict=True))
+    hashes = [hashes_of(map(str.encode, column)) for column in columns]
+    return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
+
+
+def hashes_in(examples: Sequence[E]) -> Hashes:
+    """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
+    return examples.hashes if isinstance(examples, Kept) else field_hashes(examples)
+
+
+def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
+    """The label sets of examples, and the number of each example's."""
+    if isinstance(examples, Kept):
+        return examples.label_sets
+    sets: dict[LabelSet, int] = {}
+    numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
+    return list(sets), np.array(numbers, dtype=np.int64)
+
+
+def combined(hashes: Hashes) -> Hashes:
+    """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
+    result = hashes[:, 0]
+    for column in hashes.T[1:]:
+        result = result * STEP + column
+    return result
+
+
+def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
+    """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
+    last = min(wanted, len(hashes)) - 1
+    if last < 0:
+        return np.zeros(len(hashes), dtype=bool)
+    out: NDArray[np.bool_] = hashes <= np.partition(hashes, last)[last]
+    return out
+
+
+def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
+    """Mask of the `hashes` that are among the `known` ones."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    ordered = np.sort(known)
+    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    found: NDArray[np.bool_] = ordered[places] == hashes
+    return found
+
+
+# What is made of examples, and cached
+
+_MANY = 1 << 19  # characters; they take a tenth of a second to encode
+
+
+def cached(
+    corpora: Sequence[Sequence[Example]], make: Callable[[Path], dict[str, Any]], worth: bool = True, **what: Any
+) -> Entry | None:
+    """What `make` writes about examples into a folder; None if it is neither in the cache nor in a temporary folder.
+
+    Args:
+        corpora: Examples; those on disk, or with many characters, are worth an entry, which is temporary if theirs is.
+        make: Writes files, from these examples only, and returns their record (JSON).
+        worth: False to make it again for examples in memory, however many.
+        what: Everything else it depends on (JSON).
+
+    Raises:
+        CacheError: Some examples are on disk, and the cache cannot be written to.
+    """
+    stored = [some for some in corpora if isinstance(some, StoredExamples)]
+    if not all(some.key for some in stored):
+        return _temporary(make)
+    characters = (len(text) for some in corpora for example in some for text in example.texts)
+    if not stored and not (worth and any(total >= _MANY for total in accumulate(characters))):
+        return None
+    with nullcontext() if stored else suppress(CacheError):
+        keys = [some.key if isinstance(some, StoredExamples) else _digest(some) for some in corpora]
+        return make_entry(key_of(examples=keys, **what), make)
+    return None
+
+
+def _digest(examples: Sequence[Example]) -> str:
+    """Hash of the fields of examples, in their order."""
+    content = hashlib.blake2b(digest_size=16)
+    for encoded in map(str.encode, (key for example in examples for key in example.keys)):
+        content.update(len(encoded).to_bytes(8, "little") + encoded)
+    return content.hexdigest()
+
+
+def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
+    """A temporary folder with what `make` writes; who reads it removes it."""
+    folder = temporary_folder()
+    try:
+        return Entry(folder, "", make(folder))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def corpus_of(
+    examples: Sequence[Example],
+    encode: Callable[[], Iterable[Sequence[Rows]]],
+    kinds: Sequence[str],
+    make: Make[T],
+    worth: bool = True,
+    **what: Any,
+) -> Corpus[T]:
+    """Encode examples as rows of numbers, or take what a run before has made of them from the cache.
+
+    Args:
+        examples: The examples.
+        encode: Yields the rows of some examples at a time, in order.
+        kinds: The type of each row.
+        make: Makes items of rows.
+        worth: False to encode examples in memory again, however many.
+        what: All that `encode` depends on (JSON).
+
+    Raises:
+        CacheError: The examples are on disk, and the cache cannot be written to.
+    """
+    write = lambda folder: write_rows(encode(), kinds, folder)  # noqa: E731
+    entry = cached([examples], write, worth, kind="tokens", **what)
+    return Corpus.held(encode(), kinds, make) if entry is None else Corpus.open(entry, make)

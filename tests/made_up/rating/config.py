@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from heed.config import Section, Source, Sources
+from heed.config.data import section
 from heed.config.sections import DataPath, EvaluationConfig, TextConfig
 
 
 class RatingData(Source):
-    """Lines of a rating and a text, `4.5 TAB text`."""
+    """Texts and their ratings (`heed.tasks.rating.kind`)."""
 
+    columns: Any = section("text", "rating")
+    """Columns of text and rating.
+
+    - text: Column of the text: a number from 0 or a name; by default recognised.
+    - rating: Column of the rating: a number from 0 or a name; by default recognised.
+    """
     scale: DataPath | None = None
     """File with the smallest and the largest rating, the limits of predictions."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -13,16 +12,15 @@ from numpy.typing import NDArray
 
 from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
-from heed.data.corpus import mapped
+from heed.data.corpus import StoredExamples, corpus_of, sample_of
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.documents import Document, document_reader
+from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.readers import hold
-from heed.data.splits.documents import open_documents, sample_texts
-from heed.data.splits.splits import Splits
-from heed.data.splits.stored import StoredExamples, kept_of, learn_cached
+from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task
+from heed.tasks.base.vocabulary import Learned, learned
 
 _TOKENIZER = "tokenizer.json"
 _TOGETHER = 1 << 22
@@ -57,7 +55,7 @@ def encode_documents(
     documents: Sequence[Document],
     tokenizer: TextTokenizer,
     encode: Callable[[list[str]], Iterable[tuple[NDArray[Any], ...]]],
-    further: Mapping[str, str],
+    further: Sequence[str],
     **settings: Any,
 ) -> tuple[NDArray[Any], ...]:
     """Encode documents; the tokens of documents on disk, or of many, are stored on disk too, in the cache.
@@ -66,7 +64,7 @@ def encode_documents(
         documents: The documents.
         tokenizer: Decides the type of the tokens.
         encode: Encodes some texts; yields the tokens of each, and arrays of the same length.
-        further: Name and type of each of these arrays.
+        further: The type of each of these arrays.
         settings: What the result depends on besides the documents and the tokenizer.
 
     Returns:
@@ -75,40 +73,26 @@ def encode_documents(
     Raises:
         CacheError: The cache folder cannot be written to, for a corpus that is not held in memory.
     """
-    kinds = {"ids": np.dtype("<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4")}
-    kinds |= {name: np.dtype(kind) for name, kind in further.items()}
+    kinds = ["<u2" if tokenizer.vocab_size <= 1 << 16 else "<i4", *further]
 
-    def encoded() -> Iterator[tuple[NDArray[Any], ...]]:
+    def encoded() -> Iterator[list[Any]]:
         texts, size = [], 0
         for document in documents:
             texts.append(document.text)
             size += len(document.text)
             if size > _TOGETHER:
-                yield from encode(texts)
+                yield rows(texts)
                 texts, size = [], 0
-        yield from encode(texts)
+        if texts:
+            yield rows(texts)
 
-    def make(folder: Path) -> dict[str, Any]:
-        starts = [0]
-        with ExitStack() as stack:
-            files = [stack.enter_context((folder / f"{name}.bin").open("wb")) for name in kinds]
-            for parts in encoded():
-                for file, part, kind in zip(files, parts, kinds.values(), strict=True):
-                    file.write(part.astype(kind).tobytes())
-                starts.append(starts[-1] + len(parts[0]))
-        np.array(starts, dtype="<i8").tofile(folder / "starts.bin")
-        return {}
+    def rows(texts: list[str]) -> list[Any]:
+        return [[part.astype(kind) for part, kind in zip(parts, kinds, strict=True)] for parts in encode(texts)]
 
     worth = tokenizer.unit not in ("character", "byte")
-    entry = kept_of(documents, make, worth, tokenizer=tokenizer.text, **settings)
-    if entry is not None:
-        starts = np.fromfile(entry.path / "starts.bin", dtype="<i8").astype(np.int64)
-        return starts, *(mapped(entry, name, kind) for name, kind in kinds.items())
-    parts = list(encoded())
-    starts = np.cumsum([0, *(len(part[0]) for part in parts)], dtype=np.int64)
-    columns = [[part[n] for part in parts] for n in range(len(kinds))]
-    arrays = (np.concatenate([np.zeros(0, k), *own]).astype(k) for k, own in zip(kinds.values(), columns, strict=True))
-    return starts, *arrays
+    settings["tokenizer"] = tokenizer.text
+    corpus = corpus_of(documents, encoded, kinds, lambda _, rows: rows, worth, **settings)
+    return np.array(corpus.offsets[:, 0]), *corpus.values
 
 
 def learn_tokenizer(
@@ -134,14 +118,19 @@ def learn_tokenizer(
     Returns:
         The configuration with kind and size; the tokenizer; and a remark for the user, or "".
     """
-    texts, remark = sample_texts(documents)
-    amount = sum(map(len, texts))
-    if isinstance(documents, StoredExamples):
-        amount = max(amount, documents.num_bytes)
-    config = with_tokenizer(config, kind(amount), lambda: size(amount), words=None)
-    section = config.tokenizer
-    settings |= section.model_dump(mode="json", exclude={"sampling"})
-    return config, learn_cached(texts, settings, lambda: train(texts, section)), remark
+
+    def learn() -> Learned[C]:
+        texts = [document.text for document in sample_of(documents)]
+        amount = sum(map(len, texts))
+        if isinstance(documents, StoredExamples):
+            amount = max(amount, documents.num_bytes)
+        decided = with_tokenizer(config, kind(amount), lambda: size(amount), words=None)
+        return decided, [train(texts, decided.tokenizer)], len(texts)
+
+    decided, (tokenizer,), used = learned(config, [documents], learn, **settings)
+    total = len(documents)
+    remark = f"tokenizer trained on a sample of {used:,} of {total:,} documents" if used < total else ""
+    return decided, tokenizer, remark
 
 
 def read_documents(data: Any, files: Sequence[str | Path]) -> list[Document]:
@@ -209,12 +198,9 @@ class DocumentTask(Task[C, Document], Generic[C]):
     def _counts(self, split: str) -> SideCounts:
         """Count tokens and document lengths, without end tokens."""
         encoded, special = self.encoded(split), self.tokenizer.special
-        counts = SideCounts(split, "text", unknown_token=special.unknown)
-        own = np.bincount(encoded.ids, minlength=self.tokenizer.vocab_size)
-        own[special.end] -= encoded.end_token * encoded.num_documents
-        counts.tokens.update({token: int(count) for token, count in enumerate(own) if count})
-        counts.lengths.update((np.diff(encoded.starts) - encoded.end_token).tolist())
-        return counts
+        tokens = np.bincount(encoded.ids, minlength=self.tokenizer.vocab_size)
+        tokens[special.end] -= encoded.end_token * encoded.num_documents
+        return SideCounts(split, "text", np.diff(encoded.starts) - encoded.end_token, tokens, special.unknown)
 
     @property
     def auto_size(self) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -195,44 +197,41 @@ _SHOWN_TOKENS = 30
 
 @dataclass
 class SideCounts:
-    """Counts of each token and each length on one side of a split."""
+    """Tokens on one side of a split."""
 
     split: str  # its name
     side: str  # its name: "source", "target", "text"
-    lengths: Counter[int] = field(default_factory=Counter)  # length -> number of examples
-    tokens: Counter[int] = field(default_factory=Counter)  # token -> number of occurrences
+    lengths: NDArray[Any]  # `(examples,)`
+    tokens: NDArray[np.int64]  # `(vocab_size,)`, occurrences of each token
     unknown_token: int = UNKNOWN
 
-    @classmethod
-    def of(cls, split: str, side: str, examples: Iterable[Sequence[int]], tokenizer: TextTokenizer) -> SideCounts:
-        """Count the tokens of examples."""
-        counts = cls(split, side, unknown_token=tokenizer.special.unknown)
-        for ids in examples:
-            counts.lengths[len(ids)] += 1
-            counts.tokens.update(ids)
-        return counts
+    @property
+    def total(self) -> int:
+        """Number of tokens."""
+        return int(self.tokens.sum())
 
     @property
-    def unknown(self) -> float:
+    def unknown(self) -> int:
+        """Number of unknown tokens."""
+        return int(self.tokens[self.unknown_token])
+
+    @property
+    def share(self) -> float:
         """Share of unknown tokens."""
-        return self.tokens[self.unknown_token] / max(1, self.tokens.total())
+        return self.unknown / max(1, self.total)
 
     def length_at(self, share: float) -> int:
         """The length that this share of the examples does not exceed."""
-        wanted, seen = min(self.lengths.total() - 1, int(share * self.lengths.total())), 0
-        for length, count in sorted(self.lengths.items()):
-            seen += count
-            if seen > wanted:
-                return length
-        return 0
+        count = len(self.lengths)
+        return int(np.sort(self.lengths)[min(count - 1, int(share * count))]) if count else 0
 
 
 def length_table(rows: Iterable[SideCounts]) -> str:
     """A table of token counts, with columns as wide as their longest number."""
     lines = [["", "", "tokens", "median", "95 %", "longest", "unknown"]]
     for row in rows:
-        counts = row.tokens.total(), row.length_at(0.5), row.length_at(0.95), row.length_at(1)
-        lines.append([row.split, row.side, *(f"{count:,}" for count in counts), f"{row.unknown:.2%}"])
+        counts = row.total, row.length_at(0.5), row.length_at(0.95), row.length_at(1)
+        lines.append([row.split, row.side, *(f"{count:,}" for count in counts), f"{row.share:.2%}"])
     widths = [max(least, *(len(line[n]) + 2 for line in lines)) for n, least in enumerate((20, 8, 12, 8, 8, 9, 10))]
     return "\n".join(
         f"{split:{widths[0]}}{side:{widths[1]}}" + "".join(map(str.rjust, cells, widths[2:]))
@@ -253,13 +252,13 @@ def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTo
             lines.append(f"warning: the {side} vocabulary is {found}")
     for row in rows:
         tokenizer = tokenizers[row.side]
-        token, count = next(iter(row.tokens.most_common(1)), (row.unknown_token, 0))
-        share = count / max(1, row.tokens.total())
+        token = int(row.tokens.argmax())
+        share = row.tokens[token] / max(1, row.total)
         if token != row.unknown_token and share > _MOST_OF_THE_TEXT:
             lines.append(
                 f"warning: {share:.0%} of the {row.side} tokens of {row.split} are {printable(tokenizer.piece(token))}"
             )
-        lines += _unknown_line(row.unknown, row.side, row.split)
+        lines += _unknown_line(row.share, row.side, row.split)
     return lines
 
 

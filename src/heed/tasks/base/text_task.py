@@ -16,12 +16,11 @@ from torch import Tensor
 
 from heed.config.sections import TextConfig, num_subwords, with_tokenizer
 from heed.data.batch import frame_size, plan_batches, plan_pass
-from heed.data.corpus import Corpus, Lengths, Rows
+from heed.data.corpus import Corpus, Lengths, Rows, StoredExamples, corpus_of, label_sets_in, sample_of
 from heed.data.embedded.generated import Split
-from heed.data.examples import Example, Sentence, Text, label_order, take
+from heed.data.examples import Example, Sentence, Text, in_turn, label_order, take
 from heed.data.findings import found_table
-from heed.data.splits.splits import Splits, drawn_splits
-from heed.data.splits.stored import StoredExamples, corpus_of, label_sets_in, sample_of
+from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
@@ -30,15 +29,16 @@ from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task, scoring_tokens
-from heed.tasks.base.training_set import some_of
 from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
 from heed.tasks.base.vocabulary import (
     Coverage,
+    Learned,
     cover,
     embedding_of,
     fill,
     find_vectors,
     labelled_size,
+    learned,
     taken,
     width_field,
     with_words,
@@ -88,23 +88,27 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         splits = cls.read_splits(config, given)
         train = splits.examples["train"]
         if tokenizer_parent is None:
-            sample = sample_of(train, _SAMPLE)
-            texts = [text for example in sample for text in cls.texts_of(example)]
-            size = partial(num_subwords, len(texts), len(set().union(*texts)))
-            usual = cls.usual_tokens(texts)
-            if usual != "word" and config.tokenizer.kind == "auto":
-                splits.remarks.append(f"tokenizer.kind is {usual}: the script of the texts has no spaces between words")
-            config = with_tokenizer(config, usual, size)
-            tokenizer = cls.train_tokenizer(config, sample)
-            if len(sample) < len(train):
-                used = f"{len(sample):,} of {len(train):,} {train[0].unit}s"
-                splits.remarks.append(f"tokenizer trained on a sample of {used}")
+            asked, reading = config, config.data.model_dump(mode="json", include={"columns", "imported"})
+            config, (tokenizer,), used = learned(config, [train], lambda: cls.learn(asked, train), reading=reading)
+            if (kind := config.tokenizer.kind) != "word" and asked.tokenizer.kind == "auto":
+                splits.remarks.append(f"tokenizer.kind is {kind}: the script of the texts has no spaces between words")
+            if used < len(train):
+                splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
         else:
             texts = [" ".join(cls.texts_of(example)) for example in sample_of(train)]
             least = config.tokenizer.min_count if config.tokenizer.extend else None
             tokenizer, remarks = taken(tokenizer_parent.tokenizer("tokens", cls), texts, least)
             splits.remarks += remarks
         return cls.made(config, with_words(tokenizer, config.model), splits).settle(parent)
+
+    @classmethod
+    def learn(cls, config: C, train: Sequence[E]) -> Learned[C]:
+        """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
+        sample = sample_of(train, _SAMPLE)
+        texts = [text for example in sample for text in cls.texts_of(example)]
+        size = partial(num_subwords, len(texts), len(set().union(*texts)))
+        config = with_tokenizer(config, cls.usual_tokens(texts), size)
+        return config, [cls.train_tokenizer(config, sample)], len(sample)
 
     @classmethod
     def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[E]) -> Self:
@@ -143,6 +147,11 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def train_tokenizer(cls, config: C, examples: Sequence[E]) -> TextTokenizer:
         """A tokenizer of the configured kind."""
         return TextTokenizer.train([text for example in examples for text in cls.texts_of(example)], config.tokenizer)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows of numbers that `rows_of` makes of each example."""
+        return 1
 
     def encode(self, examples: Sequence[E]) -> list[T]:
         """Examples to tokens, and whatever else a batch needs."""
@@ -225,7 +234,8 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         if split not in self._corpora:
             examples = self.splits.examples[split]
             made = lambda numbers, rows: self.made_of(take(examples, numbers), rows)  # noqa: E731
-            self._corpora[split] = corpus_of(examples, self.rows_of, made, **self.rows_by)
+            encode = lambda: map(self.rows_of, in_turn(examples))  # noqa: E731
+            self._corpora[split] = corpus_of(examples, encode, ["<i4"] * self.num_rows, made, **self.rows_by)
         return self._corpora[split]
 
     def encoded(self, split: str) -> Sequence[T]:
@@ -245,6 +255,21 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def counted(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of examples that are read."""
         return lengths[:, 0].astype(np.int64)
+
+    def kept(self, lengths: Lengths) -> Lengths:
+        """The tokens of each text of an example that are read, `(examples, rows)` to `(examples, texts)`."""
+        return lengths[:, :1]
+
+    def token_counts(self, split: str) -> SideCounts:
+        """The tokens of a split that are read, with the end tokens between texts."""
+        corpus, special = self.corpus(split), self.tokenizer.special
+        lengths = self.counted(corpus.lengths)
+        kept = self.kept(corpus.lengths)
+        tokens = np.zeros(self.tokenizer.vocab_size, np.int64)
+        for row, most in enumerate(kept.T):
+            tokens += corpus.counts(row, len(tokens), most)
+        tokens[special.end] += lengths.sum() - kept.sum()
+        return SideCounts(split, "text", lengths, tokens, special.unknown)
 
     @property
     def room(self) -> int | None:
@@ -266,19 +291,12 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     # Overviews ------------------------------------------------------------------------------------------------
 
     def overview(self) -> str:
-        read, own = self.tokens_of, self.tokenizer
-        some = {split: some_of(self.splits.examples[split], self.encoded(split)) for split in self.split_names}
-        rows = [SideCounts.of(split, "text", map(read, tokens), own) for split, tokens in some.items()]
+        rows = [*map(self.token_counts, self.split_names)]
         return "\n".join(
             [
                 self.splits.summary,
                 *found_table(self.splits.found),
                 *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
-                *(
-                    f"({split}: tokens of {len(tokens):,} of {len(self.encoded(split)):,})"
-                    for split, tokens in some.items()
-                    if len(tokens) < len(self.encoded(split))
-                ),
                 *([f"\n{self.vectors()[1]}"] if self.config.model.word_vectors is not None else []),
                 *self.label_lines(),
                 "\nas read and, below, as the model sees them:",
@@ -311,14 +329,8 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def report_counts(self) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for name, examples in self.splits.examples.items():
-            tokens = [self.tokens_of(e) for e in some_of(examples, self.encoded(name))]
-            result[name] = {
-                "examples": len(examples),
-                **({"counted": len(tokens)} if len(tokens) < len(examples) else {}),
-                **self.splits.counts[name].as_values(),
-                "tokens": sum(map(len, tokens)),
-                "unknown": sum(ids.count(self.tokenizer.special.unknown) for ids in tokens),
-            }
+            tokens, counts = self.token_counts(name), self.splits.counts[name].as_values()
+            result[name] = {"examples": len(examples), **counts, "tokens": tokens.total, "unknown": tokens.unknown}
         return result
 
     def describe(self, indices: list[int], epoch: int) -> str:
@@ -407,8 +419,7 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         # A subset of the training set keeps the labels of the whole.
         given_valid = isinstance(config.data.valid, list)
         known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
-        sets = {one for some in known for one in label_sets_in(some)[0]}
-        labels = (label for one in sets if one for label in one.split("\0"))
+        labels = {label for some in known for labels in label_sets_in(some)[0] for label in labels}
         task = cls(config, tokenizer, cls.complete(labels), splits)
         task.check_labels()
         return task
@@ -458,8 +469,8 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         examples = self.splits.examples[split]
         if isinstance(examples, StoredExamples) and self.targets == "texts":  # then a text has each label once
             sets, numbers = examples.label_sets
-            for one, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
-                for label in filter(None, one.split("\0")):
+            for labels, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
+                for label in labels:
                     counts[label] = counts.get(label, 0) + count
             return counts
         for example in examples:

@@ -10,15 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.batch import draw_epoch, plan_pass
-from heed.data.corpus import Corpus, Lengths
-from heed.data.examples import Example, Joined, select, take
-from heed.data.splits.stored import StoredExamples
+from heed.data.corpus import Corpus, Lengths, StoredExamples
+from heed.data.examples import Example, Joined, take
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
 B = TypeVar("B")
-MOST_COUNTED = 20_000
-"""Number of examples on disk that are sampled to count tokens for overviews."""
 
 
 @dataclass(frozen=True)
@@ -33,13 +30,6 @@ class Coding(Generic[E, T, B]):
     costs: Callable[[Lengths], Lengths]
     collate: Callable[[Sequence[T], list[int]], B]
     cut: Callable[[E, str | None, tuple[int, int, int], NDArray[np.int32]], T] | None = None
-
-
-def some_of(examples: Sequence[Any], tokens: Sequence[T]) -> Sequence[T]:
-    """The tokens of all examples, or of an even sample of those on disk."""
-    if not isinstance(examples, StoredExamples) or len(tokens) <= MOST_COUNTED:
-        return tokens
-    return select(tokens, range(0, len(tokens), -(-len(tokens) // MOST_COUNTED)))
 
 
 @dataclass(frozen=True)

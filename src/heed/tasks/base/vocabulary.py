@@ -1,18 +1,22 @@
-"""Vocabularies: their size by the amount of text, the tokenizer of another run, word vectors as initial embeddings."""
+"""Vocabularies: tokenizers learned from examples or taken from another run, word vectors as initial embeddings."""
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
+from heed.config import RunConfig
 from heed.config.sections import TextModelSection
+from heed.data.corpus import cached
+from heed.data.examples import Example
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -24,6 +28,46 @@ from heed.layers import TokenEmbedding
 def labelled_size(num_examples: int) -> str:
     """The named size for a number of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
     return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
+
+
+C = TypeVar("C", bound=RunConfig)
+Learned = tuple[C, Sequence[TextTokenizer], int]
+"""The configuration with the kind and size of the tokenizers, these, and the number of examples in their training."""
+
+
+def learned(
+    config: C, corpora: Sequence[Sequence[Example]], learn: Callable[[], Learned[C]], **what: Any
+) -> Learned[C]:
+    """What `learn` makes of the texts of corpora, or what it has made of them before, from the cache.
+
+    Args:
+        config: The configuration; its tokenizer section decides the tokenizers.
+        corpora: The examples.
+        learn: Decides the kind and size, and trains tokenizers.
+        what: What else decides them (JSON).
+
+    Raises:
+        CacheError: Some examples are on disk, and the cache cannot be written to.
+    """
+
+    def make(folder: Path) -> dict[str, Any]:
+        decided, tokenizers, used = learn()
+        for n, tokenizer in enumerate(tokenizers):
+            tokenizer.save(folder / f"tokenizer-{n}.json")
+        chosen = decided.tokenizer.model_dump(include={"kind", "vocab_size"})
+        return {"chosen": chosen, "tokenizers": len(tokenizers), "used": used}
+
+    section = config.tokenizer
+    what |= {"section": section.model_dump(mode="json", exclude={"sampling"}), "data": type(config.data).__name__}
+    entry = cached(corpora, make, kind="tokenizers", **what)
+    if entry is None:
+        return learn()
+    record = entry.record
+    decided = config.model_copy(update={"tokenizer": section.model_copy(update=record["chosen"])})
+    tokenizers = [TextTokenizer.load(entry.path / f"tokenizer-{n}.json") for n in range(record["tokenizers"])]
+    if not entry.key:
+        shutil.rmtree(entry.path)
+    return decided, tokenizers, record["used"]
 
 
 def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:

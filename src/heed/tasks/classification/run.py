@@ -12,11 +12,11 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.data.batch import TokenText
+from heed.data.corpus import sample_of
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, inputs_in, pair_fields, texts_of
 from heed.data.kinds.texts import text_reader
-from heed.data.splits.stored import sample_of
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes

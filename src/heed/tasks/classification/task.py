@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
@@ -18,15 +18,14 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
-from heed.data.corpus import Lengths, Rows, joined, parts_of
+from heed.data.corpus import Lengths, Rows, StoredExamples, joined, parts_of
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, pair_of
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, hold
-from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import StoredExamples, learn_cached
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
@@ -238,8 +237,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
         texts = [part for example in examples for part in split_texts(example, config.data)]
-        settings = {"to": "read", **config.tokenizer.model_dump(mode="json")}
-        return learn_cached(texts, settings, lambda: TextTokenizer.train_to_read(texts, config.tokenizer))
+        return TextTokenizer.train_to_read(texts, config.tokenizer)
 
     def made_of(self, examples: Sequence[Text], rows: Sequence[Rows]) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
@@ -270,12 +268,16 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
     def rows_of(self, examples: Sequence[Text]) -> list[Rows]:
-        """The tokens of each text and the number of them in each part, of pairs two rows more for the second text."""
-        parts = [self.parts(side) for example in examples for side in _read(example, self.is_imported)]
-        tokens = iter(self.tokenizer.encode_all([part for of_side in parts for _, part in of_side]))
-        rows = [row for of_side in parts for row in joined(list(islice(tokens, len(of_side))))]
-        width = 2 + 2 * self.pairs
-        return [rows[i : i + width] for i in range(0, len(rows), width)]
+        """The tokens of each text, or of both texts of each pair, and the number of them in each part of these."""
+        cut = self.parts
+        parts = [[cut(side) for side in _read(example, self.is_imported)] for example in examples]
+        tokens = iter(self.tokenizer.encode_all([part for each in parts for of_side in each for _, part in of_side]))
+        rows = ([joined(list(islice(tokens, len(of_side)))) for of_side in each] for each in parts)
+        return [[*chain(*zip(*each, strict=True))] for each in rows]
+
+    @property
+    def num_rows(self) -> int:
+        return 2 + 2 * self.pairs
 
     @property
     def rows_by(self) -> dict[str, Any]:
@@ -288,28 +290,44 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         The texts of a pair are separated by end tokens.
         """
         most = self.config.data.max_sentence if self.hierarchical else sys.maxsize
+        num_texts = len(rows) // 2
         first, *second = (
             [part[i : i + most] for part in parts_of(tokens, sizes) for i in range(0, len(part), most)]
-            for tokens, sizes in zip(rows[::2], rows[1::2], strict=True)
+            for tokens, sizes in zip(rows[:num_texts], rows[num_texts:], strict=True)
         )
         if not second:
             return _first_tokens(first, self.most_tokens)
         sentences, gone = _pair(first, second[0], self.most_tokens, self.double_separator, self.tokenizer.special.end)
         return (sentences if self.hierarchical else [list(chain(*sentences))]), gone
 
+    @property
+    def _between(self) -> int:
+        """The end tokens between the texts of a pair."""
+        return self.pairs * (1 + self.double_separator)
+
     def _whole(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of texts before they are cut, with those between the texts of a pair."""
-        whole: NDArray[np.int64] = lengths[:, ::2].sum(1) + self.pairs * (1 + self.double_separator)
+        whole: NDArray[np.int64] = lengths[:, : 1 + self.pairs].sum(1, dtype=np.int64) + self._between
         return whole
 
     def counted(self, lengths: Lengths) -> NDArray[np.int64]:
         return np.minimum(self._whole(lengths), self.most_tokens)
 
-    def parts(self, text: str) -> list[tuple[int, str]]:
-        """The parts of a text that are tokenized one by one, each with its place: sentences, or the whole text."""
-        if not self.hierarchical:
-            return [(0, text if self.is_imported else without_breaks(text))]
-        return [(a, text[a:b]) for a, b in split_sentences(text, self.config.data.sentence_separator)]
+    def kept(self, lengths: Lengths) -> Lengths:
+        if not self.pairs:
+            return np.minimum(lengths[:, :1], self.most_tokens)
+        (first, second), room = lengths[:, :2].T, self.most_tokens - self._between
+        first = np.minimum(first, np.maximum(room - second, room - room // 2))  # as `_pair`
+        return np.stack([first, np.minimum(second, room - first)], axis=1)
+
+    @property
+    def parts(self) -> Callable[[str], list[tuple[int, str]]]:
+        """Cuts a text into the parts that are tokenized one by one, each with its place: sentences, or all of it."""
+        if self.hierarchical:
+            separator = self.config.data.sentence_separator
+            return lambda text: [(a, text[a:b]) for a, b in split_sentences(text, separator)]
+        whole = self.is_imported
+        return lambda text: [(0, text if whole else without_breaks(text))]
 
     @property
     def pairs(self) -> bool:  # type: ignore[override]  # by the columns

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,7 +19,7 @@ from heed.data.corpus import Lengths
 from heed.data.examples import Conversation
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.generation import SamplingOptions
@@ -303,14 +305,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
 
     def overview(self) -> str:
         """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
-        rows = []
-        for split in self.split_names:
-            talk = self.encoded(split)
-            rows.append(
-                SideCounts.of(
-                    split, "turns", (turn.ids for turns in talk.conversations for turn in turns), self.tokenizer
-                )
-            )
+        rows = [*map(self.token_counts, self.split_names)]
         known = ", ".join(self.speakers.known) or "none named"
         return "\n".join(
             [
@@ -366,23 +361,29 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
                 lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")
         return lines
 
+    def token_counts(self, split: str) -> SideCounts:
+        """The tokens of all turns of a split."""
+        ids = [turn.ids for turns in self.encoded(split).conversations for turn in turns]
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        tokens = np.bincount(np.fromiter(chain.from_iterable(ids), np.int64), minlength=self.tokenizer.vocab_size)
+        return SideCounts(split, "turns", lengths, tokens, self.tokenizer.special.unknown)
+
     def report_counts(self) -> dict[str, Any]:
         """For each split: conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
         counts, most = {}, self.config.data.max_turn
         for split in self.split_names:
-            talk, reading = self.encoded(split), self.reading
-            ids = [turn.ids for turns in talk.conversations for turn in turns]
+            talk, reading, tokens = self.encoded(split), self.reading, self.token_counts(split)
             lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
             counts[split] = {
                 "examples": len(talk.conversations),
                 **(self.splits.counts[split].as_values() if split in self.splits.counts else {}),
-                "turns": len(ids),
+                "turns": len(tokens.lengths),
                 "responses": len(talk.responses),
-                "tokens": sum(map(len, ids)),
-                "unknown": sum(one.count(self.tokenizer.special.unknown) for one in ids),
+                "tokens": tokens.total,
+                "unknown": tokens.unknown,
                 "history_cut": sum(
                     reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses
                 ),
-                "turns_cut": sum(len(one) > most for one in ids),
+                "turns_cut": int((tokens.lengths > most).sum()),
             }
         return counts

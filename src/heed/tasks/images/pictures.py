@@ -25,12 +25,12 @@ from heed.data.pictures.decode import eight_bits
 from heed.data.pictures.files import files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
-from heed.data.splits.pictures import open_pictures
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
 from heed.tasks import suggest_task
 from heed.tasks.base.labels import count_lines
+from heed.tasks.images.splits import open_pictures
 from heed.visible import escaped
 
 

@@ -30,11 +30,11 @@ from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.batch import Batch, Plan
+from heed.data.corpus import sample_of
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
-from heed.data.splits.documents import sample_texts
-from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
@@ -66,8 +66,8 @@ class TokenStream(EncodedDocuments):
         def encode(texts: list[str]) -> Iterator[tuple[NDArray[Any]]]:
             yield from ((np.append(ids, end),) for ids in tokenizer.encode_arrays(texts))
 
-        settings = {"kind": "token stream", "end_token": end_token}
-        starts, ids = encode_documents(documents, tokenizer, encode, {}, **settings)
+        settings = {"form": "stream", "end_token": end_token}
+        starts, ids = encode_documents(documents, tokenizer, encode, (), **settings)
         return cls(ids, starts, end_token)
 
     def document(self, number: int) -> NDArray[Any]:
@@ -363,7 +363,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
             splits.remarks += [remark] if remark else []
         else:
             section, theirs = config.tokenizer, tokenizer_parent.tokenizer("tokens", cls)
-            texts, _ = sample_texts(documents)
+            texts = [document.text for document in sample_of(documents)]
             tokenizer, remarks = taken(theirs, texts, section.min_count if section.extend else None, section.new_merges)
             splits.remarks += remarks
         return cls(config, tokenizer, splits).settle(parent)

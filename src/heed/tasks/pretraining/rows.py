@@ -63,7 +63,7 @@ class Passages(EncodedDocuments):
         def encode(texts: list[str]) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8]]]:
             return _flagged([plain_text(text) for text in texts], tokenizer)
 
-        starts, ids, flags = encode_documents(documents, tokenizer, encode, {"flags": "u1"}, kind="passages")
+        starts, ids, flags = encode_documents(documents, tokenizer, encode, ["u1"], form="passages")
         return cls(ids, flags, starts, widths)
 
     def characters(self, starts: NDArray[np.int64], stops: NDArray[np.int64]) -> NDArray[np.int64]:

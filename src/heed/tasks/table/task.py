@@ -17,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.batch import plan_pass
+from heed.data.corpus import hashes_in
 from heed.data.examples import label_order
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
-from heed.data.splits.splits import Splits, default_held_out, hold_out
-from heed.data.splits.stored import hashes_in
+from heed.data.splits import Splits, default_held_out, hold_out
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import values_of

@@ -28,14 +28,13 @@ from heed.data.batch import (
     framed_features,
     unframed,
 )
-from heed.data.corpus import Lengths, Rows, joined, parts_of
+from heed.data.corpus import Lengths, Rows, joined, parts_of, sample_of
 from heed.data.embedded.texts import draw_sentences
 from heed.data.examples import Sentence, is_entity_tag, select
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, may_follow, sentence_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import Splits, open_splits
-from heed.data.splits.stored import sample_of
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest
@@ -421,6 +420,10 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     @classmethod
     def train_tokenizer(cls, config: TaggingConfig, examples: Sequence[Sentence]) -> TextTokenizer:
         return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
+
+    @property
+    def num_rows(self) -> int:
+        return 4
 
     def rows_of(self, examples: Sequence[Sentence]) -> list[Rows]:
         """Tokens, their number in each word, and the same of characters."""

@@ -17,9 +17,7 @@ section 2.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,19 +26,19 @@ from torch import Tensor
 
 from heed.config import TokenizerConfig, sections
 from heed.config.sections import num_subwords
+from heed.data.corpus import StoredExamples
 from heed.data.embedded.generated import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
 from heed.data.examples import Joined, Pair, select
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import Reader
-from heed.data.splits.splits import Splits, open_extra, open_splits
-from heed.data.splits.stored import StoredExamples, are_many, field_hashes
+from heed.data.splits import Splits, open_extra, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body
-from heed.storage.cache import CacheError, key_of, make_entry
 from heed.tasks.base.transfer import Parent
+from heed.tasks.base.vocabulary import Learned, learned
 from heed.tasks.translation.config import Pairs, TranslationConfig
 from heed.training.device import choose_device
 
@@ -213,36 +211,14 @@ def learn_tokenizers(
         return _with_known(config, corpora, count, known)
     stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
-    def learn() -> tuple[TranslationConfig, Tokenizers, int]:
+    def learn() -> Learned[TranslationConfig]:
         sample = _sample(corpora) if stored else Joined(corpora)
         decided = with_tokenizer(config, sample, count)
         return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
 
-    kept = stored or are_many(text for corpus in corpora for pair in corpus for text in (pair.source, pair.target))
-    keys = [_key(corpus) if kept else None for corpus in corpora]
-    entry = None
-    if None not in keys:
-
-        def make(folder: Path) -> dict[str, Any]:
-            decided, tokenizers, used = learn()
-            save_tokenizers(folder, tokenizers)
-            return {"pairs": used, "kind": decided.tokenizer.kind, "vocab_size": decided.tokenizer.vocab_size}
-
-        given = config.tokenizer.model_dump(mode="json", exclude={"sampling"})
-        most = _SAMPLE if stored else None
-        what = {"tokenizer": given, "data": type(config.data).__name__, "count": count, "most": most}
-        with nullcontext() if stored else suppress(CacheError):
-            entry = make_entry(key_of(kind="tokenizers", pairs=keys, **what), make)
-    if entry is None:
-        decided, tokenizers, used = learn()
-    else:
-        used = entry.record["pairs"]
-        section = config.tokenizer.model_copy(update={name: entry.record[name] for name in ("kind", "vocab_size")})
-        decided = config.model_copy(update={"tokenizer": section})
-        tokenizers = load_tokenizers(entry.path, section)
-    if used == count or not stored:
-        return decided, tokenizers, ""
-    return decided, tokenizers, f"tokenizers trained on a sample of {used:,} of {count:,} pairs"
+    decided, tokenizers, used = learned(config, corpora, learn)
+    remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
+    return decided, (tokenizers[0], tokenizers[-1]), remark
 
 
 def _with_known(
@@ -272,20 +248,12 @@ def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
     return Joined([select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)])
 
 
-def _key(corpus: Sequence[Pair]) -> str | None:
-    """A cache key for the pairs; None if they are in a file that is not kept."""
-    if isinstance(corpus, StoredExamples):
-        return corpus.key or None
-    return hashlib.blake2b(field_hashes(corpus).tobytes(), digest_size=16).hexdigest()
-
-
-def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> Tokenizers:
-    """Train both tokenizers on pairs, which are read twice."""
+def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> list[TextTokenizer]:
+    """Train both tokenizers, or the one that both sides share, on pairs, which are read twice."""
     if config.shared:
-        both = TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)
-        return both, both
+        return [TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)]
     source = TextTokenizer.train((pair.source for pair in pairs), config)
-    return source, TextTokenizer.train((pair.target for pair in pairs), config, "target")
+    return [source, TextTokenizer.train((pair.target for pair in pairs), config, "target")]
 
 
 def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:

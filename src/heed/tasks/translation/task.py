@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import starmap
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
-from heed.data.corpus import Corpus, Lengths
-from heed.data.examples import Link, Pair, Span, select, take
+from heed.data.corpus import Corpus, Lengths, corpus_of
+from heed.data.examples import Link, Pair, Span, in_turn, select, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import Splits
-from heed.data.splits.stored import corpus_of
+from heed.data.splits import Splits
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError
@@ -33,7 +32,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
 from heed.tasks.base.task import check_positions
-from heed.tasks.base.training_set import Coding, TrainingSet, Weighted, some_of
+from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
 from heed.tasks.base.transfer import Parent, with_parents
 from heed.tasks.base.writing import TOGETHER, ToWrite, Writing, WrittenText
 from heed.tasks.translation.config import TranslationConfig
@@ -225,9 +224,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             pairs, tag = self._pairs_of(name)
             texts = [tokenizer.text for tokenizer in (self.source_tokenizer, self.target_tokenizer)]
             what = {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
-            encode = partial(self.encode_pairs, tag=tag)
             what |= {"tokenizers": texts, "tag": tag}
-            self._encoded[name] = corpus_of(pairs, encode, lambda _, rows: [*starmap(TokenPair, rows)], **what)
+            encode = lambda: (self.encode_pairs(some, tag) for some in in_turn(pairs))  # noqa: E731
+            made = lambda _, rows: [*starmap(TokenPair, rows)]  # noqa: E731
+            self._encoded[name] = corpus_of(pairs, encode, ["<i4", "<i4"], made, **what)
         return self._encoded[name]
 
     def _pairs_of(self, name: str) -> tuple[Sequence[Pair], str | None]:
@@ -318,7 +318,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if not data.is_embedded:
             return {}
         drawn = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes seconds
-        return {pair.fields: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
+        return {pair.texts: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
 
     @cached_property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
@@ -485,15 +485,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
     def overview(self) -> str:
         """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
         tokenizer, tokenizers = self.config.tokenizer, self.tokenizers()
-        rows, counted = [], []
-        for split in (*self.splits.examples, *self.splits.extra):
-            encoded = some_of(self._pairs_of(split)[0], self.encoded(split))
-            if len(encoded) < len(self.encoded(split)):
-                counted.append(f"({split}: tokens of {len(encoded):,} of {len(self.encoded(split)):,} pairs)")
-            rows += [
-                SideCounts.of(split, side, (getattr(pair, side) for pair in encoded), one)
-                for side, one in tokenizers.items()
-            ]
+        rows = [side for split in (*self.splits.examples, *self.splits.extra) for side in self.token_counts(split)]
         return "\n".join(
             [
                 self.splits.summary,
@@ -501,7 +493,6 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
                 f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
                 f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
                 length_table(rows),
-                *counted,
                 *vocabulary_warnings(rows, tokenizers),
                 "\nas read and, below, as the model sees them:",
                 *(self._sample(*one) for one in self._samples()),
@@ -523,29 +514,29 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         shown = sample_lines(pair.origin, "", [source, ("target", pair.target, self.target_tokenizer, tokens.target)])
         return f"{shown}\n    links   {links}" if links else shown
 
+    def token_counts(self, split: str) -> list[SideCounts]:
+        """The source and target tokens of a split or further corpus."""
+        corpus = self.encoded(split)
+        return [
+            SideCounts(split, side, own, corpus.counts(row, one.vocab_size, own), one.special.unknown)
+            for row, ((side, one), own) in enumerate(zip(self.tokenizers().items(), corpus.lengths.T, strict=True))
+        ]
+
     def report_counts(self) -> dict[str, Any]:
         """For each split and further corpus: examples, tokens, unknown tokens; for files, also those left out by rule.
 
-        A corpus's tag counts as a source token. If pairs are not in memory, tokens are counted on an even sample of
-        `counted` pairs.
+        A corpus's tag counts as a source token.
         """
         result: dict[str, Any] = {}
         extra = self.splits.extra
         every_count = self.splits.counts | {name: corpus.counts for name, corpus in extra.items()}
         for name in (*self.splits.examples, *extra):
-            encoded = self.encoded(name)
-            entry: dict[str, Any] = {"examples": len(encoded)}
-            counted = some_of(self._pairs_of(name)[0], encoded)
-            if len(counted) < len(encoded):
-                entry["counted"] = len(counted)
+            entry: dict[str, Any] = {"examples": len(self.encoded(name))}
             if name in every_count:
                 entry |= every_count[name].as_values()
             if name in extra:
                 entry |= {"weight": extra[name].weight, "tag": extra[name].tag}
-            for side in ("source", "target"):
-                tokens: list[list[int]] = [getattr(pair, side) for pair in counted]
-                unknown = getattr(self, f"{side}_tokenizer").special.unknown
-                entry[f"{side}_tokens"] = sum(map(len, tokens))
-                entry[f"{side}_unknown"] = sum(ids.count(unknown) for ids in tokens)
+            for tokens in self.token_counts(name):
+                entry[f"{tokens.side}_tokens"], entry[f"{tokens.side}_unknown"] = tokens.total, tokens.unknown
             result[name] = entry
         return result

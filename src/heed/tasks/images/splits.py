@@ -13,7 +13,7 @@ from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pictures import picture_reader
 from heed.data.pictures.files import Listing
 from heed.data.pictures.store import Pixels
-from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.errors import DataError
 
 
