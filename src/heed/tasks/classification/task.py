@@ -246,7 +246,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return self._with_ngrams([e.text for e in examples], labels, rows)
 
     def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], rows: Sequence[Rows]) -> list[TokenText]:
-        given = zip(map(self._cut, rows), labels, self.ngrams_of(texts), strict=False)
+        given = zip(map(self._cut(), rows), labels, self.ngrams_of(texts), strict=False)
         return [TokenText(sentences, numbers, gone, ngrams) for (sentences, gone), numbers, ngrams in given]
 
     def ngrams_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
@@ -293,21 +293,26 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def num_rows(self) -> int:
         return 2 + 2 * self.pairs
 
-    def _cut(self, rows: Rows) -> Cut:
-        """A text as sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
+    def _cut(self) -> Callable[[Rows], Cut]:
+        """Makes a text sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
 
         The texts of a pair are separated by end tokens.
         """
-        most = self.config.data.max_sentence if self.hierarchical else sys.maxsize
-        num_texts = len(rows) // 2
-        first, *second = (
-            [part[i : i + most] for part in parts_of(tokens, sizes) for i in range(0, len(part), most)]
-            for tokens, sizes in zip(rows[:num_texts], rows[num_texts:], strict=True)
-        )
-        if not second:
-            return _first_tokens(first, self.most_tokens)
-        sentences, gone = _pair(first, second[0], self.most_tokens, self.double_separator, self.tokenizer.special.end)
-        return (sentences if self.hierarchical else [list(chain(*sentences))]), gone
+        most, hierarchical, num_texts = self.most_tokens, self.hierarchical, 1 + self.pairs
+        longest = self.config.data.max_sentence if hierarchical else sys.maxsize
+        separator = self.double_separator, self.tokenizer.special.end
+
+        def cut(rows: Rows) -> Cut:
+            first, *second = (
+                [part[i : i + longest] for part in parts_of(tokens, sizes) for i in range(0, len(part), longest)]
+                for tokens, sizes in zip(rows[:num_texts], rows[num_texts:], strict=True)
+            )
+            if not second:
+                return _first_tokens(first, most)
+            sentences, gone = _pair(first, second[0], most, *separator)
+            return (sentences if hierarchical else [list(chain(*sentences))]), gone
+
+        return cut
 
     @property
     def _between(self) -> int:
