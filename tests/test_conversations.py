@@ -38,7 +38,7 @@ def test_json_lines_of_several_layouts_are_one_conversation(tmp_path, line):
     (found,) = read_conversations([written(tmp_path / "a.jsonl", line)])
     assert found == Conversation(("Hi there", "Hello", "Bye"), ("A", "B", "A"))
     assert found.origin == "a.jsonl:1"
-    assert Conversation.of(found.fields, "") == found
+    assert Conversation.from_rows(found.to_rows()) == found
 
 
 def test_turns_may_be_plain_texts_and_fields_may_be_named(tmp_path):

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from heed.config import FilesData, TokenizerConfig
 from heed.config.data import CorpusData
 from heed.data.corpus import StoredExamples, corpus_of, hashes_in, keep_examples
-from heed.data.examples import Example, Pair, Sentence, Text, in_turn, select
+from heed.data.examples import Conversation, Example, Pair, Role, Sentence, Text, in_turn, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
 from heed.data.splits.splits import open_splits
@@ -27,25 +28,20 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 class Triple(Example):
     """A question, a passage and an answer."""
 
-    unit = "question"
-    sides = ("question", "passage", "answer")
-    three: tuple[str, str, str]
+    unit, groups = "question", "question"
+    roles: ClassVar = {name: Role(name) for name in ("question", "passage", "answer")}
+
+    question: str
+    passage: str
+    answer: str
     origin: str = field(default="", compare=False)
-
-    @property
-    def fields(self):
-        return self.three
-
-    @classmethod
-    def of(cls, fields, origin):
-        return cls(fields, origin)
 
 
 def read_triples(files, findings):
     for file in files:
         with open(file, encoding="utf-8") as lines:
             for number, line in enumerate(lines, start=1):
-                yield Triple(tuple(line.rstrip("\n").split("\t")), f"{file}:{number}")
+                yield Triple(*line.rstrip("\n").split("\t"), f"{file}:{number}")
 
 
 def read_lines(files, findings):
@@ -60,7 +56,7 @@ def texts(count):
 
 def triples(count):
     return [
-        Triple((f"who {i % 40}", "so " * (1 + i % 4) + "it is", f"me {i}"), origin=f"a.tsv:{i}") for i in range(count)
+        Triple(f"who {i % 40}", "so " * (1 + i % 4) + "it is", f"me {i}", origin=f"a.tsv:{i}") for i in range(count)
     ]
 
 
@@ -70,7 +66,9 @@ EXAMPLES = [
     Text("one text", ("one", "another label"), origin="x:1"),
     Text("no label", origin="x:1"),
     Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
-    Triple(("a", "", "c"), origin="x:1"),
+    Conversation(("one", "\u0939"), ("a", ""), origin="x:1"),
+    Conversation(("one", "two"), origin="x:1"),
+    Triple("a", "", "c", origin="x:1"),
     Row((1.5, -2e-9), "label", origin="x:1"),
 ]
 
@@ -108,7 +106,7 @@ def test_a_corpus_of_any_kind_is_stored_and_found_again(tmp_path, make, reader):
 
 
 def test_repeats_and_blanks_of_any_kind_are_counted_in_its_words(tmp_path):
-    rows = [*triples(20), triples(20)[3], Triple(("", " ", "")), Triple(("a", "", "c"))]
+    rows = [*triples(20), triples(20)[3], Triple("", " ", ""), Triple("a", "", "c")]
     splits = open_splits(CorpusData(train=[written(tmp_path, rows)], valid=2), Reader(Triple, read_triples))
     assert splits.counts["train"].filtered == {"all sides blank": 1, "passage blank": 1, "held out for validation": 2}
     assert "duplicate question, kept: 1 question" in splits.notes

@@ -83,7 +83,7 @@ def held(task, data, name="train", **settings):
 
 
 def fields(examples):
-    return [(one.fields, one.origin) for one in examples]
+    return [(one.keys, one.origin) for one in examples]
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_rows_kept_as_arrays_are_split_like_rows_one_by_one(tmp_path):
     assert [row.origin for row in rows] == ["a.csv:2", "a.csv:4", "b.csv:2", "b.csv:3"]
     assert np.array_equal(hashes_in(numbers), hashes_in(rows))
     (sets, each), (wanted, wanted_each) = label_sets_in(numbers), label_sets_in(rows)
-    assert [sets[n] for n in each] == [wanted[n] for n in wanted_each] == ["yes", "no", "yes", "no"]
+    assert [sets[n] for n in each] == [wanted[n] for n in wanted_each] == [("yes",), ("no",), ("yes",), ("no",)]
     assert list(numbers.select(np.array([3, 1]))) == [rows[3], rows[1]]
     assert numbers.select([3, 1])[0].origin == "b.csv:3"
 

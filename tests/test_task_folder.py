@@ -1,13 +1,15 @@
 """A task is one folder: a made-up one, of neither pairs nor labels, works with every command and touches no other file.
 
-`tests/made_up/rating` is the walk-through of CONTRIBUTING: specification, configuration, task, run.
+`tests/made_up/rating` is the walk-through of CONTRIBUTING: specification, configuration, kind of example, task, run.
 """
 
 import ast
 import json
 import random
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,15 @@ import yaml
 import heed
 from commands import call
 from heed import tasks
+from heed.data.corpus import keep_examples
+from heed.data.findings import Findings
+from heed.data.readers import hold
+from heed.data.splits.splits import open_splits
 from heed.tasks import CAPABILITIES, capability, capability_table, tasks_with
 
 HERE = Path(__file__).parent / "made_up"
 ROOT = Path(heed.__file__).parent
+CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,6 +70,30 @@ def folder(tmp_path_factory):
 def runs(folder):
     made = [heed.train(folder / "rating.yaml", out=folder / f"run-{n}", seed=n, quiet=True) for n in (1, 2)]
     return [heed.load(run.folder) for run in made]
+
+
+FORMS = {
+    "a.ratings": "4.5\tgood\n\n-1\tbad\n",
+    "a.csv": "text,stars\ngood,4.5\n\nbad,-1\n",
+    "a.jsonl": '{"rating": 4.5, "text": "good"}\n{"rating": -1, "text": "bad"}\n',
+    "b.jsonl": '{"said": "good", "points": "4.5"}\n{"said": "bad", "points": "-1"}\n',
+}
+
+
+def test_the_kind_of_example_on_the_page_is_read_in_every_form_stored_and_split(tmp_path):
+    code = re.search(r"## Add a kind of example.*?```python\n(.*?)```", CONTRIBUTING.read_text(), re.DOTALL)[1]
+    assert code == (HERE / "rating" / "kind.py").read_text() and len(code.splitlines()) <= 40
+    page = {"__name__": "page"}
+    exec(code, page)  # the reader of a page pastes it, too
+    section = import_module("heed.tasks.rating.config").RatingData
+    reader, wanted = page["rating_reader"], [page["Rated"]("good", 4.5), page["Rated"]("bad", -1.0)]
+    for name, content in FORMS.items():
+        (tmp_path / name).write_text(content)
+        data = section(train=[str(tmp_path / name)], valid=[str(tmp_path / name)])
+        splits = open_splits(data, reader(data))
+        assert splits.examples == {"train": wanted, "valid": wanted}, name
+    assert hold([("good", 4.5), ("bad", -1)], "train", reader(data), ["text", "rating"], Findings.of(data)) == wanted
+    assert [*keep_examples(lambda: iter(wanted), page["Rated"], 0)[0]] == wanted
 
 
 def test_it_trains_and_its_paths_and_head_count(runs, folder):

@@ -92,9 +92,9 @@ def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
     """Say how many of the examples are training examples of the run; empty if none are, or if that is unknown."""
     if not all(isinstance(one, Example) for one in examples) or (known := run.known()) is None:
         return ""
-    wanted = {one.fields for one in examples}
-    seen = {one.fields for one in known} & wanted
-    count = sum(one.fields in seen for one in examples)
+    wanted = {one.keys for one in examples}
+    seen = {one.keys for one in known} & wanted
+    count = sum(one.keys in seen for one in examples)
     if not count:
         return ""
     are, whose = ("are", "their") if count > 1 else ("is", "its")

@@ -6,11 +6,11 @@
 Files are memory-mapped. Pages of rows are given back after each access, so that the process does not grow with what it
 has read.
 
-Texts that are not held in memory are such a corpus too: the bytes of the fields of an example and of its origin, and a
-row of 64-bit numbers, the hash of each field, by which texts are compared and chosen, and the number of the label set.
-Of large corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on,
-in memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is
-made again. An entry is written like a checkpoint.
+Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
+numbers, the hash of each field, by which they are compared and chosen, and the number of the label set. Of large
+corpora, what is learned from them and the encoded texts are cached as well: from half a million characters on, in
+memory too, a second run on the same texts trains no tokenizer and encodes nothing. Without a writable cache all is made
+again. An entry is written like a checkpoint.
 
 For 2,000,000 pairs of 200 bytes the texts take 400 MiB on disk, their origins 40, offsets and hashes 140; tokens take 4
 bytes each, and their offsets 31 MiB. Memory takes 8 bytes a pair for lengths, 24 for the choice and order of training
@@ -39,7 +39,7 @@ import torch
 from numpy.typing import NDArray
 
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, Lazy, hashes_of
+from heed.data.examples import STEP, Example, Hashes, Kept, LabelSet, Lazy, hashes_of
 from heed.errors import DataError
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 
@@ -175,7 +175,7 @@ class StoredExamples(Corpus[E], Kept[E]):
 
     def __init__(self, entry: Entry, kind: type[E]) -> None:
         """The examples in an entry or a temporary folder, as `write_examples` has written them."""
-        opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [_example(kind, row) for row in rows])
+        opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
         super().__init__(opened.values, opened.offsets, opened._make)
         self._entry = entry
 
@@ -195,9 +195,9 @@ class StoredExamples(Corpus[E], Kept[E]):
         return np.array(self._numbers[:, :-1])
 
     @property
-    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+    def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
         used, numbers = np.unique(self._numbers[:, -1], return_inverse=True)
-        return [self._entry.record["label_sets"][i] for i in used.tolist()], numbers
+        return [tuple(self._entry.record["label_sets"][i]) for i in used.tolist()], numbers
 
     @property
     def _numbers(self) -> NDArray[np.uint64]:
@@ -206,21 +206,15 @@ class StoredExamples(Corpus[E], Kept[E]):
         return table
 
 
-def _example(kind: type[E], rows: Sequence[Any]) -> E:
-    *fields, origin, _ = rows
-    return kind.of(tuple(map(bytes.decode, fields)), origin.decode())
-
-
 def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
-    sets: dict[str, int] = {}
+    sets: dict[LabelSet, int] = {}
     rest = iter(examples)
 
     def rows(chunk: Sequence[Example]) -> list[list[Any]]:
         labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
         numbers = np.column_stack([field_hashes(chunk), labels])
-        texts = ((*example.fields, example.origin) for example in chunk)
-        return [[*map(str.encode, each), row] for each, row in zip(texts, numbers, strict=True)]
+        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
     def chunks(first: list[Example]) -> Iterator[list[list[Any]]]:
         while first:
@@ -228,7 +222,7 @@ def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
             first = [*islice(rest, sequences.TOGETHER)]
 
     first = [*islice(rest, sequences.TOGETHER)]
-    num_fields = len(first[0].fields) if first else 0
+    num_fields = len(first[0].roles) if first else 0
     written = write_rows(chunks(first), [*["u1"] * (num_fields + 1), "<u8"], folder)
     return {**written, "label_sets": list(sets)}
 
@@ -257,7 +251,8 @@ def keep_examples(
         if not files or in_memory is None or (contents := contents_of(files)) is None:
             return None
         names = [Path(file).name for file in files]  # they decide the format and the origins
-        return key_of(kind="examples", of=kind.__name__, names=names, contents=contents, settings=settings)
+        stored = {"of": kind.__name__, "fields": [*kind.roles]}
+        return key_of(kind="examples", **stored, names=names, contents=contents, settings=settings)
 
     key = known_by()
     entry = None if key is None else find_entry(key)
@@ -312,7 +307,7 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
 
 def field_hashes(examples: Sequence[Example]) -> Hashes:
     """The hash of every field of every example, `(examples, fields)`."""
-    columns = list(zip(*(example.fields for example in examples), strict=True))
+    columns = list(zip(*(example.keys for example in examples), strict=True))
     hashes = [hashes_of(map(str.encode, column)) for column in columns]
     return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
 
@@ -322,11 +317,11 @@ def hashes_in(examples: Sequence[E]) -> Hashes:
     return examples.hashes if isinstance(examples, Kept) else field_hashes(examples)
 
 
-def label_sets_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
+def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
     """The label sets of examples, and the number of each example's."""
     if isinstance(examples, Kept):
         return examples.label_sets
-    sets: dict[str, int] = {}
+    sets: dict[LabelSet, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
     return list(sets), np.array(numbers, dtype=np.int64)
 
@@ -392,7 +387,7 @@ def cached(
 def _digest(examples: Sequence[Example]) -> str:
     """Hash of the fields of examples, in their order."""
     content = hashlib.blake2b(digest_size=16)
-    for encoded in map(str.encode, (field for example in examples for field in example.fields)):
+    for encoded in map(str.encode, (key for example in examples for key in example.keys)):
         content.update(len(encoded).to_bytes(8, "little") + encoded)
     return content.hexdigest()
 

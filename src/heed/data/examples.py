@@ -6,10 +6,11 @@ The items of a lazy sequence are made on access, several at once more cheaply th
 from __future__ import annotations
 
 import hashlib
+import json
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import accumulate, chain
@@ -20,34 +21,122 @@ from numpy.typing import NDArray
 
 Span = tuple[int, int]
 """Half-open range `(start, end)` of character positions in a string."""
+LabelSet = tuple[str, ...]
+"""Different labels, in order."""
 
 
-class Example(ABC):
-    """One example: any number of texts, perhaps labels, and its origin ("train.en:17", "dates:es:full").
+_WITHOUT_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
+_BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 
-    A new kind of data subclasses this with a `unit` (its name) and `sides` (the names of its texts); filtering, holding
-    out, counting, stored corpora and lengths then work for it.
+
+def without_breaks(text: str) -> str:
+    """A text with a space for each line break and `<br />`, for models that do not read sentence by sentence."""
+    return _BREAKS.sub(" ", text)
+
+
+def is_empty(text: str) -> bool:
+    """True if a text contains nothing but spaces and characters without width."""
+    stripped = text.strip()
+    return not stripped or (ord(stripped[0]) in _WITHOUT_WIDTH and not stripped.translate(_WITHOUT_WIDTH).strip())
+
+
+def is_blank(text: str) -> bool:
+    """As `is_empty`, also of breaks."""
+    return is_empty(text) or (text.lstrip()[0] == "<" and is_empty(without_breaks(text)))
+
+
+OUTSIDE = "O"
+"""The tag of a word outside entities."""
+_TAG = re.compile(r"[BIESLUM]-.+")
+
+
+def is_entity_tag(tag: str) -> bool:
+    """True if a tag is a letter of one of the schemes of `heed.data.kinds.tagged`, a hyphen, and a type."""
+    return _TAG.fullmatch(tag) is not None
+
+
+def _type_of(tag: str) -> str:
+    """The type of entity of a tag; other tags as they are."""
+    return tag[2:] if tag[1:2] == "-" else tag
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a field of an example is: a text, labels, or any other value that JSON can hold."""
+
+    side: str = ""
+    """Name of a text in messages, also of several that are one together; "" if the field is no text."""
+    key: Callable[[Any], str] = str
+    """Makes the string by which values are compared and hashed; `str` if they are strings."""
+    stratum: Callable[[str], str] | None = None
+    """Of labels: the part of a label whose share in the data a subset preserves."""
+    is_empty: Callable[[str], bool] = is_empty
+    """Whether a text counts as blank."""
+
+    def to_bytes(self, value: Any) -> bytes:
+        """A value as it is stored: a string as it is, other values as JSON."""
+        return (value if self.key is str else _JSON.encode(value)).encode()
+
+    def from_bytes(self, stored: bytes) -> Any:
+        """Inverse of `to_bytes`."""
+        if self.key is str:
+            return stored.decode()
+        value = json.loads(stored)
+        return tuple(value) if isinstance(value, list) else value
+
+
+_JSON = json.JSONEncoder(ensure_ascii=False)
+VALUE = Role(key=json.dumps)
+NAMES = Role(key="\0".join)
+LABEL = Role(stratum=str)
+LABELS = Role(key="\0".join, stratum=str)
+TAGS = Role(key="\0".join, stratum=_type_of)
+
+
+class Example:
+    """One example: texts, labels and other values, and its origin ("train.en:17", "dates:es:full").
+
+    A kind of example is a frozen dataclass with slots that declares its `unit` (its name in messages), the `roles` of
+    its fields, and which of them `groups` examples: those with equal values stay in one split. Reading, filtering,
+    holding out, counting, storing and lengths follow from these.
     """
 
     __slots__ = ()
     unit: ClassVar[str]
-    sides: ClassVar[tuple[str, ...]]
+    roles: ClassVar[Mapping[str, Role]]
+    groups: ClassVar[str]
+    sides: ClassVar[Mapping[str, Role]]
+    """The roles that are texts."""
     origin: str
 
-    @property
-    @abstractmethod
-    def fields(self) -> tuple[str, ...]:
-        """All but the origin as a fixed number of strings: texts, then the rest; the first decides the split."""
+    def __init_subclass__(cls) -> None:
+        cls.sides = {name: role for name, role in cls.roles.items() if role.side}
 
     @classmethod
-    @abstractmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        """The example with these fields."""
+    def place_of(cls, name: str) -> int:
+        """The place of a field among those that are compared."""
+        return [*cls.roles].index(name)
+
+    @classmethod
+    def group_name(cls) -> str:
+        """The name of the text that groups examples; `unit` if it is all of an example."""
+        return cls.roles[cls.groups].side or cls.unit
+
+    @classmethod
+    def stratum_of(cls, label_set: LabelSet) -> LabelSet:
+        """The parts of labels whose shares a subset of the data preserves; ("",) without labels."""
+        strata = [role.stratum for role in cls.roles.values() if role.stratum is not None]
+        return tuple(sorted({stratum(label) for stratum in strata for label in label_set})) or ("",)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its fields as the strings by which they are compared and hashed."""
+        return tuple([role.key(getattr(self, name)) for name, role in self.roles.items()])
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Its texts."""
-        return self.fields[: len(self.sides)]
+        return tuple([role.key(getattr(self, name)) for name, role in self.sides.items()])
 
     @property
     def source(self) -> str:
@@ -57,28 +146,37 @@ class Example(ABC):
     @property
     def truth(self) -> str:
         """The correct output, for readers and comparisons."""
-        return self.fields[-1]
+        return self.keys[-1]
 
     @property
-    def label_set(self) -> str:
-        """Its different labels, in order, joined by NUL; "" if there are none."""
-        return ""
-
-    @classmethod
-    def stratum_of(cls, label_set: str) -> str:
-        """The labels of a label set whose proportions a subset of the training set preserves."""
-        return label_set
+    def label_set(self) -> LabelSet:
+        """Its different labels, in order."""
+        labels: set[str] = set()
+        for name, role in self.roles.items():
+            if role.stratum is not None:
+                value = getattr(self, name)
+                labels.update([value] if role.key is str else value)
+        return tuple(sorted(labels))
 
     @property
     def blank(self) -> str:
         """The rule that leaves the example out because of blank texts; "" if no rule does."""
-        texts = self.texts
-        sides = [side for side, text in zip(self.sides, texts, strict=True) if is_empty(text)]
-        if not sides:
+        blank = [role.side for name, role in self.sides.items() if role.is_empty(role.key(getattr(self, name)))]
+        if not blank:
             return ""
-        if len(sides) < len(texts):
-            return f"{sides[0]} blank"
-        return {1: "blank", 2: "both sides blank"}.get(len(texts), "all sides blank")
+        if len(blank) < len(self.sides):
+            return f"{blank[0]} blank"
+        return {1: "blank", 2: "both sides blank"}.get(len(blank), "all sides blank")
+
+    def to_rows(self) -> list[bytes]:
+        """The example as it is stored: a row of bytes for each field, and for the origin."""
+        return [*(role.to_bytes(getattr(self, name)) for name, role in self.roles.items()), self.origin.encode()]
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[bytes]) -> Self:
+        """Inverse of `to_rows`."""
+        fields = {name: role.from_bytes(row) for (name, role), row in zip(cls.roles.items(), rows, strict=False)}
+        return cls(**fields, origin=rows[-1].decode())  # type: ignore[call-arg]  # those of the dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,59 +191,29 @@ class Link:
 class Pair(Example):
     """One example of a sequence-to-sequence task; `links`, its true alignment if known, are not stored."""
 
-    unit = "pair"
-    sides = ("source", "target")
+    unit, groups = "pair", "source"
+    roles: ClassVar = {"source": Role("source"), "target": Role("target")}
 
     source: str = field()  # replaces the property
     target: str
     links: tuple[Link, ...] | None = None
     origin: str = field(default="", compare=False)
 
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self.source, self.target
-
-    texts = fields
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(fields[0], fields[1], origin=origin)
-
 
 @dataclass(frozen=True, slots=True)
 class Text(Example):
     """A text and its labels: one, any number in multi-label data, none in unlabelled data."""
 
-    unit = "text"
-    sides = ("text",)
+    unit, groups = "text", "text"
+    roles: ClassVar = {"text": Role("text", is_empty=is_blank), "labels": LABELS}
 
     text: str
     labels: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        return self.text, "\0".join(self.labels)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
     def truth(self) -> str:
         return ",".join(label_order(self.labels))
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(fields[0], tuple(fields[1].split("\0")) if fields[1] else (), origin)
-
-    @property
-    def label_set(self) -> str:
-        return "\0".join(sorted(self.labels)) if len(self.labels) > 1 else "".join(self.labels)
-
-    @property
-    def blank(self) -> str:
-        return "blank" if is_blank(self.text) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,17 +225,13 @@ class Picture(Example):
     objects are always kept in memory, the pixels are not.
     """
 
-    unit = "picture"
-    sides = ("picture",)
+    unit, groups = "picture", "digest"
+    roles: ClassVar = {"digest": Role("picture"), "label": LABEL}
 
     digest: str
     label: str
     place: str = field(compare=False)
     origin: str = field(default="", compare=False)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self.digest, self.label
 
     @property
     def source(self) -> str:
@@ -178,56 +242,22 @@ class Picture(Example):
         """Its one label."""
         return (self.label,)
 
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(fields[0], fields[1], origin, origin)
-
-    @property
-    def label_set(self) -> str:
-        return self.label
-
-
-OUTSIDE = "O"
-"""The tag of a word outside entities."""
-_TAG = re.compile(r"[BIESLUM]-.+")
-
-
-def is_entity_tag(tag: str) -> bool:
-    """True if a tag is a letter of one of the schemes of `heed.data.kinds.tagged`, a hyphen, and a type."""
-    return _TAG.fullmatch(tag) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Sentence(Example):
     """A tagging example: words and the tag of each."""
 
-    unit = "sentence"
-    sides = ("text",)
+    unit, groups = "sentence", "words"
+    roles: ClassVar = {"words": Role("text", " ".join, is_empty=is_blank), "tags": TAGS}
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
     origin: str = field(default="", compare=False)
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def keys(self) -> tuple[str, ...]:
+        # A word may contain a space, so equal texts may have other words: these are compared with the tags.
         return " ".join(self.words), "\0".join((*self.words, *self.tags))
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        both = fields[1].split("\0")
-        return cls(tuple(both[: len(both) // 2]), tuple(both[len(both) // 2 :]), origin)
-
-    @property
-    def label_set(self) -> str:
-        return "\0".join(sorted({*self.tags}))
-
-    @classmethod
-    def stratum_of(cls, label_set: str) -> str:
-        return "\0".join(sorted({tag[2:] if tag[1:2] == "-" else tag for tag in label_set.split("\0")}))
-
-    @property
-    def blank(self) -> str:
-        return "blank" if is_blank(self.fields[0]) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +267,12 @@ class Conversation(Example):
     Turns contain no line breaks. `speakers` has an entry for each turn, "" if unknown; it is empty if all are unknown.
     """
 
-    unit = "conversation"
-    sides = ("conversation",)
+    unit, groups = "conversation", "turns"
+    roles: ClassVar = {"turns": Role("conversation", "\n".join), "speakers": NAMES}
 
     turns: tuple[str, ...]
     speakers: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return "\n".join(self.turns), "\0".join(self.speakers)
 
     @property
     def source(self) -> str:
@@ -256,11 +282,6 @@ class Conversation(Example):
     @property
     def truth(self) -> str:
         return "\n".join(self.turns[1:])
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        speakers = tuple(fields[1].split("\0")) if fields[1] else ()
-        return cls(tuple(fields[0].split("\n")), speakers, origin)
 
     @property
     def blank(self) -> str:
@@ -291,31 +312,11 @@ def spelt_alike(counts: Mapping[str, int]) -> list[dict[str, int]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-_BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 _ENDS = re.compile(  # group 1: the first character of the next sentence
     r"(?<=[.!?\u2026])[\"'\u201d\u2019)\]]*\s+(?=[\"'\u201c\u2018(\[]*([^\W_]))"  # "... it." He | end! (Then
     r"|(?<=[\u3002\uff01\uff1f\u0964\u06d4\u061f\u1362])\s*"  # full stops of scripts without spaces or capitals
 )
 _NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|no|jr|sr|inc|e\.g|i\.e)|\b[A-Z])\.$", re.IGNORECASE)
-
-
-def without_breaks(text: str) -> str:
-    """A text with a space for each line break and `<br />`, for models that do not read sentence by sentence."""
-    return _BREAKS.sub(" ", text)
-
-
-_WITHOUT_WIDTH = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff"))
-
-
-def is_empty(text: str) -> bool:
-    """True if a text contains nothing but spaces and characters without width."""
-    stripped = text.strip()
-    return not stripped or (ord(stripped[0]) in _WITHOUT_WIDTH and not stripped.translate(_WITHOUT_WIDTH).strip())
-
-
-def is_blank(text: str) -> bool:
-    """As `is_empty`, also of breaks."""
-    return is_empty(text) or (text.lstrip()[0] == "<" and is_empty(without_breaks(text)))
 
 
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
@@ -405,7 +406,7 @@ class Kept(Lazy[T]):
 
     @property
     @abstractmethod
-    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
+    def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
         """The label sets, and the number of each example's."""
 
 

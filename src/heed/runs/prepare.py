@@ -270,7 +270,7 @@ def content(examples: Sequence[Any]) -> str:
         if isinstance(one, Kept):
             digest.update(repr(getattr(one, "columns", ())).encode() + one.hashes.tobytes())
         else:
-            digest.update(repr(one.fields).encode("utf-8", "surrogatepass"))
+            digest.update(repr(one.keys).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

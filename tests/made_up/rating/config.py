@@ -8,9 +8,18 @@ from heed.config import OwnData, Section
 from heed.config.sections import DataPath, EvaluationConfig, TextConfig
 
 
-class RatingData(OwnData):
-    """Lines of a rating and a text, `4.5 TAB text`."""
+class RatingColumns(Section):
+    """Columns of text and rating: a number from 0 or a name; by default recognised."""
 
+    text: int | str | None = None
+    rating: int | str | None = None
+
+
+class RatingData(OwnData):
+    """Texts and their ratings (`heed.tasks.rating.kind`)."""
+
+    columns: RatingColumns = RatingColumns()
+    """Columns of text and rating."""
     scale: DataPath | None = None
     """File with the smallest and the largest rating, the limits of predictions."""
 

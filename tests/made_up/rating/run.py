@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from heed.tasks.rating.task import Rated, Rater, Rating, read_ratings
+from heed.tasks.rating.kind import Rated, rating_reader
+from heed.tasks.rating.task import Rater, Rating
 
 from heed.data.findings import Findings
 from heed.evaluation.measures import Measure, Outcomes
@@ -58,7 +59,8 @@ class RatingRun(TextRun[Rating, Rater, Stars], LooksAtText):
         return [Stars(rating) for rating in self.task.forwarded(self.model, encoded).tolist()]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Rated]:
-        return list(read_ratings(files, Findings.of(self.task.config.data, strict=True)))
+        data = self.task.config.data
+        return [*rating_reader(data).read([*map(str, files)], Findings.of(data, strict=True))]
 
     def outcomes(self, examples: Sequence[Rated], outputs: Sequence[Stars] | None = None) -> Outcomes:
         outputs = self.predictions([one.text for one in examples]) if outputs is None else outputs

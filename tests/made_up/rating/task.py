@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from heed.tasks.rating.config import RatingConfig, RatingHead
+from heed.tasks.rating.kind import Rated, rating_reader
 from torch import Tensor, nn
 
 from heed.data.batch import Batch, pad_rows
 from heed.data.corpus import Rows
-from heed.data.examples import Example
-from heed.data.findings import Findings
-from heed.data.readers import Reader
 from heed.data.splits.splits import Splits, open_splits
-from heed.data.tables import CsvTable, Row
 from heed.layers import max_pooling, mean_pooling
 from heed.tasks.base.text_task import TextTask
-
-
-@dataclass(frozen=True, slots=True)
-class Rated(Example):
-    """A text and its rating. The fields decide the split and find duplicates; `source` and `truth` are for readers."""
-
-    unit = "text"
-    sides = ("text",)
-    text: str
-    rating: float
-    origin: str = ""
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return self.text, f"{self.rating:g}"
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Rated:
-        return cls(fields[0], float(fields[1]), origin)
-
-
-def read_ratings(files: Sequence[str | Path], findings: Findings) -> Iterator[Rated]:
-    """Read lines `4.5 TAB text`; a bad line is an error, or is left out and counted, as `findings` says."""
-    for path in map(Path, files):
-        table = CsvTable(path, findings, "\t", fixed=True)
-        table.columns = {"rating": 0, "text": 1}
-        yield from table.made(_rated)
-
-
-def _rated(row: Row) -> Rated:
-    rating = row.text("rating")
-    if not rating.replace(".", "", 1).removeprefix("-").isdecimal():
-        raise row.bad("no rating", f"{row.where} is {rating!r}, expected a number, a tab and a text")
-    return Rated(row.text("text"), float(rating), row.origin)
 
 
 @dataclass(frozen=True)
@@ -97,7 +60,7 @@ class Rating(TextTask[RatingConfig, Rated, tuple[list[int], float], RatingBatch]
 
     @classmethod
     def open_splits(cls, config: RatingConfig, given: Mapping[str, Sequence[Rated]] | None = None) -> Splits[Rated]:
-        return open_splits(config.data, Reader(Rated, read_ratings), given)
+        return open_splits(config.data, rating_reader(config.data), given)
 
     def made_of(self, examples: Sequence[Rated], rows: Sequence[Rows]) -> list[tuple[list[int], float]]:
         return [(tokens, one.rating) for (tokens,), one in zip(rows, examples, strict=True)]

@@ -21,10 +21,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 from heed.data.columns import Column, Facts, pick_text
-from heed.data.examples import Example
+from heed.data.examples import Example, Role
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HeldTable, Reader, table_reader
 from heed.data.tables import Field, Row, Table, open_table
@@ -40,24 +40,16 @@ _LARGEST = 1 << 29
 class Document(Example):
     """One text."""
 
-    unit = "document"
-    sides = ("text",)
+    unit, groups = "document", "text"
+    roles: ClassVar = {"text": Role("text")}
 
     text: str
     origin: str = field(default="", compare=False)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        return (self.text,)
-
-    @property
     def truth(self) -> str:
         """The length of the text: there is no other output."""
         return f"{len(self.text):,} characters, {len(self.text.encode()):,} bytes"
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(fields[0], origin)
 
 
 def document_reader(data: Any) -> Reader[Document]:

@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from heed.data.columns import DECIMAL_COMMA, Column, facts_of, is_number, regular_rows, some
-from heed.data.examples import TOGETHER, Example, Hashes, Kept, Lazy, hashes_of, select, take
+from heed.data.examples import LABEL, TOGETHER, VALUE, Example, Hashes, Kept, LabelSet, Lazy, hashes_of, select, take
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HeldTable, column_names, label_of
 from heed.data.tables import SEPARATORS, Head, characters_of, described, has_items
@@ -138,24 +138,12 @@ def _numeric(rows: Sequence[Sequence[str]], column: int) -> bool:
 class Row(Example):
     """The cells of a row, which decide its split, and its label or ""; numbers are floats, missing ones NaN."""
 
-    unit = "row"
-    sides = ()
+    unit, groups = "row", "values"
+    roles: ClassVar = {"values": VALUE, "label": LABEL}
 
     values: tuple[Any, ...]
     label: str
     origin: str = field(default="", compare=False)
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        return json.dumps(self.values), self.label
-
-    @property
-    def label_set(self) -> str:
-        return self.label
-
-    @classmethod
-    def of(cls, fields: tuple[str, ...], origin: str) -> Self:
-        return cls(tuple(json.loads(fields[0])), fields[1], origin)
 
 
 class Lines(Lazy[str]):
@@ -215,7 +203,7 @@ class Rows(Kept[Row]):
     @property
     def hashes(self) -> Hashes:
         parts = (self._tuples(slice(start, start + TOGETHER)) for start in range(0, len(self), TOGETHER))
-        values = [hashes_of(json.dumps(row).encode() for row in part) for part in parts]  # as `Row.fields`
+        values = [hashes_of(json.dumps(row).encode() for row in part) for part in parts]  # as `Row.keys`
         labels = hashes_of(label.encode() for label in self.labels or [""] * len(self))
         return np.stack([np.concatenate(values), labels], axis=1)
 
@@ -226,9 +214,9 @@ class Rows(Kept[Row]):
         return list(zip(*listed, strict=True))
 
     @property
-    def label_sets(self) -> tuple[list[str], NDArray[np.int64]]:
-        numbers, sets = pd.factorize(np.array(self.labels or [""] * len(self), dtype=object))
-        return list(sets), numbers.astype(np.int64)
+    def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
+        numbers, labels = pd.factorize(np.array(self.labels or [""] * len(self), dtype=object))
+        return [(label,) for label in labels], numbers.astype(np.int64)
 
     def take(self, indices: Sequence[int]) -> list[Row]:
         labels = self.labels or ("",) * len(self)

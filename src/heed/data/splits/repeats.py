@@ -29,12 +29,12 @@ def drop_repeats(
     Returns:
         The examples that are left, and their hashes.
     """
-    unit, num_texts = kind.unit, len(kind.sides)
+    unit, texts = kind.unit, [bool(role.side) for role in kind.roles.values()]
     wholes = combined(hashes)
     places, first, _ = _repeated(wholes)
     again = np.delete(places, first)
-    if 0 < num_texts < hashes.shape[1]:  # a source may have several translations, a text has its labels
-        places, first, which = _repeated(combined(hashes[:, :num_texts]))
+    if any(texts) and not all(texts):  # a source may have several translations, a text has its labels
+        places, first, which = _repeated(combined(hashes[:, texts]))
         other = places[wholes[places] != wholes[places[first]][which]]
         if len(other):
             counts.found.append(_found(f"duplicate {unit} with different labels, kept", examples, other, unit, True))
@@ -62,15 +62,15 @@ def drop_overlap(
 ) -> Sequence[E]:
     """The training set; examples shared with the other sets are noted, and dropped if `drop`.
 
-    `hashes` are those of every field, by split; examples are shared if their first fields (source, text) are equal.
+    `hashes` are those of every field, by split; examples are shared if their groups are.
     """
     train, own = splits["train"], hashes["train"]
-    unit, side = kind.unit, (*kind.sides, kind.unit)[0]
+    unit, side, group = kind.unit, kind.group_name(), kind.place_of(kind.groups)
     for split in ("valid", "test"):
         if split not in hashes:
             continue
-        there = hashes[split][:, 0]
-        shared = np.flatnonzero(among(own[:, 0], there) if drop else among(there, own[:, 0]))
+        there = hashes[split][:, group]
+        shared = np.flatnonzero(among(own[:, group], there) if drop else among(there, own[:, group]))
         if len(shared) and drop:
             rule = f"{side} in the {split} set"
             counts["train"].found.append(_found(f"{rule}, left out", train, shared, unit))

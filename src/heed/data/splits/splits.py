@@ -38,7 +38,7 @@ from heed.data.corpus import (
     keep_examples,
     label_sets_in,
 )
-from heed.data.examples import STEP, Example, Hashes, hashes_of, mixed, select
+from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
 from heed.data.splits.repeats import drop_overlap, drop_repeats
@@ -124,20 +124,21 @@ def open_extra(
     result: dict[str, ExtraCorpus[E]] = {}
     remarks = []
     for name, (section, reader) in zip(_names(section for section, _ in given), given, strict=True):
-        sides, unit = reader.kind.sides, reader.kind.unit
+        kind, group = reader.kind, reader.kind.place_of(reader.kind.groups)
         examples, counts, said = read_corpus(name, section.files, reader, data)
         remarks += said
         corpus = ExtraCorpus(examples, counts, section.weight, section.tag, reader.columns)
         for split, hashes in known.items():
-            kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, 0], hashes[:, 0]))
-            corpus = corpus.keep(kept, f"{sides[0]} in the {split} set")
+            kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, group], hashes[:, group]))
+            corpus = corpus.keep(kept, f"{kind.group_name()} in the {split} set")
         own = hashes_in(corpus.examples)
         # The real side of a back-translation is its target; a model trained on it has seen the reference.
-        for (split, hashes), place in product(known.items(), range(1, min(len(sides), own.shape[1]))):
+        sides = [(place, role.side) for place, role in enumerate(kind.roles.values()) if role.side and place != group]
+        for (split, hashes), (place, side) in product(known.items(), sides):
             if shared := int(among(own[:, place], hashes[:, place]).sum()):
-                remarks.append(f"warning: {shared:,} {sides[place]}s of {name} are also in the {split} set")
+                remarks.append(f"warning: {shared:,} {side}s of {name} are also in the {split} set")
         if not corpus.examples:
-            remarks.append(f"warning: {name} has no {unit} to train on")
+            remarks.append(f"warning: {name} has no {kind.unit} to train on")
         result[name] = corpus
     return result, remarks
 
@@ -224,10 +225,11 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         count = len(examples["valid"])
         counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
         counts["train"].filtered["held out for validation"] = count
-        side = (*reader.kind.sides, unit)[0]
+        side = reader.kind.group_name()
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
         held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        if among(known[out, 0], known[~out, 0]).any():
+        groups = known[:, reader.kind.place_of(reader.kind.groups)]
+        if among(groups[out], groups[~out]).any():
             splits.remarks.append(
                 f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
                 f"say nothing about other {unit}s; give more, or validation files"
@@ -264,20 +266,22 @@ def default_held_out(count: int, labelled: bool) -> int:
 def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> NDArray[np.bool_]:
     """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
-    Examples with equal first fields stay together, and the choice does not depend on the order of the file. Without
+    Groups stay together, and the choice does not depend on the order of the file. Without
     labels, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
     whole groups of equal examples fit into `wanted`, and no label loses its last group. If all labels have one group
     only, copies of training examples are held out.
 
     Raises:
-        DataError: All first fields are equal, or no label has two examples.
+        DataError: There is one group only, or no label has two examples.
     """
-    keys, unit = hashes[:, 0], examples[0].unit if len(examples) else ""
-    if wanted > 0 and len(keys) > 1 and (keys == keys[0]).all():
-        side = (*examples[0].sides, unit)[0]
-        what = f"have the same {side}" if side != unit else "are equal"
+    if wanted <= 0 or len(examples) < 2:
+        return held_out(hashes[:, 0], wanted)
+    kind, unit = type(examples[0]), examples[0].unit
+    keys = hashes[:, kind.place_of(kind.groups)]
+    if (keys == keys[0]).all():
+        what = f"have the same {kind.group_name()}" if kind.group_name() != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
-    if wanted <= 0 or len(keys) < 2 or not is_stratified(examples):
+    if not is_stratified(examples):
         return held_out(keys, wanted)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)
@@ -296,15 +300,16 @@ _ALIKE = ", with labels in the same shares"
 _NONE_LEFT = "none can be held out for validation; give more data, or validation files"
 
 
-def strata_in(examples: Sequence[Any]) -> tuple[list[str], NDArray[np.int64]]:
+def strata_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
     """The strata of examples (`Example.stratum_of`), and the number of each example's."""
     sets, numbers = label_sets_in(examples)
-    strata, of_set = np.unique([type(examples[0]).stratum_of(one) for one in sets], return_inverse=True)
-    return [str(one) for one in strata], of_set[numbers]
+    strata: dict[LabelSet, int] = {}
+    of_set = [strata.setdefault(type(examples[0]).stratum_of(labels), len(strata)) for labels in sets]
+    return list(strata), np.array(of_set, dtype=np.int64)[numbers]
 
 
 def _in_shares(
-    strata: Sequence[str], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int, least: int
+    strata: Sequence[LabelSet], numbers: NDArray[np.int64], keys: NDArray[np.uint64], wanted: int, least: int
 ) -> NDArray[np.intp]:
     """Indices of about `wanted` examples, groups with equal keys together; `least` groups of each label are left.
 
@@ -313,18 +318,18 @@ def _in_shares(
     distinct, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
     own = np.empty(len(distinct), dtype=np.int64)  # the stratum of each group: the labels of all its examples
     own[groups] = numbers
-    labels, known = [one.split("\0") for one in strata], {one: n for n, one in enumerate(strata)}
+    known = {labels: n for n, labels in enumerate(strata)}
     several = np.flatnonzero(np.isin(groups, groups[numbers != own[groups]]))
     joined: dict[int, set[str]] = {}
     for group, number in zip(groups[several].tolist(), numbers[several].tolist(), strict=True):
-        joined.setdefault(group, set()).update(labels[number])
+        joined.setdefault(group, set()).update(strata[number])
     for group, each in joined.items():
-        own[group] = known.setdefault("\0".join(sorted(each)), len(known))
-    labels = [one.split("\0") for one in known]
+        own[group] = known.setdefault(tuple(sorted(each)), len(known))
+    labels = list(known)
     left: Counter[str] = Counter()
     for of_stratum, count in zip(labels, np.bincount(own, minlength=len(known)).tolist(), strict=True):
         left.update(dict.fromkeys(of_stratum, count))
-    order = _in_turns(_mixed(distinct, 0), list(known), own, 0, sizes)
+    order = _in_turns(_mixed(distinct, 0), labels, own, 0, sizes)
     spare = order[np.array([all(left[label] > least for label in each) for each in labels])[own[order]]]
     chosen: list[int] = []
     for group in spare.tolist():
@@ -382,14 +387,14 @@ def drawing_order(examples: Sequence[Any], seed: int) -> NDArray[np.intp]:
 
 def _in_turns(
     keys: NDArray[np.uint64],
-    strata: Sequence[str],
+    strata: Sequence[LabelSet],
     numbers: NDArray[np.int64],
     seed: int,
     sizes: NDArray[np.int64],
 ) -> NDArray[np.intp]:
     """The indices of items in the order of their keys, strata taking turns so that each has its share of the sizes."""
     used, stratum = np.unique(numbers, return_inverse=True)
-    names = [strata[i] for i in used]
+    names = [LABELS.key(strata[i]) for i in used]
     # What comes before an item of its stratum, and a share u of the item, drawn for each stratum so that rare ones
     # take turns, is its place.
     shifts = (_mixed(hashes_of(name.encode() for name in names), seed) >> np.uint64(11)).astype(np.float64) / 2**53
@@ -403,9 +408,9 @@ def _in_turns(
 
 
 def is_stratified(examples: Sequence[Any]) -> bool:
-    """True if the kind of example defines strata."""
+    """True if the kind of example has labels."""
     kind = type(examples[0])
-    return issubclass(kind, Example) and kind.label_set is not Example.label_set
+    return issubclass(kind, Example) and any(role.stratum is not None for role in kind.roles.values())
 
 
 def _mixed(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

@@ -419,8 +419,7 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         # A subset of the training set keeps the labels of the whole.
         given_valid = isinstance(config.data.valid, list)
         known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
-        sets = {one for some in known for one in label_sets_in(some)[0]}
-        labels = (label for one in sets if one for label in one.split("\0"))
+        labels = {label for some in known for labels in label_sets_in(some)[0] for label in labels}
         task = cls(config, tokenizer, cls.complete(labels), splits)
         task.check_labels()
         return task
@@ -470,8 +469,8 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         examples = self.splits.examples[split]
         if isinstance(examples, StoredExamples) and self.targets == "texts":  # then a text has each label once
             sets, numbers = examples.label_sets
-            for one, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
-                for label in filter(None, one.split("\0")):
+            for labels, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
+                for label in labels:
                     counts[label] = counts.get(label, 0) + count
             return counts
         for example in examples:

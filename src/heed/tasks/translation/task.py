@@ -319,7 +319,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if not isinstance(data, DatesData | DigitsData | GrammarData):
             return {}
         drawn = open_pairs(data.model_copy(update={"train": 0})).examples  # drawing the training pairs takes seconds
-        return {pair.fields: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
+        return {pair.texts: pair.links for pairs in drawn.values() for pair in pairs if pair.links}
 
     @cached_property
     def training(self) -> TrainingSet[Pair, TokenPair, PairBatch]:
