@@ -177,7 +177,7 @@ class StoredExamples(Corpus[E], Kept[E]):
         """The examples in an entry or a temporary folder, as `write_examples` has written them."""
         opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
         super().__init__(opened.values, opened.offsets, opened._make)
-        self._entry = entry
+        self._entry, self._kind = entry, kind
 
     @property
     def key(self) -> str:
@@ -188,7 +188,8 @@ class StoredExamples(Corpus[E], Kept[E]):
     @property
     def num_bytes(self) -> int:
         """Bytes of all their texts."""
-        return int(self.lengths[:, :-2].sum(dtype=np.int64))
+        texts = [place for place, role in enumerate(self._kind.roles.values()) if role.side]
+        return int(self.lengths[:, texts].sum(dtype=np.int64))
 
     @property
     def hashes(self) -> Hashes:
@@ -206,24 +207,18 @@ class StoredExamples(Corpus[E], Kept[E]):
         return table
 
 
-def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
+def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
     sets: dict[LabelSet, int] = {}
     rest = iter(examples)
 
-    def rows(chunk: Sequence[Example]) -> list[list[Any]]:
-        labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-        numbers = np.column_stack([field_hashes(chunk), labels])
-        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
+    def chunks() -> Iterator[list[list[Any]]]:
+        while chunk := list(islice(rest, sequences.TOGETHER)):
+            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
+            numbers = np.column_stack([field_hashes(chunk), labels])
+            yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
-    def chunks(first: list[Example]) -> Iterator[list[list[Any]]]:
-        while first:
-            yield rows(first)
-            first = [*islice(rest, sequences.TOGETHER)]
-
-    first = [*islice(rest, sequences.TOGETHER)]
-    num_fields = len(first[0].roles) if first else 0
-    written = write_rows(chunks(first), [*["u1"] * (num_fields + 1), "<u8"], folder)
+    written = write_rows(chunks(), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
     return {**written, "label_sets": list(sets)}
 
 
@@ -263,7 +258,7 @@ def keep_examples(
             return first, report(), ""
 
         def make(folder: Path) -> dict[str, Any]:
-            record = write_examples(chain(first, examples), folder)
+            record = write_examples(chain(first, examples), kind, folder)
             if known_by() != key:
                 what = "changed while being read; start again when no other program writes to the data"
                 raise DataError(f"{', '.join(files)} {what}")

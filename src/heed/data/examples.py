@@ -31,7 +31,7 @@ _BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 
 def without_breaks(text: str) -> str:
     """A text with a space for each line break and `<br />`, for models that do not read sentence by sentence."""
-    return _BREAKS.sub(" ", text)
+    return text if text.isprintable() and "<" not in text else _BREAKS.sub(" ", text)  # line ends are not printable
 
 
 def is_empty(text: str) -> bool:
