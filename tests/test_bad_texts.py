@@ -10,7 +10,7 @@ import heed
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 from heed.tasks.tagging.config import ColumnsData

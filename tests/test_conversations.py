@@ -9,7 +9,7 @@ from heed.config.data import ConversationFiles
 from heed.data.examples import Conversation
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations, read_conversations
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import DataError
 
 SPOKEN = [{"speaker": "A", "text": "Hi there"}, {"speaker": "B", "text": "Hello"}, {"speaker": "A", "text": "Bye"}]

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
-from heed.data.kinds.documents import Document, document_reader
-from heed.data.splits.documents import open_documents
+from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config

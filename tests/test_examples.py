@@ -14,7 +14,7 @@ from heed.data.corpus import StoredExamples, corpus_of, hashes_in, keep_examples
 from heed.data.examples import Conversation, Example, Pair, Role, Sentence, Text, in_turn, select
 from heed.data.kinds.numbers import Row
 from heed.data.readers import Reader
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks.base.training_set import Coding, TrainingSet, Weighted

@@ -15,7 +15,7 @@ from heed.config import FilesData, TokenizerConfig, config_text
 from heed.data.batch import draw_epoch, plan_batches
 from heed.data.corpus import field_hashes
 from heed.data.examples import Pair
-from heed.data.splits.splits import hold_out as mask
+from heed.data.splits import hold_out as mask
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config

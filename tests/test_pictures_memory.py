@@ -12,8 +12,8 @@ from heed.config.pictures import HubPictures, MemoryPictures
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.source import Pixels
-from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
+from heed.tasks.images.splits import open_pictures
 from pictures import encoded, folder_of, noise
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")

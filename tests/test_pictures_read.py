@@ -18,9 +18,9 @@ from heed.config.pictures import DigitPictures, PictureData
 from heed.data.kinds.contents import picture_content
 from heed.data.pictures import source
 from heed.data.pictures.source import Pixels
-from heed.data.splits.pictures import open_pictures
 from heed.errors import DataError
 from heed.tasks.images.pictures import places_of
+from heed.tasks.images.splits import open_pictures
 from pictures import encoded, folder_of, noise
 
 

@@ -20,7 +20,7 @@ from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 

@@ -22,7 +22,7 @@ from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.classification.config import TextsData

@@ -10,7 +10,7 @@ import heed
 from contract import write_lines
 from heed.config import read_config
 from heed.data.examples import Sentence, Text
-from heed.data.splits.splits import drawing_order
+from heed.data.splits import drawing_order
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class
 

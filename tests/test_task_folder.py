@@ -21,7 +21,7 @@ from heed import tasks
 from heed.data.corpus import keep_examples
 from heed.data.findings import Findings
 from heed.data.readers import hold
-from heed.data.splits.splits import open_splits
+from heed.data.splits import open_splits
 from heed.tasks import CAPABILITIES, capability, capability_table, tasks_with
 
 HERE = Path(__file__).parent / "made_up"

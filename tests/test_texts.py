@@ -12,7 +12,7 @@ from heed.data.corpus import field_hashes
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import TextFormat, text_reader
-from heed.data.splits.splits import hold_out, open_splits
+from heed.data.splits import hold_out, open_splits
 from heed.errors import DataError
 from heed.tasks.classification.config import TextsData
 

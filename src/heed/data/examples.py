@@ -117,9 +117,9 @@ class Example:
         cls.sides = {name: role for name, role in cls.roles.items() if role.side}
 
     @classmethod
-    def place_of(cls, name: str) -> int:
-        """The place of a field among those that are compared."""
-        return [*cls.roles].index(name)
+    def of_groups(cls, hashes: Hashes) -> Hashes:
+        """Of the hashes of all fields, `(examples, fields)`, those of the groups, `(examples,)`."""
+        return hashes[:, [*cls.roles].index(cls.groups)]
 
     @classmethod
     def group_name(cls) -> str:

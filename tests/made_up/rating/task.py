@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from heed.data.batch import Batch, pad_rows
 from heed.data.corpus import Rows
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits import Splits, open_splits
 from heed.layers import max_pooling, mean_pooling
 from heed.tasks.base.text_task import TextTask
 

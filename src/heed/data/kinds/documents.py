@@ -13,27 +13,37 @@ an empty line. Line ends become LF; nothing else of a text changes. Errors name 
 
 There is a warning if no line equals the separator. Byte-order marks and blank documents are left
 out. With `data.bad_lines=skip`, a bad line is left out of its document; in JSON lines and tables, the document is.
+
+Validation documents are held out by a hash of their text; of a single document, its end is held out.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from heed.config import HubSection
+from heed.config.data import DocumentFiles, InMemory
 from heed.data.columns import Column, Facts, pick_text
+from heed.data.corpus import StoredExamples, bytes_of
 from heed.data.examples import Example, Role
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import HeldTable, Reader, table_reader
+from heed.data.splits import Splits, open_splits
 from heed.data.tables import Field, Row, Table, open_table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv"}
 _LARGEST = 1 << 29
 """Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
+_HELD = 1 << 30
+"""Bytes of files, unpacked, above which documents are kept on disk, however few they are."""
+_MUCH = 0.4
+"""Held-out share of the text above which there is a warning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +157,52 @@ def _texts(path: Path, root: Path | None, name: str, separator: str | None, find
 def _lines(path: Path, root: Path | None, name: str, findings: Findings) -> Iterator[Document]:
     lines = enumerate(lines_of(path, findings, root), start=1)
     return findings.usable(lines, lambda numbered: Document(unless_bad(numbered[1]), f"{name}:{numbered[0]}"))
+
+
+def open_documents(data: Any, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
+    """The documents of every split, from a `data` section or as `given`.
+
+    If all training data is one document and `data.valid` is not given, the last share `data.held_out` of it is the
+    validation set, from character int(n * (1 - held_out)).
+
+    Raises:
+        DataError: A file cannot be read, or nothing is left to train on or to validate on.
+        ConfigError: `data.valid` is a number of documents, and there is only one document.
+    """
+    # Fields that do not decide what is read are set to defaults, so that runs that differ in them share the cache.
+    reading = {*DocumentFiles.model_fields, *HubSection.model_fields, *InMemory.model_fields}
+    fields = type(data).model_fields.items()
+    plain = {name: one.get_default(call_default_factory=True) for name, one in fields if name not in reading}
+    section = data.model_copy(update=plain)
+    is_hub = given is None and isinstance(data, HubSection)
+    if given is None and not is_hub and bytes_of(data.train) > _HELD and hasattr(data, "in_memory"):
+        section = section.model_copy(update={"in_memory": 0})
+
+    def halve(whole: Document) -> tuple[Document, Document, str]:
+        total = len(whole.text)
+        if data.valid is not None:
+            raise ConfigError(
+                f"data.valid is {data.valid} (documents to hold out), but {', '.join(data.train)} is one document "
+                f"({total:,} characters); remove data.valid (then the last data.held_out of the text is "
+                "the validation set), name validation files, or cut the text into documents with data.separator"
+            )
+        held_out = getattr(data, "held_out", 0.1)
+        cut = int(total * (1 - held_out))
+        remark = (
+            f"{whole.origin or 'the text'} is one document: its last {held_out:.0%} ({total - cut:,} of {total:,} "
+            f"characters, from character {cut + 1:,} on) is the validation set"
+        )
+        return replace(whole, text=whole.text[:cut]), replace(whole, text=whole.text[cut:]), remark
+
+    splits = open_splits(section, document_reader(section), given, None if is_hub else halve)
+    held, rest = (_num_bytes(splits.examples[split]) for split in ("valid", "train"))
+    if given is None and not isinstance(data.valid, list) and held > _MUCH * (held + rest):
+        what = f"{len(splits.examples['valid']):,} held-out documents contain {held / (held + rest):.0%} of the text"
+        splits.remarks.append(f"warning: the {what}; name validation files, or cut long files with data.separator")
+    return splits
+
+
+def _num_bytes(documents: Sequence[Document]) -> int:
+    if isinstance(documents, StoredExamples):
+        return documents.num_bytes
+    return sum(len(document.text.encode()) for document in documents)

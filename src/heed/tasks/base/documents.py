@@ -14,10 +14,9 @@ from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
 from heed.data.corpus import StoredExamples, corpus_of, sample_of
 from heed.data.findings import Findings, found_table
-from heed.data.kinds.documents import Document, document_reader
+from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.readers import hold
-from heed.data.splits.documents import open_documents
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.report import SideCounts, token_lines
 from heed.tasks.base.task import Task

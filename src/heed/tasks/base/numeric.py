@@ -13,7 +13,7 @@ from torch import Tensor
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.batch import Batch
 from heed.data.kinds.features import Standard
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError
 from heed.storage.disk import write_whole
 from heed.tasks.base.task import C, E, Task

@@ -25,7 +25,7 @@ from heed.config.data import InMemory, with_columns
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
-from heed.data.splits.splits import Splits, take_subset
+from heed.data.splits import Splits, take_subset
 from heed.errors import ConfigError, DataError, HeedWarning, RunError
 from heed.models.base import Body, ModelConfig
 from heed.registry import body_class, model_and_head

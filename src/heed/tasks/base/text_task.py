@@ -20,7 +20,7 @@ from heed.data.corpus import Corpus, Lengths, Rows, StoredExamples, corpus_of, l
 from heed.data.embedded.generated import Split
 from heed.data.examples import Example, Sentence, Text, in_turn, label_order, take
 from heed.data.findings import found_table
-from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError

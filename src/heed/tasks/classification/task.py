@@ -25,7 +25,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.inputs import parted
 from heed.data.kinds.texts import TextFormat, text_reader
 from heed.data.readers import check_order, hold
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError

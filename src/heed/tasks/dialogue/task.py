@@ -19,7 +19,7 @@ from heed.data.corpus import Corpus, Lengths, Rows, corpus_of, joined, parts_of
 from heed.data.examples import Conversation, in_turn
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.generation import SamplingOptions

@@ -26,12 +26,12 @@ from heed.data.pictures.files import is_hidden, is_idx, is_picture, read_idx, re
 from heed.data.pictures.sizing import Sizing, settled_size
 from heed.data.pictures.source import Pixels, Source
 from heed.data.pictures.store import PictureForm, PictureStore
-from heed.data.splits.pictures import open_pictures
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
 from heed.tasks import suggest_task
 from heed.tasks.base.labels import count_lines
+from heed.tasks.images.splits import open_pictures
 from heed.visible import escaped
 
 

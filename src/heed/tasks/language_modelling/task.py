@@ -34,7 +34,7 @@ from heed.data.corpus import sample_of
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
-from heed.data.splits.splits import Splits, drawn_splits
+from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel

@@ -19,7 +19,7 @@ from heed.attention.host import here, sent
 from heed.config.sections import TokenizerConfig
 from heed.data.batch import plan_pass
 from heed.data.kinds.documents import Document
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.evaluation.measures import Array, Outcomes, rate, share, values_of

@@ -28,7 +28,7 @@ from heed.config.data import InMemory
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, HeedError
 from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder

@@ -9,7 +9,7 @@ import numpy as np
 
 from heed.data.corpus import Lengths, StoredExamples
 from heed.data.examples import Pair
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
 from heed.tasks import suggest_task

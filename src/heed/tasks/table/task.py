@@ -23,7 +23,7 @@ from heed.data.examples import label_order
 from heed.data.findings import Findings, found_lines
 from heed.data.kinds.features import Features, Standard, constant_lines
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
-from heed.data.splits.splits import Splits, default_held_out, hold_out
+from heed.data.splits import Splits, default_held_out, hold_out
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import values_of

@@ -34,7 +34,7 @@ from heed.data.examples import Sentence, is_entity_tag, select
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, may_follow, sentence_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import Splits, open_splits
+from heed.data.splits import Splits, open_splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, suggest

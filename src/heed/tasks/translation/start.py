@@ -34,7 +34,7 @@ from heed.data.examples import Joined, Pair, select
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import Reader
-from heed.data.splits.splits import Splits, open_extra, open_splits
+from heed.data.splits import Splits, open_extra, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body

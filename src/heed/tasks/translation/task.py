@@ -21,7 +21,7 @@ from heed.data.examples import Link, Pair, Span, in_turn, select, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
-from heed.data.splits.splits import Splits
+from heed.data.splits import Splits
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer, beginning
 from heed.errors import ConfigError, DataError

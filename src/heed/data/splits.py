@@ -1,10 +1,15 @@
 """Splits: examples are read, filtered by named rules, held out by a hash and compared; everything is counted.
 
 For each split, a report has the numbers of examples read, filtered by each rule and kept, the findings with their first
-places, and tokens and unknown tokens of each side. The number read is the number kept plus the numbers left out. Pairs
-with the same source are held out together, by the smallest hashes of the source, so the choice does not depend on the
-order of the files. Labelled examples are held out in the shares of their labels, and no label loses its last training
-example; only if every text has a label of its own are copies of training texts held out, which is said.
+places, and tokens and unknown tokens of each side. The number read is the number kept plus the numbers left out. Groups
+of examples (`Example.groups`: pairs with the same source, say) are held out together, by the smallest hashes of the
+group, so the choice does not depend on the order of the files. Labelled examples are held out in the shares of their
+labels, and no label loses its last training example; only if every text has a label of its own are copies of training
+texts held out, which is said.
+
+Repeats and overlap are found by 64-bit hashes; among ten million examples the chance of a false repeat is three in a
+million. They have separate fields: how often a pair is seen is the user's decision, while a training set that contains
+the test set makes the score worthless. In labelled texts, the same text with other labels is a warning.
 
 Further training corpora (back-translations, another domain) are weighted, perhaps tagged, and never held out. A weight
 is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again in each
@@ -17,7 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -29,19 +34,10 @@ from numpy.typing import NDArray
 
 from heed.config import ExtraData, HubSection, OwnData
 from heed.config.data import InMemory, LabelledData
-from heed.data.corpus import (
-    among,
-    bytes_of,
-    combined,
-    hashes_in,
-    held_out,
-    keep_examples,
-    label_sets_in,
-)
+from heed.data.corpus import among, bytes_of, combined, hashes_in, held_out, keep_examples, label_sets_in
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
 from heed.data.findings import Counts, Findings, Found, found_lines
 from heed.data.readers import HubSet, Reader, taken
-from heed.data.splits.repeats import drop_overlap, drop_repeats
 from heed.errors import ConfigError, DataError
 from heed.memory import free_memory
 
@@ -73,19 +69,14 @@ def read_corpus(
     read = partial(reader.filled, files, counts, findings)
     examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
     reader.columns.update(reader.columns or said["columns"])
-    remarks = [*filter(None, [remark]), *remarks_of(name, said["remarks"])]
+    remarks = [remark] if remark else []
+    for line in said["remarks"]:
+        rest = line.removeprefix(_WARNING)
+        remarks.append(f"{name}: {line}" if rest == line else f"{_WARNING}{name}, {rest}")
     return examples, Counts.of_values(said["counts"]), remarks
 
 
-def remarks_of(name: str, lines: Sequence[str]) -> list[str]:
-    """The readers' remarks, with the name of the corpus."""
-    warned = "warning: "
-    return [
-        f"{warned}{name}, {line.removeprefix(warned)}" if line.startswith(warned) else f"{name}: {line}"
-        for line in lines
-    ]
-
-
+_WARNING = "warning: "
 T = TypeVar("T")
 
 
@@ -115,32 +106,40 @@ class ExtraCorpus(Generic[T]):
 def open_extra(
     given: Sequence[tuple[ExtraData, Reader[E]]], data: OwnData, splits: Mapping[str, Sequence[E]]
 ) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
-    """The further corpora by name ("extra bt.en"), without examples whose first text is held out; remarks for the user.
+    """The further corpora by name ("extra bt.en"), without examples of groups that are held out; remarks for the user.
 
     Raises:
         DataError: A file cannot be read.
     """
-    known = {split: hashes_in(splits[split]) for split in ("valid", "test") if given and split in splits}
+    known = {
+        split: _hashes(splits[split], given[0][1].kind) for split in ("valid", "test") if given and split in splits
+    }
     result: dict[str, ExtraCorpus[E]] = {}
     remarks = []
     for name, (section, reader) in zip(_names(section for section, _ in given), given, strict=True):
-        kind, group = reader.kind, reader.kind.place_of(reader.kind.groups)
+        kind = reader.kind
         examples, counts, said = read_corpus(name, section.files, reader, data)
         remarks += said
         corpus = ExtraCorpus(examples, counts, section.weight, section.tag, reader.columns)
         for split, hashes in known.items():
-            kept = np.flatnonzero(~among(hashes_in(corpus.examples)[:, group], hashes[:, group]))
+            groups = kind.of_groups(_hashes(corpus.examples, kind))
+            kept = np.flatnonzero(~among(groups, kind.of_groups(hashes)))
             corpus = corpus.keep(kept, f"{kind.group_name()} in the {split} set")
-        own = hashes_in(corpus.examples)
+        own = _hashes(corpus.examples, kind)
         # The real side of a back-translation is its target; a model trained on it has seen the reference.
-        sides = [(place, role.side) for place, role in enumerate(kind.roles.values()) if role.side and place != group]
-        for (split, hashes), (place, side) in product(known.items(), sides):
-            if shared := int(among(own[:, place], hashes[:, place]).sum()):
-                remarks.append(f"warning: {shared:,} {side}s of {name} are also in the {split} set")
+        for (split, hashes), (place, (side, role)) in product(known.items(), enumerate(kind.roles.items())):
+            shared = int(among(own[:, place], hashes[:, place]).sum()) if role.side and side != kind.groups else 0
+            if shared:
+                remarks.append(f"warning: {shared:,} {role.side}s of {name} are also in the {split} set")
         if not corpus.examples:
             remarks.append(f"warning: {name} has no {kind.unit} to train on")
         result[name] = corpus
     return result, remarks
+
+
+def _hashes(examples: Sequence[E], kind: type[E]) -> Hashes:
+    """The hash of every field, `(examples, fields)`, even of no examples."""
+    return hashes_in(examples).reshape(-1, len(kind.roles))
 
 
 def _names(given: Iterable[ExtraData]) -> list[str]:
@@ -185,8 +184,41 @@ class Splits(Generic[T]):
         return "\n".join([self.summary, *found])
 
 
-def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E]] | None = None) -> Splits[E]:
+@dataclass
+class _Part(Generic[E]):
+    """A split in the making, with the hashes of the fields of its examples."""
+
+    kind: type[E]
+    examples: Sequence[E]
+    counts: Counts
+    hashes: Hashes
+
+    @property
+    def groups(self) -> Hashes:
+        return self.kind.of_groups(self.hashes)
+
+    def note(self, what: str, places: NDArray[np.intp], warning: bool = False) -> None:
+        """Note examples as findings."""
+        first = [self.examples[int(i)].origin for i in places[:3]]
+        self.counts.found.append(Found("", what, self.kind.unit, len(places), first, warning))
+
+    def leave_out(self, places: NDArray[np.intp], rule: str) -> None:
+        """Leave examples out, and count them."""
+        kept = np.setdiff1d(np.arange(len(self.examples)), places, assume_unique=True)
+        self.counts.leave_out(rule, len(places))
+        self.counts.kept = len(kept)
+        self.examples, self.hashes = select(self.examples, kept), self.hashes[kept]
+
+
+def open_splits(
+    data: OwnData,
+    reader: Reader[E],
+    given: Mapping[str, Sequence[E]] | None = None,
+    halve: Callable[[E], tuple[E, E, str]] | None = None,
+) -> Splits[E]:
     """Read every split: from files, a data set of the Hub, or the `given` examples in memory.
+
+    `halve` cuts an only training example into one to train on and one to validate on, and says so.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -194,7 +226,8 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
     if given is None and isinstance(data, InMemory):
         raise DataError(data.not_kept)
     splits: Splits[E] = Splits({}, columns=reader.columns)
-    examples, counts, unit = splits.examples, splits.counts, reader.kind.unit
+    parts: dict[str, _Part[E]] = {}
+    kind, unit = reader.kind, reader.kind.unit
     if given is not None:
         names = {split: [split] for split in ("train", "valid", "test") if split in given}
         splits.columns = getattr(given["train"], "columns", {})
@@ -204,48 +237,94 @@ def open_splits(data: OwnData, reader: Reader[E], given: Mapping[str, Sequence[E
         hub = HubSet(data)
         data, splits.remarks = hub.with_splits()
         reader = hub.reader(reader)
-    hashes: dict[str, Hashes] = {}
 
     def read(split: str, files: Sequence[str]) -> None:
-        every, counts[split], remarks = read_corpus(split, files, reader, data)
+        every, counts, remarks = read_corpus(split, files, reader, data)
         splits.remarks += remarks
-        drop = split == "train" and data.duplicates == "drop"
-        examples[split], hashes[split] = drop_repeats(every, reader.kind, hashes_in(every), counts[split], drop)
+        parts[split] = _Part(kind, every, counts, _hashes(every, kind))
+        _find_repeats(parts[split], split == "train" and data.duplicates == "drop")
 
     read("train", data.train)
+    train = parts["train"]
     if isinstance(data.valid, list):
         read("valid", data.valid)
+    elif halve is not None and len(train.examples) == 1:
+        first, rest, remark = halve(train.examples[0])
+        for split, example, counts in (("train", first, train.counts), ("valid", rest, Counts(1, {}, 1, f"{unit}s"))):
+            parts[split] = _Part(kind, [example], counts, _hashes([example], kind))
+            if example.blank:
+                parts[split].leave_out(np.array([0]), example.blank)
+        train = parts["train"]
+        splits.remarks.append(remark)
     else:
-        every, known = examples["train"], hashes["train"]
-        labelled = isinstance(data, LabelledData)
-        wanted = data.valid if data.valid is not None else default_held_out(len(every), labelled)
-        out = hold_out(every, known, wanted)
-        examples["train"], examples["valid"] = select(every, np.flatnonzero(~out)), select(every, np.flatnonzero(out))
-        hashes["train"] = known[~out]
-        count = len(examples["valid"])
-        counts["train"].kept, counts["valid"] = len(examples["train"]), Counts(count, {}, count, f"{unit}s")
-        counts["train"].filtered["held out for validation"] = count
-        side = reader.kind.group_name()
-        equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
-        held = f"{count:,} {unit}{'' if count == 1 else 's'} held out for validation"
-        groups = known[:, reader.kind.place_of(reader.kind.groups)]
-        if among(groups[out], groups[~out]).any():
+        wanted = data.valid
+        if wanted is None:
+            wanted = default_held_out(len(train.examples), isinstance(data, LabelledData))
+        out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted))
+        counts = Counts(len(out), {}, len(out), f"{unit}s")
+        valid = parts["valid"] = _Part(kind, select(train.examples, out), counts, train.hashes[out])
+        train.leave_out(out, "held out for validation")
+        held = f"{len(out):,} {unit}{'' if len(out) == 1 else 's'} held out for validation"
+        side = kind.group_name()
+        if among(valid.groups, train.groups).any():
             splits.remarks.append(
                 f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
                 f"say nothing about other {unit}s; give more, or validation files"
             )
         else:
-            alike = _ALIKE if count and is_stratified(every) else ""
+            equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
+            alike = _ALIKE if len(out) and is_stratified(valid.examples) else ""
             splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     if data.test is not None:
         read("test", data.test)
-    examples["train"] = drop_overlap(examples, reader.kind, hashes, counts, drop=data.overlap == "drop")
-    if not examples["train"]:
-        hint = "; give more data, or validation files" if "held out for validation" in counts["train"].filtered else ""
-        raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {counts['train']}{hint}")
-    if not examples["valid"]:
+    for split in ("valid", "test"):
+        if split in parts:
+            _find_overlap(train, parts[split], split, data.overlap == "drop")
+    splits.examples = {split: part.examples for split, part in parts.items()}
+    splits.counts = {split: part.counts for split, part in parts.items()}
+    if not train.examples:
+        hint = "; give more data, or validation files" if "held out for validation" in train.counts.filtered else ""
+        raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {train.counts}{hint}")
+    if not parts["valid"].examples:
         raise DataError(f"no validation {unit}s left; give more data, or validation files")
     return splits
+
+
+def _find_repeats(part: _Part[E], drop: bool) -> None:
+    """Find repeated examples, note them, and leave them out if `drop`."""
+    unit, wholes = part.kind.unit, combined(part.hashes)
+    places, first, _ = _repeated(wholes)
+    again = np.delete(places, first)
+    texts = [bool(role.side) for role in part.kind.roles.values()]
+    if any(texts) and not all(texts):  # a source may have several translations, a text has its labels
+        places, first, which = _repeated(combined(part.hashes[:, texts]))
+        other = places[wholes[places] != wholes[places[first]][which]]
+        if len(other):
+            part.note(f"duplicate {unit} with different labels, kept", other, True)
+    if len(again):
+        rule = f"duplicate {unit}"
+        part.note(f"{rule}, {'left out' if drop else 'kept'}", again, not drop)
+        if drop:
+            part.leave_out(again, rule)
+
+
+def _repeated(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """The places of hashes that occur more than once; which of these are the first ones; the first one of each."""
+    ordered = np.sort(hashes)
+    places = np.flatnonzero(among(hashes, np.unique(ordered[1:][ordered[1:] == ordered[:-1]])))
+    _, first, which = np.unique(hashes[places], return_index=True, return_inverse=True)
+    return places, first, which
+
+
+def _find_overlap(train: _Part[E], part: _Part[E], split: str, drop: bool) -> None:
+    """Find groups of another set in the training set: note them there, or leave them out of the training set."""
+    side = train.kind.group_name()
+    rule = f"{side} in the {split} set"
+    if drop and len(shared := np.flatnonzero(among(train.groups, part.groups))):
+        train.note(f"{rule}, left out", shared)
+        train.leave_out(shared, rule)
+    elif not drop and len(shared := np.flatnonzero(among(part.groups, train.groups))):
+        part.note(f"{side} is in the training set as well (data.overlap=drop leaves it out there)", shared, True)
 
 
 def drawn_splits(examples: Mapping[str, Sequence[E]], name: str, unit: str) -> Splits[E]:
@@ -266,10 +345,10 @@ def default_held_out(count: int, labelled: bool) -> int:
 def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> NDArray[np.bool_]:
     """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
-    Groups stay together, and the choice does not depend on the order of the file. Without
-    labels, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
-    whole groups of equal examples fit into `wanted`, and no label loses its last group. If all labels have one group
-    only, copies of training examples are held out.
+    Groups stay together, and the choice does not depend on the order of the file. Without labels, those with the
+    smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as whole groups fit into
+    `wanted`, and no label loses its last group. If all labels have one group only, copies of training examples are
+    held out.
 
     Raises:
         DataError: There is one group only, or no label has two examples.
@@ -277,7 +356,7 @@ def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> 
     if wanted <= 0 or len(examples) < 2:
         return held_out(hashes[:, 0], wanted)
     kind, unit = type(examples[0]), examples[0].unit
-    keys = hashes[:, kind.place_of(kind.groups)]
+    keys = kind.of_groups(hashes)
     if (keys == keys[0]).all():
         what = f"have the same {kind.group_name()}" if kind.group_name() != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")

@@ -14,7 +14,7 @@ from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pictures import picture_reader
 from heed.data.pictures.source import Arrays, Listing, Pixels, bundles
-from heed.data.splits.splits import Splits, drawn_splits, open_splits
+from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.errors import DataError
 
 
