@@ -278,13 +278,13 @@ class TextTokenizer:
             return self._encode(texts, texts)
         plain = [BLANK not in text and "  " not in f" {text} " for text in texts]
         words = [text.split(" ") if is_plain else [] for text, is_plain in zip(texts, plain, strict=True)]
-        if len(self._known) > _MOST_KNOWN:
-            self._known.clear()
-        new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in self._known]
-        self._known.update(zip(new, self._encode(new, texts), strict=True))
+        known = self._known = (
+            self._known if len(self._known) < _MOST_KNOWN else {}
+        )  # another thread may use the old one
+        new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in known]
+        known.update(zip(new, self._encode(new, texts), strict=True))
         others = iter(self._encode([text for text, is_plain in zip(texts, plain, strict=True) if not is_plain], texts))
-        known = self._known.__getitem__
-        return [[*chain.from_iterable(map(known, some))] if some else next(others) for some in words]
+        return [[*chain.from_iterable(map(known.__getitem__, some))] if some else next(others) for some in words]
 
     def _encode(self, texts: Sequence[str], of: Sequence[str]) -> list[list[int]]:
         with refused_texts(*of):
