@@ -3,7 +3,7 @@
     rows-0.bin, ...   the first row of each example, one after the other; the second row of each; and so on
     offsets.bin       int64 (examples + 1, rows), where each row begins in its file, and where the last one ends
 
-Files are memory-mapped. Pages of rows are given back after each access, so that the process does not grow with what it
+Files are memory-mapped. Their pages are given back after each access, so that the process does not grow with what it
 has read.
 
 Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
@@ -91,7 +91,9 @@ class Corpus(Lazy[T]):
     @property
     def lengths(self) -> Lengths:
         """The numbers in each row, `(examples, rows)`."""
-        return np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
+        lengths = np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
+        self._give_back()
+        return lengths
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -124,7 +126,7 @@ class Corpus(Lazy[T]):
         return total
 
     def _give_back(self) -> None:
-        for values in self.values:
+        for values in (*self.values, self.offsets):
             if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 

@@ -278,9 +278,8 @@ class TextTokenizer:
             return self._encode(texts, texts)
         plain = [BLANK not in text and "  " not in f" {text} " for text in texts]
         words = [text.split(" ") if is_plain else [] for text, is_plain in zip(texts, plain, strict=True)]
-        known = self._known = (
-            self._known if len(self._known) < _MOST_KNOWN else {}
-        )  # another thread may use the old one
+        # Not cleared: another thread may look words up in it.
+        known = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
         new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in known]
         known.update(zip(new, self._encode(new, texts), strict=True))
         others = iter(self._encode([text for text, is_plain in zip(texts, plain, strict=True) if not is_plain], texts))
