@@ -265,6 +265,15 @@ def test_documents_cannot_be_held_out_of_one(tmp_path):
         open_documents(section(train=[str(write(tmp_path / "a.txt", "0123456789"))], valid=5))
 
 
+def test_a_single_document_that_is_too_short_to_be_cut_is_refused(tmp_path):
+    with pytest.raises(
+        DataError, match=r"no training documents left in .*a.txt: 0 of 1 documents kept, 1 left out: bl"
+    ):
+        open_documents(section(train=[str(write(tmp_path / "a.txt", "x"))]))
+    with pytest.raises(DataError, match="no validation documents left"):
+        open_documents(section(train=[str(write(tmp_path / "b.txt", "x" * 9 + " "))]))
+
+
 def test_holding_out_much_of_the_text_is_a_warning(tmp_path):
     texts = [f"{n} " * (4_000 if n == 3 else 10) for n in range(6)]
     held = next(n for n in range(2, 6) if texts[3] in said(opened(tmp_path, texts, valid=n))["valid"])
