@@ -17,7 +17,8 @@ import heed
 from heed.cli import main
 from heed.cli.predict import Answering
 from heed.data.findings import BadLine
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
+from heed.data.tables import Field
 from heed.data.text_files import Incoming, InputFindings
 from heed.errors import ConfigError, DataError, HeedError, TrainingError
 from heed.tasks.base.predictions import TextOutputs, Written
@@ -279,8 +280,8 @@ def test_of_many_bad_lines_the_first_are_told(tmp_path):
 def test_rows_that_cannot_be_read_keep_their_places(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     told = []
-    found = input_texts(tmp_path / name, None, ("text",), InputFindings(None, True, told.append, ""))
+    found = inputs_in(tmp_path / name, [Field("text")], InputFindings(None, True, told.append, ""))
     texts = [text if isinstance(text, str) else None for _, text in found[0]]
     assert texts == ["a", None, None, "c", None, "", "d", None] and len(told) == 4
     with pytest.raises(DataError, match=r"line [23]"):
-        list(input_texts(tmp_path / name, None, ("text",), InputFindings(None, False, told.append, ""))[0])
+        list(inputs_in(tmp_path / name, [Field("text")], InputFindings(None, False, told.append, ""))[0])

@@ -215,7 +215,7 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     run = SMALL["images"].untrained(data, tmp_path, model, {})
     task, file = run.task, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
     (array,), _ = run.opened(str(file))
-    pixels, label = task.form.tensor(task.form.sized([array])), task.labels[0]
+    pixels, label = task.form.tensor(task.form.sizing.apply_all([array])), task.labels[0]
 
     def forward(given):
         logits = run.model(given)

@@ -5,8 +5,8 @@ import numpy as np
 from scipy import stats
 
 from heed.config.pictures import AugmentSection
-from heed.data.pictures import augmentation as ops
-from heed.data.pictures.augmentation import Augment, Draws
+from heed.data.pictures import sizing as ops
+from heed.data.pictures.sizing import Augment, Draws
 
 
 def pictures(batch: int, height: int = 32, width: int = 32, channels: int = 3) -> np.ndarray:
@@ -54,7 +54,7 @@ def test_a_change_depends_on_seed_pass_and_picture_and_not_on_its_batch():
     augment = Augment(ALL, seed=4)
     together = augment.pictures(batch, indices, epoch=2)
     for place, index in enumerate(indices):
-        assert np.array_equal(augment.picture(batch[place], index, epoch=2), together[place])
+        assert np.array_equal(augment.pictures(batch[place : place + 1], [index], epoch=2)[0], together[place])
     assert np.array_equal(Augment(ALL, seed=4).pictures(batch[::-1], indices[::-1], epoch=2), together[::-1])
     assert not np.array_equal(augment.pictures(batch, indices, epoch=3), together)
     assert not np.array_equal(Augment(ALL, seed=5).pictures(batch, indices, epoch=2), together)

@@ -9,10 +9,10 @@ import commands
 import heed
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.splits import open_splits
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.config import TextOptions, TextsData
 from heed.tasks.tagging.config import ColumnsData
 
 GOOD = [f"{'pos' if n % 2 else 'neg'} text number {n}" for n in range(40)]
@@ -24,9 +24,9 @@ def texts(content, name="a.txt", folder=None, **form):
     path = folder / name
     path.write_bytes(content)
     findings = Findings("skip", max_line=50)
-    kept = [(text.text, text.labels) for text in text_reader(TextFormat(**form)).read([path], findings)]
+    kept = [(text.text, text.labels) for text in text_reader(TextOptions(**form)).read([path], findings)]
     with pytest.raises(DataError) as raised:
-        list(text_reader(TextFormat(**form)).read([path], Findings(max_line=50)))
+        list(text_reader(TextOptions(**form)).read([path], Findings(max_line=50)))
     assert str(raised.value).endswith(SKIP)
     return kept, dict(findings.left_out), str(raised.value)
 
@@ -67,7 +67,7 @@ def test_files_of_a_folder_are_named_by_class_and_line(tmp_path):
         (tmp_path / label / "2.txt").write_bytes(b"first\n\xff\n")
     (tmp_path / "neg" / "3.txt").write_bytes(b"\xef\xbb\xbfmarked\rtext\n")
     findings = Findings("skip")
-    kept = [text.text for text in text_reader(TextFormat()).read([tmp_path], findings)]
+    kept = [text.text for text in text_reader(TextOptions()).read([tmp_path], findings)]
     assert kept == ["a neg text", "marked text", "a pos text"]
     assert findings.left_out == {"not UTF-8": 2}
     assert [(f.where, f.what, f.places) for f in findings.found] == [
@@ -82,7 +82,7 @@ def test_a_file_that_vanishes_from_its_folder_is_an_error_whatever_the_policy(tm
         (tmp_path / label).mkdir()
         for n in range(3):
             (tmp_path / label / f"{n}.txt").write_text("text\n", encoding="utf-8")
-    reading = text_reader(TextFormat()).read([tmp_path], Findings("skip"))
+    reading = text_reader(TextOptions()).read([tmp_path], Findings("skip"))
     next(reading)
     os.unlink(tmp_path / "neg" / "2.txt")
     with pytest.raises(DataError, match=r"2.txt' vanished while its folder was being read"):
@@ -91,7 +91,7 @@ def test_a_file_that_vanishes_from_its_folder_is_an_error_whatever_the_policy(tm
 
 def opened(path, **fields):
     data = TextsData(train=[str(path)], valid=8, **fields)
-    splits = open_splits(data, text_reader(TextFormat()))
+    splits = open_splits(data, text_reader(TextOptions()))
     counts = splits.counts["train"]
     assert counts.read == counts.kept + sum(counts.filtered.values())
     return splits

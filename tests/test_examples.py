@@ -65,6 +65,11 @@ EXAMPLES = [
     Pair("a", "b\u0939", origin="x:1"),
     Text("one text", ("one", "another label"), origin="x:1"),
     Text("no label", origin="x:1"),
+    Text("a\tb", ("label",), origin="x:1"),
+    Text("a", ("label",), "x:1", "b\tc"),
+    Text("one text", ("one",), "x:1", "another"),
+    Text("with\ta tab", origin="x:1"),
+    Text("with\ta tab", ("one", "another"), "x:1", "and\tanother"),
     Sentence(("10 000", "words", ""), ("O", "B-a b", "O"), origin="x:1"),
     Conversation(("one", "\u0939"), ("a", ""), origin="x:1"),
     Conversation(("one", "two"), origin="x:1"),
@@ -83,6 +88,11 @@ def written(tmp_path, examples):
 def test_an_example_is_its_fields_and_its_origin(example):
     (stored,) = keep_examples(lambda: iter([example]), type(example), 0)[0]
     assert stored == example and stored.origin == example.origin and type(stored) is type(example)
+
+
+def test_both_texts_of_a_pair_decide_its_split():
+    one, other = Text("one", second="text"), Text("one", second="other text")
+    assert one.fields[0] == "one\ttext" != other.fields[0]
 
 
 @pytest.mark.parametrize(("make", "reader"), KINDS)

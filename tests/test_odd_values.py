@@ -8,8 +8,9 @@ from heed.config import read_config
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard
 from heed.data.kinds.numbers import hold_rows, read_rows
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.errors import ConfigError, DataError
+from heed.tasks.classification.config import TextOptions
 
 
 def table(path, header, *rows):
@@ -55,8 +56,7 @@ def test_two_columns_of_one_name_are_named(tmp_path):
     with pytest.raises(DataError) as error:
         read_rows(path, None, "label")
     assert str(error.value) == (
-        f"'{path}' line 1 names two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with "
-        "data.columns"
+        f"'{path}' has two columns 'x' (0 and 1, counted from 0); rename one, or leave them out with data.columns"
     )
     other = table(tmp_path / "b.csv", "x,note,note,label", "1,2,5,a", "3,4,6,b")
     assert read_rows(other, ["x"], "label").columns == ("x",)  # nobody asks for the others
@@ -125,12 +125,12 @@ def test_an_object_with_a_key_twice_is_a_bad_line(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a", "label": "x"}\n{"text": "a", "label": "x", "label": "y"}\n')
     with pytest.raises(DataError, match=r"line 2 is not JSON: the key 'label' occurs twice"):
-        list(text_reader(TextFormat()).read([path], Findings()))
+        list(text_reader(TextOptions()).read([path], Findings()))
     findings = Findings("skip")
-    assert len(list(text_reader(TextFormat()).read([path], findings))) == 1
+    assert len(list(text_reader(TextOptions()).read([path], findings))) == 1
     path.write_text('{"text": "a", "more": {"b": 1, "b": 2}}\n')
     with pytest.raises(DataError, match="the key 'b' occurs twice"):
-        list(text_reader(TextFormat()).read([path], Findings()))
+        list(text_reader(TextOptions()).read([path], Findings()))
 
 
 def test_a_configuration_with_a_field_twice_is_refused(tmp_path):

@@ -16,8 +16,8 @@ from PIL import Image
 from heed.cli import main
 from heed.config.pictures import DigitPictures, PictureData
 from heed.data.kinds.contents import picture_content
-from heed.data.pictures import source
-from heed.data.pictures.source import Pixels
+from heed.data.pictures import store
+from heed.data.pictures.store import Pixels
 from heed.errors import DataError
 from heed.tasks.images.pictures import places_of
 from heed.tasks.images.splits import open_pictures
@@ -177,14 +177,14 @@ def test_an_odd_file_is_an_error_or_left_out_and_counted(photos, content, rule, 
 
 
 def test_a_file_that_may_not_be_read_is_named(photos, monkeypatch):
-    file, read = photos / "dog" / "2.png", source.open_regular
+    file, read = photos / "dog" / "2.png", store.open_regular
 
     def refused(path):
         if path == file:
             raise PermissionError(13, "Permission denied")
         return read(path)
 
-    monkeypatch.setattr(source, "open_regular", refused)  # tests may run as root
+    monkeypatch.setattr(store, "open_regular", refused)  # tests may run as root
     assert refusal(photos).startswith(f"'{file}' cannot be read: Permission denied")
 
 
@@ -293,10 +293,20 @@ def test_a_row_that_names_no_file_is_a_bad_line(photos, tmp_path):
         opened(tmp_path / "labels.csv", bad_lines="skip")
 
 
+def test_a_damaged_picture_of_a_table_is_named_with_its_line(photos, tmp_path):
+    (photos / "cat" / "3.png").write_bytes(b"notes about cats")
+    rows = [f"photos/{name}/{i}.png,{name}" for name in ("cat", "dog") for i in range(6)]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label", *rows]) + "\n")
+    said = refusal(tmp_path / "labels.csv")
+    assert said.startswith(f"'{tmp_path}/labels.csv' line 5 ('photos/cat/3.png') is not a picture: it is text")
+    splits, _ = opened(tmp_path / "labels.csv", valid=2, bad_lines="skip")
+    assert "labels.csv: not a picture, left out: 1 picture (labels.csv:5)" in splits.notes
+
+
 def test_a_table_of_texts_is_no_table_of_pictures(tmp_path):
     (tmp_path / "texts.csv").write_text("text,label\n" + "a fine film to see,good\nthe worst of all,bad\n" * 10)
     said = refusal(tmp_path / "texts.csv")
-    assert "data.columns.path selects the column" in said
+    assert "; data.columns.path=NAME chooses from 'text' (" in said and said.endswith("'label' (good, bad)")
     assert "no column contains picture paths: column 1 (good, bad) repeats its values next to the texts" in said
 
 
@@ -389,7 +399,7 @@ def test_the_result_does_not_depend_on_the_workers(tmp_path, workers):
     splits, pixels = opened(tmp_path / "photos", workers=workers, valid=10)
     places = [one.place for one in splits.examples["train"]]
     assert [one.origin for one in splits.examples["train"]] == sorted(one.origin for one in splits.examples["train"])
-    pixels.forget()
+    pixels.read(places)  # and then from the files again
     for place, array in zip(places, pixels.read(places), strict=True):
         name, file = place.split("/")[-2:]
         assert (array == noise(int(file.removesuffix(".png")) + 1_000 * (name == "dog"))).all()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from heed.data.pictures.sizing import Normalisation, Sizing
-from heed.data.pictures.store import PictureForm
+from heed.data.pictures.sizing import Normalisation, PictureForm, Sizing
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Settings
 from heed.exchange.huggingface.vit import preprocessor_of, read_form

@@ -16,6 +16,7 @@ from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
+from heed.serve.served import Served
 from heed.tasks.pretraining import model as cooccurrence
 from heed.tasks.pretraining.model import fill_from_neighbours
 from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows
@@ -215,7 +216,16 @@ def test_pairs_get_the_probability_that_the_second_follows(run):
     with torch.no_grad():
         expected = run.model.order(run.model.body.pooled(mean_of(run.model(tokens, mask), mask))).softmax(-1)[0, 0]
     assert found[0].probability == pytest.approx(float(expected), rel=1e-4)
-    assert list(found.to_frame().columns) == ["first", "second", "follows", "probability"]
+    assert list(found.to_frame().columns) == ["text", "second", "follows", "probability"]
+    served = Served("run", run.folder)
+    asked = [served.read(dict(zip(("text", "second"), pair, strict=True))) for pair in pairs]
+    answers = served.predict(asked, {"next": True})
+    assert [(one["text"], one["second"]) for one in answers] == pairs
+    assert [one["probability"] for one in answers] == pytest.approx([one.probability for one in found], abs=1e-5)
+    assert served.predict(["He left.\tIt rained."], {"next": True})[0]["second"] == "It rained."
+    with pytest.raises(ConfigError, match="input is a pair of texts, but this run reads single texts"):
+        served.predict(asked, {})
+    assert run.look(pairs[0]).look.second == pairs[0][1]
 
 
 def test_the_question_may_be_answered_from_the_start_token():
@@ -335,7 +345,7 @@ def test_predict_next_takes_two_arguments_or_two_columns(run, tmp_path, capsys):
     ("arguments", "lines", "message"),
     [
         (["no mask"], None, "has no [MASK]: 'no mask'"),
-        (["--next", "one text"], None, "--next takes pairs of texts, but got 1"),
+        (["--next", "one text"], None, "--next reads pairs of texts, but 1 text was given; give two"),
         (["--next", "a", "b", "--choice", "c"], None, "--next reads pairs of texts and fills no mask"),
         (["The [MASK].", "--choice", "a", "--nbest", "2"], None, "--nbest does not apply"),
         (["--next"], ["a\tb", "alone"], "line 2 has 1 column, expected two texts with a tab between them"),

@@ -16,10 +16,11 @@ from heed.data.examples import Pair, is_empty
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import label_of
 from heed.data.text_files import lines_of
 from heed.errors import DataError
+from heed.tasks.classification.config import TextOptions
 from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
@@ -313,8 +314,9 @@ def test_any_bytes_are_pairs_or_a_data_error(folder, data, name, column, finding
 @given(any_bytes, st.sampled_from(["b.tsv", "b.csv", "b.jsonl", "b.txt"]), st.booleans(), policies)
 def test_any_bytes_are_labelled_texts_or_a_data_error(folder, data, name, several, findings):
     path = written(folder, name, data)
-    form = TextFormat(text=0, label=1, several=several) if name in ("b.tsv", "b.csv") else TextFormat(several=several)
-    texts = reads_or_refuses(lambda: list(text_reader(form).read([path], findings)))
+    columns = {"text": 0, "label": 1} if name in ("b.tsv", "b.csv") else {}
+    options = TextOptions(columns=columns, several_labels=several)
+    texts = reads_or_refuses(lambda: list(text_reader(options).read([path], findings)))
     for text in texts or ():
         "".join([text.text, *text.labels]).encode()
         assert several or len(text.labels) == 1 or not text.text.strip()
@@ -431,7 +433,7 @@ def test_labelled_texts_come_back_from_every_format(folder, rows, name):
         content = "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows)
     path = written(folder, name, content.encode())
     expected = [(text, () if is_empty(text) else (label_of(label),)) for text, label in rows]
-    assert [(text.text, text.labels) for text in text_reader(TextFormat()).read([path], Findings())] == expected
+    assert [(text.text, text.labels) for text in text_reader(TextOptions()).read([path], Findings())] == expected
 
 
 @relaxed

@@ -9,9 +9,10 @@ import pytest
 from heed.config import FilesData
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
-from heed.data.kinds.tagged import ColumnFile, entities, read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.tagged import ColumnFile, by_sentence, entities, read_sentences
+from heed.data.kinds.texts import text_reader
 from heed.evaluation.labels import tag_measures
+from heed.tasks.classification.config import TextOptions
 from heed.tasks.tagging.config import ColumnsData
 from heed.tasks.translation.start import open_pairs
 
@@ -45,7 +46,7 @@ def test_the_systems_of_wnut17_score_what_was_published():
     published |= {"flytxt": 38.35, "mic-cis": 37.06, "drexel_cci": 26.30}
 
     def tags(path):
-        return [[row[-1] for _, row in rows] for rows in ColumnFile.read(path).sentences()]
+        return [[row.cells[-1] for row in rows] for rows in by_sentence(ColumnFile(path))]
 
     gold = tags(folder / "emerging.test.annotated.gz")
     found = {}
@@ -82,6 +83,6 @@ def test_entity_corpora_are_read_whole(path, columns, sentences, words, found):
     ],
 )
 def test_labelled_corpora_are_read_whole(path, counts):
-    texts = list(text_reader(TextFormat()).read([DATA / path], Findings()))
+    texts = list(text_reader(TextOptions()).read([DATA / path], Findings()))
     assert Counter(text.labels[0] for text in texts) == counts
     assert all(text.text.strip() for text in texts)

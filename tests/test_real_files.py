@@ -9,9 +9,10 @@ from heed.config import TagOptions
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
-from heed.data.kinds.texts import TextFormat, labels_in, text_reader
+from heed.data.kinds.texts import labels_in, text_reader
 from heed.data.readers import hold
 from heed.errors import DataError
+from heed.tasks.classification.config import TextOptions
 
 UD = (
     "# sent_id = 1\n# text = Dogs don't bark.\n"
@@ -75,21 +76,23 @@ def test_conll_u_is_tagged_line_by_line_and_named_to_other_tasks(tmp_path, capsy
 
 
 NUMBERED = "".join(f"{n} {line}\n" for n, line in enumerate(FORTY, start=1)) + "\n"
-LISTED = "one of 0 '1', 1 'Dogs', 2 'NNS', 3 'B-PER'"
+LISTED = (
+    "data.columns.word=NAME chooses from 0 (1, 2, 3, ...), 1 (Dogs, do, n't, ...), 2 (NNS, VBP, RB, ...), "
+    "3 (B-PER, O); the file has no header"
+)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NUMBERED * 2, f"column 0 numbers the words; set data.columns.word to the column of the words, {LISTED}"),
+        (NUMBERED * 2, f"column 0 numbers the words; {LISTED}"),
         (NUMBERED.replace(" B-", "\tB-").replace(" ", "\t").replace(".\tO", ".\tO"), "column 0 numbers the words"),
         (
             "".join(f"{line} {'+-'[n % 2]}\n" for n, line in enumerate(FORTY * 2)),
-            "column 3 contains only + and -; set data.columns.label to the column of the tags, "
-            "one of 0 'Dogs', 1 'NNS', 2 'B-PER', 3 '+'",
+            "column 3 contains only + and -; data.columns.label=NAME chooses from 0 (Dogs, do, n't, ...), 1 (NNS, ",
         ),
-        ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; set data.columns.label"),
-        ("".join(line.replace(" ", "\t") + "\t\n" for line in FORTY), "column 3 is blank; set data.columns.label"),
+        ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; data.columns.label=NAME"),
+        ("".join(line.replace(" ", "\t") + "\t\n" for line in FORTY), "column 3 is blank; data.columns.label=NAME"),
     ],
 )
 def test_a_column_of_numbers_is_no_word_and_one_without_tags_no_tag(tmp_path, text, message):
@@ -140,19 +143,19 @@ def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):
 )
 def test_a_whole_number_is_the_same_label_in_every_form(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    read = list(text_reader(TextFormat()).read([tmp_path / name], Findings()))
+    read = list(text_reader(TextOptions()).read([tmp_path / name], Findings()))
     assert [(one.text, one.labels) for one in read] == [("some text", ("1",)), ("more text", ("1",))]
     held = hold(
-        [("some text", 1.0), ("more text", "1.0")], "train", text_reader(TextFormat()), ("text", "label"), Findings()
+        [("some text", 1.0), ("more text", "1.0")], "train", text_reader(TextOptions()), ("text", "label"), Findings()
     )
     assert [one.labels for one in held] == [("1",), ("1",)]
 
 
 def test_a_label_with_a_fraction_or_known_from_training_stays():
-    assert [labels_in(text, TextFormat()) for text in ("1.5", "01", "v1.0", "1.0.0")] == [
+    assert [labels_in(text, TextOptions()) for text in ("1.5", "01", "v1.0", "1.0.0")] == [
         ("1.5",), ("01",), ("v1.0",), ("1.0.0",),
     ]  # fmt: skip
-    assert labels_in("1.0", TextFormat(known=frozenset({"1.0"}))) == ("1.0",)
+    assert labels_in("1.0", TextOptions(), {"1.0"}) == ("1.0",)
 
 
 def test_a_byte_order_mark_inside_a_field_is_left_out_and_counted(tmp_path):

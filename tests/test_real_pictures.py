@@ -71,7 +71,7 @@ def test_a_picture_alone_is_scaled_as_in_training_wherever_it_is_read(wide_run, 
     values[0] = 0, 500, 60_000, *[LOW] * 9
     file = folder / "dim.png"
     Image.fromarray(values).save(file)
-    (sized,) = run.task.form.sized([decode(file.read_bytes())])
+    (sized,) = run.task.form.sizing.apply_all([decode(file.read_bytes())])
     assert sized[1, :, 0].tolist() == [77] * 6 + [0] * 6  # 60 of 199, as 255 * 60 / 199
     assert sized[0, :3, 0].tolist() == [0, 0, 255]
     expected = run.predict(str(file)).probabilities

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import heed
 from commands import call
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.tasks import check_config
 from heed.tasks.series.config import SeriesHead
 from heed.tasks.series.dates import find_dates
@@ -219,8 +219,14 @@ def test_a_list_of_columns_names_those_to_forecast(tmp_path, columns):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"columns": {"series": "shpo"}}, r"no column 'shpo'; did you mean 'shop'\?; set data.columns.series"),
-        ({"columns": {"date": "day"}}, "no column 'day'.*; set data.columns.date"),
+        (
+            {"columns": {"series": "shpo"}},
+            r"no column 'shpo'; did you mean 'shop'\?; data.columns.series=NAME chooses",
+        ),
+        (
+            {"columns": {"date": "day"}},
+            "no column 'day'.*; data.columns.date=NAME chooses from 'date' .2023-01-01",
+        ),
         ({"columns": {"series": "shop"}, "date_format": "%d.%m.%Y"}, "no column of dates such as %d.%m.%Y"),
     ],
 )
@@ -361,7 +367,7 @@ def test_a_data_frame_in_long_form_has_a_series_for_each_name():
     np.testing.assert_allclose(run.predict(ONE, horizon=2), forecast[:2], rtol=1e-5)
     with pytest.raises(DataError, match=r"train\[0\] and train\[60\] have the same date.*data.columns.series=shop"):
         heed.train("series", train=TWO, steps=1, out=None, settings=SMALL, quiet=True)
-    with pytest.raises(ConfigError, match="the series has shape"):
+    with pytest.raises(DataError, match="series has 2 columns, expected sales"):
         run.predict(np.ones((3, 2)))
 
 

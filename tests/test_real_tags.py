@@ -15,14 +15,15 @@ from heed.config.data import ConversationFiles, DocumentFiles
 from heed.data.findings import Findings
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.kinds.documents import document_reader
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences, sentence_reader
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import hold
 from heed.data.splits import open_splits
+from heed.data.tables import Field
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.config import TextOptions, TextsData
 
 TEXTS = [{"text": f"a good film {n}", "label": "pos"} for n in range(5)] + [{"text": "dull", "label": "neg"}]
 PAIRS = [{"source": "one", "target": "uno"}, {"source": "two", "target": "dos"}]
@@ -43,7 +44,7 @@ def written_as_json(items):
 @pytest.mark.parametrize(
     ("items", "reader", "value"),
     [
-        (TEXTS, lambda: text_reader(TextFormat()), lambda one: {"text": one.text, "label": one.labels[0]}),
+        (TEXTS, lambda: text_reader(TextOptions()), lambda one: {"text": one.text, "label": one.labels[0]}),
         (PAIRS, pair_reader, lambda one: {"source": one.source, "target": one.target}),
         (TURNS, lambda: conversation_reader(None), lambda one: {"turns": [*one.turns]}),
         (TEXTS, lambda: document_reader(DocumentFiles(train=["x"])), lambda one: {"text": one.text}),
@@ -110,7 +111,7 @@ def test_bad_items_are_left_out_and_counted(tmp_path):
 
 def test_inputs_may_be_an_array(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps(TEXTS))
-    texts, said = input_texts(tmp_path / "a.json", None, ("text",), Findings())
+    texts, said = inputs_in(tmp_path / "a.json", [Field("text")], Findings())
     assert list(texts) == [(n, one["text"]) for n, one in enumerate(TEXTS, start=1)]
     assert said == "fields: the text is 'text'"
 
@@ -125,7 +126,7 @@ def test_a_byte_order_mark_in_json_or_python_is_left_out_and_counted(tmp_path):
     assert (pair.source, pair.target) == ("one", "uno")
     assert list(map(str, findings.found)) == [f"{MARK}: 2 lines (1, 1)"]
     held = hold(
-        [("\ufeffone", "a\ufeff"), ("two", "b")], "train", text_reader(TextFormat()), ("text", "label"), Findings()
+        [("\ufeffone", "a\ufeff"), ("two", "b")], "train", text_reader(TextOptions()), ("text", "label"), Findings()
     )
     assert [(one.text, one.labels) for one in held] == [("one", ("a",)), ("two", ("b",))]
     assert list(map(str, held.findings.found)) == [f"{MARK}: 2 lines (train[0], train[0])"]
@@ -144,7 +145,7 @@ def test_a_text_without_width_is_blank_in_every_reader(tmp_path, blank, monkeypa
         "".join(json.dumps({"text": a, "label": b[:3]}) + "\n" for a, b in [*many, (blank, "uno")])
     )
     data = TextsData(train=[str(tmp_path / "a.jsonl")], valid=3)
-    splits = open_splits(data, text_reader(TextFormat()))
+    splits = open_splits(data, text_reader(TextOptions()))
     assert splits.counts["train"].filtered["blank"] == 1 and splits.counts["train"].read == 31
     talk = hold_conversations([["Hi", blank, "Hello"]], "train", ConversationFiles(train=["x"]).columns, Findings())
     assert talk[0].turns == ("Hi", "Hello")
@@ -304,10 +305,7 @@ def test_a_span_that_is_none_of_words_is_refused_or_counted(tmp_path, entities, 
     assert findings.left_out == {rule: 1} and str(findings.found[0]) == f"{rule}, left out: 1 line (2)"
 
 
-LISTED = "0 'satz', 1 'wort', 2 'art', 3 'typ'"
-
-
-UNCLEAR = "which column has the {0} is unclear; set data.columns.{1} to the column of the {0}, one of {2}"
+BOTH = "data.columns.word=NAME and data.columns.label=NAME choose from "
 
 
 @pytest.mark.parametrize(
@@ -319,20 +317,33 @@ UNCLEAR = "which column has the {0} is unclear; set data.columns.{1} to the colu
             "line 1: tag 0: the tag is the number 1; set data.tag_names to the names of the tags in the order of their",
         ),
         ("a.jsonl", lines({"tokens": ["Ann"], "tags": ["O", "O"]}), "line 1 has 1 word and 2 tags; each word needs"),
-        ("a.jsonl", lines({key: ["Ann"] for key in "xyz"}), UNCLEAR.format("words", "word", "x, y, z")),
-        ("a.jsonl", lines({key: ["A"] for key in ("word", "y", "z")}), UNCLEAR.format("tags", "label", "word, y, z")),
+        (
+            "a.jsonl",
+            lines({key: ["Ann"] for key in "xyz"}),
+            f"the word column is unclear; {BOTH}'x' (Ann), 'y' (Ann), 'z' (Ann)",
+        ),
+        (
+            "a.jsonl",
+            lines({key: ["A"] for key in ("word", "y", "z")}),
+            "the label column is unclear; data.columns.label=NAME chooses from 'word' (A), 'y' (A), 'z' (A)",
+        ),
         (
             "a.jsonl",
             lines({"word": "Ann", "tag": "O"}),
             "each row is a word, and which column numbers the sentences is unclear; "
-            "set data.columns.sentence to the column of the sentences, one of word, tag",
+            "data.columns.sentence=NAME chooses from 'word' (Ann), 'tag' (O)",
         ),
-        ("a.csv", table(",", ["satz", "wort", "art", "typ"], "{}"), UNCLEAR.format("words", "word", LISTED)),
+        (
+            "a.csv",
+            table(",", ["satz", "wort", "art", "typ"], "{}"),
+            "the label column is unclear; data.columns.word=NAME and data.columns.label=NAME and "
+            "data.columns.sentence=NAME choose from 0 (satz, 1, 2, ...), 1 (wort, Ann, Lee, ...), 2 (art, P0, P1), ",
+        ),
         (
             "a.csv",
             "word,tag\n" + "Ann,B-PER\nleft,O\n" * 9,
             "no blank line ends a sentence, and which column numbers the sentences is unclear; "
-            "set data.columns.sentence to the column of the sentences, one of 0 'word', 1 'tag'",
+            "data.columns.sentence=NAME chooses from 0 (word, Ann, left), 1 (tag, B-PER, O)",
         ),
         (
             "a.csv",
@@ -357,11 +368,11 @@ def test_a_number_beyond_the_names_of_tags_is_named(tmp_path):
 def test_what_was_recognised_is_said(tmp_path):
     findings = Findings()
     read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings)
-    assert findings.remarks == ["columns: the words are 'word', the tags are 'tag', the sentences are 'satz'"]
+    assert findings.remarks == ["columns: word is 'word', label is 'tag', sentence is 'satz'"]
     assert [str(one) for one in findings.found] == ["a header (satz | word | pos | tag), left out: 1 line (1)"]
     findings = Findings()
     read_tags(tmp_path / "a.jsonl", lines(*({"tokens": w, "ner_tags": t} for w, t in SENTENCES)), findings)
-    assert findings.remarks == ["fields: the words are 'tokens', the tags are 'ner_tags'"]
+    assert findings.remarks == ["fields: word is 'tokens', label is 'ner_tags'"]
     findings, text = Findings(), "".join(f"{n % 2},w{n},O\n" * 2 for n in range(9))
     read_tags(tmp_path / "a.csv", text, findings, columns={"sentence": 0, "word": 1}, scheme="bio")
     assert "the name of an earlier sentence, read as another sentence: 7 lines (5, 7, 9, ...)" in map(
@@ -400,7 +411,7 @@ def test_a_data_set_of_the_hub_is_tagged_with_the_names_of_its_classes(tmp_path,
     DatasetDict(splits).save_to_disk("set")
     code, out, err = call(capsys, "train", "tagging", "hub:set", "--out", "run", *FAST)
     assert code == 0, out + err
-    assert "columns: the words are 'tokens', the tags are 'ner_tags'" in out + err
+    assert "columns: word is 'tokens', label is 'ner_tags'" in out + err
     assert heed.load("run").task.labels == ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
     code, out, err = call(capsys, "evaluate", "run")
     assert code == 0 and "entity F1" in out, out + err

@@ -14,10 +14,11 @@ from commands import call
 from heed.config import Columns
 from heed.data.findings import Findings
 from heed.data.kinds.pairs import pair_reader
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import HubTable, hold
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.labels import count_lines
+from heed.tasks.classification.config import TextOptions
 from pictures import folder_of
 
 ENGLISH = ("Hi there.", "Let's go!", "What is this?", "I see a dog.", "Go home now.", "She left.")
@@ -149,7 +150,7 @@ def written(path, values, columns=MARKS):
 
 
 def marked_reader(*marks):
-    return text_reader(TextFormat(several=True, marks=marks or ("toxic", "rude")))
+    return text_reader(TextOptions(columns={"label": list(marks or ("toxic", "rude"))}))
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.txt"])
@@ -276,13 +277,13 @@ def test_a_run_with_columns_of_labels_trains_evaluates_and_predicts(tmp_path, ca
 @pytest.mark.parametrize("name", ["a.txt", "a.csv"])
 def test_a_comma_after_a_label_ends_it(tmp_path, name, line, labels, text):
     (tmp_path / name).write_text(f"{line}\n" * 9)
-    read = list(text_reader(TextFormat(several=True)).read([tmp_path / name], Findings()))
+    read = list(text_reader(TextOptions(several_labels=True)).read([tmp_path / name], Findings()))
     assert [(one.text, one.labels) for one in read] == [(text, labels)] * 9
 
 
 def test_a_comma_in_some_labels_is_part_of_them(tmp_path):
     (tmp_path / "a.txt").write_text("__label__Austin,_TX some text\n__label__Paris more text\n")
-    read = list(text_reader(TextFormat()).read([tmp_path / "a.txt"], Findings()))
+    read = list(text_reader(TextOptions()).read([tmp_path / "a.txt"], Findings()))
     assert [(one.text, one.labels) for one in read] == [("some text", ("Austin,_TX",)), ("more text", ("Paris",))]
 
 

@@ -20,12 +20,12 @@ from heed.data.kinds.documents import document_reader
 from heed.data.kinds.numbers import read_rows
 from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import read_sentences
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import hold
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.config import TextOptions, TextsData
 from heed.tasks.classification.run import ClassificationOutputs
 from heed.tasks.language_modelling.config import DocumentsData
 from heed.tasks.tagging.run import TaggingOutputs
@@ -65,15 +65,13 @@ def read(folder, name, content, encoding="utf-8", form=None):
     path = folder / name
     path.write_bytes(content.encode(encoding))
     findings = Findings()
-    found = [
-        (one.text, one.labels) for one in text_reader(form or TextFormat(advice=suggest_task)).read([path], findings)
-    ]
-    return found, findings
+    reader = text_reader(form or TextOptions(), advice=suggest_task)
+    return [(one.text, one.labels) for one in reader.read([path], findings)], findings
 
 
 def refused(folder, name, content, **form):
     with pytest.raises(DataError) as raised:
-        read(folder, name, content, form=TextFormat(advice=suggest_task, **form))
+        read(folder, name, content, form=TextOptions(**form))
     return str(raised.value)
 
 
@@ -154,7 +152,7 @@ def test_columns_that_are_unclear_are_asked_for_with_the_field_to_give(tmp_path)
     message = refused(tmp_path, "a.csv", table(rows))
     assert "several columns could be the label: 0 (2 values: a, b), 2 (3 values: very good, good, bad)" in message
     assert "data.columns.label=0 chooses the first" in message and "the file has no header" in message
-    found, _ = read(tmp_path, "a.csv", table(rows), form=TextFormat(label=2))
+    found, _ = read(tmp_path, "a.csv", table(rows), form=TextOptions(columns={"label": 2}))
     assert found == EXPECTED
     rows = [(label, text, other) for (text, label), (other, _) in zip(ROWS, labelled(seed=5), strict=True)]
     message = refused(tmp_path, "a.tsv", tabbed([("gold", "premise", "hypothesis"), *rows]))
@@ -169,7 +167,7 @@ def test_unclear_columns_are_listed_with_samples_and_the_option_whatever_holds_t
     option = 'settings={"data.columns.text": NAME}' if form == "python" else "data.columns.text=NAME"
     with pytest.raises(DataError) as raised:
         if form == "python":
-            hold(dicts, "train", text_reader(TextFormat()), ("text", "label"), Findings())
+            hold(dicts, "train", text_reader(TextOptions()), ("text", "label"), Findings())
         else:
             lines = "".join(json.dumps(one) + "\n" for one in dicts) if form == "a.jsonl" else table([names, *rows])
             read(tmp_path, form, lines)
@@ -183,7 +181,7 @@ def test_a_list_is_no_text_and_a_given_column_is_given_once(tmp_path):
     found, _ = read(tmp_path, "a.jsonl", "".join(json.dumps(one) + "\n" for one in objects))
     assert found == EXPECTED
     rows = [(label, text) for text, label in ROWS]
-    found, _ = read(tmp_path, "b.csv", table([("text", "note"), *rows]), form=TextFormat(label="text"))
+    found, _ = read(tmp_path, "b.csv", table([("text", "note"), *rows]), form=TextOptions(columns={"label": "text"}))
     assert found == EXPECTED
 
 
@@ -192,7 +190,7 @@ def test_the_label_of_a_test_set_is_found_by_the_labels_of_the_training_set(tmp_
     train.write_text(tabbed(ROWS), encoding="utf-8")
     test.write_text(table([("a", "good", "so it is"), ("b", "bad", "and it was")]), encoding="utf-8")
     data = TextsData(train=[str(train)], valid=9, test=[str(test)])
-    splits = open_splits(data, text_reader(TextFormat()))
+    splits = open_splits(data, text_reader(TextOptions()))
     assert [(one.text, one.labels) for one in splits.examples["test"]] == [
         ("so it is", ("good",)),
         ("and it was", ("bad",)),
@@ -504,20 +502,20 @@ def test_tables_are_recognised_too(tmp_path, content, columns, said):
     assert numbers.columns == columns and list(numbers.said) == said
     assert numbers.cells.values.tolist() == [[a, b] for a, b, _ in FLOWERS]
     assert list(numbers.labels) == [label for _, _, label in FLOWERS]
-    again = read_rows(tmp_path / "a.csv", numbers.columns, "label", labelled=False)
+    again = read_rows(tmp_path / "a.csv", numbers.columns, "label")
     assert again.cells.values.tolist() == numbers.cells.values.tolist()
 
 
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (("a", "b", "kind", "place"), "names no label (or labels, class"),
+        (("a", "b", "kind", "place"), "no column is called label, labels, class, target"),
         (("a", "b", "class", "place"), None),
         (
             ("a", "b", "class", "target"),
-            "several columns could be the label: 'class' (2 values: setosa, virginica), 'targ",
+            "several columns could be the label: 'class' (2 values), 'target' (2 values); data.columns.label",
         ),
-        (("1.5", "2.5", "x", "y"), "data.columns.label=NAME chooses one of 0, 1, 2, 3"),
+        (("1.5", "2.5", "x", "y"), "data.columns.label=NAME chooses from 0 (1.5, 1.0, 1.01, ...), 1 (2.5, "),
     ],
 )
 def test_a_label_of_a_table_without_a_usual_name_is_asked_for(tmp_path, names, message):
@@ -636,7 +634,7 @@ def test_sentences_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
     assert "its lines are plain sentences, and their first words do not look like labels" in message
     assert "heed train language_modelling my.en, or heed train translation my.en TRANSLATIONS" in message
     assert message.endswith("data.format=lines uses the first words as labels anyway")
-    assert len(read(tmp_path, "my.en", content, form=TextFormat("lines"))[0]) == 60
+    assert len(read(tmp_path, "my.en", content, form=TextOptions(format="lines"))[0]) == 60
 
 
 def test_words_with_tags_are_not_taken_for_labelled_texts(tmp_path, monkeypatch):
@@ -713,5 +711,7 @@ def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
     assert findings.remarks == [
         "warning: line 1 of a.txt looks like a header (label | text) but is read as a text; delete it"
     ]
-    _, findings = read(tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextFormat(text=0, label=1))
+    _, findings = read(
+        tmp_path, "a.tsv", tabbed([("text", "label"), *ROWS]), form=TextOptions(columns={"text": 0, "label": 1})
+    )
     assert findings.remarks[0].startswith("warning: line 1 of a.tsv looks like a header (text | label)")

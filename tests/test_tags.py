@@ -13,7 +13,15 @@ from torch.testing import assert_close
 import reference as ref
 from heed.config import TokenizerConfig
 from heed.data.findings import Findings
-from heed.data.kinds.tagged import ColumnFile, entities, find_scheme, may_follow, read_sentences, write_tags
+from heed.data.kinds.tagged import (
+    ColumnFile,
+    by_sentence,
+    entities,
+    find_scheme,
+    may_follow,
+    read_sentences,
+    write_tags,
+)
 from heed.data.tokens.special import split_words
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
@@ -154,7 +162,11 @@ def test_an_illegal_sequence_is_read_as_seqeval_does_and_counted(tmp_path):
     ("content", "fields", "message"),
     [
         ("a\tO\nb\tO\tx\n", {}, r"a.conll' line 2 has 3 columns \('b\\tO\\tx'\), but the lines before it have 2"),
-        ("a O\n", {"columns": {"word": 2}}, r"line 1 has 2 columns \(0 'a', 1 'O'\), so data.columns.word cannot be 2"),
+        (
+            "a O\n",
+            {"columns": {"word": 2}},
+            r"data.columns.word cannot be 2; data.columns.word=NAME chooses from 0 \(a\), 1 \(O\)",
+        ),
         ("a\tO\nb\t\n", {}, r"a.conll' line 2: the tag is empty"),
         ("\n\n", {}, r"a.conll' contains no word"),
     ],
@@ -172,9 +184,9 @@ def test_an_empty_word_is_kept_and_told(tmp_path):
 
 
 def test_every_line_of_a_file_is_known(tmp_path):
-    file = ColumnFile.read(write(tmp_path / "a.conll", "# a comment here\na O\n\nb O\n"))
-    assert [row is None for _, row in file.rows] == [True, False, True, False]
-    assert [rows[0][0] for rows in file.sentences()] == [2, 4]
+    file = ColumnFile(write(tmp_path / "a.conll", "# a comment here\na O\n\nb O\n"))
+    assert [row.blank for row in file.rows()] == [True, False, True, False]
+    assert [rows[0].number for rows in by_sentence(file)] == [2, 4]
 
 
 # --- words of raw text

@@ -10,6 +10,7 @@ import heed
 from contract import config_of
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError, DataError
+from heed.serve.served import Served
 from heed.tasks import check_config, task_class
 
 WORDS = "red old big cat dog man sun sea".split()
@@ -68,7 +69,7 @@ def prepared(folder, file, columns, **model):
 def test_pairs_are_read_from_two_columns(folder, file, columns):
     task = prepared(folder, file, columns)
     texts = [*task.splits.examples["train"], *task.splits.examples["valid"]]
-    assert sorted((one.text, *one.labels) for one in texts) == sorted((f"{a}\t{b}", label) for a, b, label in drawn(40))
+    assert sorted((one.text, one.second, *one.labels) for one in texts) == sorted(drawn(40))
     assert task.pairs and task.unit == "pair"
 
 
@@ -84,7 +85,7 @@ def test_batches_are_planned_by_the_tokens_that_are_read(folder, model):
 def test_the_model_reads_both_texts_framed(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     model = task.build_model()
-    (encoded,) = task.encode_texts(["red old\tbig"])
+    (encoded,) = task.encode_texts([("red old", "big")])
     read = []
     model.body.register_forward_hook(lambda module, given, result: read.append(given))
     batch = task.collate_encoded([encoded], [0])
@@ -93,7 +94,7 @@ def test_the_model_reads_both_texts_framed(folder):
     assert tokens.tolist() == [[START, number("red"), number("old"), END, number("big"), END]] and mask.all()
     assert task.config.model.model_extra["pooling"] == "mean"
     assert model.body.segments_of(tokens).tolist() == [[0, 0, 0, 0, 1, 1]]
-    both = task.collate_encoded(task.encode_texts(["red old\tbig", "red\tbig cat dog"]), [0, 1])
+    both = task.collate_encoded(task.encode_texts([("red old", "big"), ("red", "big cat dog")]), [0, 1])
     torch.testing.assert_close(model.eval()(both.tokens, both.mask)[:1], model(batch.tokens, batch.mask))
 
 
@@ -101,13 +102,13 @@ def test_two_end_tokens_stand_between_the_texts_where_the_model_wants_them(folde
     fields = {key.removeprefix("model."): value for key, value in SMALL.items()}
     columns = {"text": ["premise", "hypothesis"]}
     task = prepared(folder, "pairs.tsv", columns, name="bert", double_separator=True, **fields)
-    assert task.tokens_of(task.encode_texts(["red\tbig"])[0])[1:3] == [END, END]
+    assert task.tokens_of(task.encode_texts([("red", "big")])[0])[1:3] == [END, END]
 
 
 @pytest.mark.parametrize("name", ["rnn", "cnn", "han", "bag", "encoder"])
 def test_other_models_read_an_end_token_between_the_texts(folder, name):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, name=name, size="tiny")
-    encoded = task.encode_texts(["red old\tbig", "red\t"])
+    encoded = task.encode_texts([("red old", "big"), ("red", "")])
     assert [task.tokens_of(one).index(END) for one in encoded] == [2, 1]
     model = task.build_model().eval()
     assert task.logits(model, encoded).shape == (2, 2)
@@ -116,12 +117,12 @@ def test_other_models_read_an_end_token_between_the_texts(folder, name):
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_first(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     long, short = " ".join(["red"] * 60), "big cat"
-    (encoded,) = task.encode_texts([f"{long}\t{short}"])
+    (encoded,) = task.encode_texts([(long, short)])
     ids = task.tokens_of(encoded)
     assert len(ids) == 38 and ids.index(END) == 35 and encoded.cut == 25  # 40 positions, three of them special
     logits = task.logits(task.build_model(), [encoded])
     assert logits.shape == (1, 2)
-    (encoded,) = task.encode_texts([f"{long}\t{long}"])
+    (encoded,) = task.encode_texts([(long, long)])
     assert task.tokens_of(encoded).index(END) == 19 and len(task.tokens_of(encoded)) == 38
 
 
@@ -185,11 +186,45 @@ def test_the_command_line_takes_two_texts_or_a_file_of_pairs(run, folder, capsys
     assert of_lines.splitlines() == [out.splitlines()[0], "", out.splitlines()[1]], err
     (folder / "one.txt").write_text("red old\n")
     code, _, err = heed_says("predict", run.folder, "--input", folder / "one.txt")
-    assert code != 0 and "one.txt' line 1 is 'red old', but this run reads pairs: two texts separated by a tab" in err
+    assert code != 0 and "one.txt' line 1 has 1 column, expected two texts with a tab between them: 'red old'" in err
     code, out, _ = heed_says("look", run.folder, "red old", "big")
     assert code == 0 and "red" in out
     code, out, _ = heed_says("predict", run.folder, "--json", "red old", "big")
-    assert json.loads(out)["text"] == ["red old", "big"]
+    assert (json.loads(out)["text"], json.loads(out)["second"]) == ("red old", "big")
+
+
+def test_a_pair_has_two_named_fields_over_http(run):
+    served = Served("run", run.folder)
+    pair = {"text": "red old", "second": "big"}
+    assert served.kind == "pair" and served.read(pair) == served.read(["red old", "big"]) == ("red old", "big")
+    (answer,) = served.predict([served.read(pair)], {})
+    assert (answer["text"], answer["second"], answer["label"]) == (
+        "red old",
+        "big",
+        run.predict(("red old", "big")).label,
+    )
+    for wrong in ("red old\tbig", ["red old"], {"text": "red old"}, pair | {"third": "x"}):
+        with pytest.raises(DataError, match=r"input is .*, expected an object with the fields text and second"):
+            served.read(wrong)
+    with pytest.raises(DataError, match=r"inputs\.second is blank"):
+        served.read(pair | {"second": " "}, "inputs")
+
+
+def test_a_look_shows_both_texts_of_a_pair(run):
+    shown = run.look(("red old", "big"))
+    assert (shown.look.source, shown.look.second) == ("red old", "big")
+    assert [line.split(maxsplit=1) for line in shown.text().splitlines()[1:3]] == [
+        ["text", "red old"],
+        ["second", "big"],
+    ]
+
+
+def test_tabs_inside_the_texts_of_a_pair_stay(run, tmp_path):
+    rows = [{"premise": "red\told", "hypothesis": "big\tcat", "label": "yes"}] * 2
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for one in [*run.read([tmp_path / "a.jsonl"]), *run.held([("red\told", "big\tcat", "yes")])]:
+        assert (one.text, one.second) == ("red\told", "big\tcat") == run.input_of(one)
+    assert run.predict(("red\told", "big\tcat")) == run.predict(("red old", "big cat"))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from heed.data.corpus import field_hashes
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.texts import text_reader
 from heed.data.splits import hold_out, open_splits
 from heed.errors import DataError
-from heed.tasks.classification.config import TextsData
+from heed.tasks.classification.config import TextOptions, TextsData
 
 
 def write(path, text):
@@ -23,7 +23,7 @@ def write(path, text):
 
 
 def read(path, **form):
-    return [(text.text, text.labels) for text in text_reader(TextFormat(**form)).read([path], Findings())]
+    return [(text.text, text.labels) for text in text_reader(TextOptions(**form)).read([path], Findings())]
 
 
 GOOD = [("good, very good", ("pos",)), ("bad", ("neg",))]
@@ -52,15 +52,15 @@ def test_a_folder_for_each_class(tmp_path):
         write(tmp_path / label / "1.txt", text + "\n")
     write(tmp_path / "README", "no text")
     assert sorted(read(tmp_path)) == sorted(GOOD)
-    (text, *_) = text_reader(TextFormat()).read([tmp_path], Findings())
+    (text, *_) = text_reader(TextOptions()).read([tmp_path], Findings())
     assert text.origin == "neg/1.txt"
 
 
 def test_columns_by_name_and_by_number_and_another_format_than_the_ending_says(tmp_path):
     path = write(tmp_path / "a.txt", "pos\tgood\nneg\tbad\n")
-    assert read(path, kind="tsv", text=1, label=0) == [("good", ("pos",)), ("bad", ("neg",))]
+    assert read(path, format="tsv", columns={"text": 1, "label": 0}) == [("good", ("pos",)), ("bad", ("neg",))]
     path = write(tmp_path / "b.csv", "review,stars\nfine,3\n")
-    assert read(path, text="review", label="stars") == [("fine", ("3",))]
+    assert read(path, columns={"text": "review", "label": "stars"}) == [("fine", ("3",))]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_columns_by_name_and_by_number_and_another_format_than_the_ending_says(t
 )
 def test_several_labels(tmp_path, name, content):
     path = write(tmp_path / name, content)
-    first, *rest = read(path, several=True)
+    first, *rest = read(path, several_labels=True)
     assert first == ("first", ("a", "b"))
     assert all(labels == () for _, labels in rest)
 
@@ -112,7 +112,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path, name, content, message):
 )
 def test_a_column_that_was_given_and_is_missing_is_named_before_a_usual_one(tmp_path, name, content, message):
     with pytest.raises(DataError, match=message):
-        read(write(tmp_path / name, content), label="grad")
+        read(write(tmp_path / name, content), columns={"label": "grad"})
 
 
 def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
@@ -128,7 +128,7 @@ def test_an_empty_folder_and_a_missing_file_are_named(tmp_path):
 def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
     lines = [f"{i % 2} text {i % 100}\n" for i in range(200)] + ["1\n"]
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(lines)))], valid=30)
-    splits = open_splits(data, text_reader(TextFormat()))
+    splits = open_splits(data, text_reader(TextOptions()))
     train, valid = ({text.text for text in splits.examples[name]} for name in ("train", "valid"))
     assert not train & valid and len(splits.examples["valid"]) == 30
     assert len(splits.examples["train"]) + len(splits.examples["valid"]) == 200
@@ -139,7 +139,7 @@ def test_what_is_held_out_is_counted_and_equal_texts_stay_together(tmp_path):
 @pytest.mark.parametrize(("number", "held"), [(20, 4), (100, 20), (400, 50), (880, 88), (3000, 200), (30_000, 1000)])
 def test_few_texts_hold_out_few(tmp_path, number, held):
     data = TextsData(train=[str(write(tmp_path / "a.txt", "".join(f"{i % 2} text {i}\n" for i in range(number))))])
-    assert len(open_splits(data, text_reader(TextFormat())).examples["valid"]) == held
+    assert len(open_splits(data, text_reader(TextOptions())).examples["valid"]) == held
 
 
 def held(texts, wanted):
@@ -178,7 +178,7 @@ def test_labels_are_held_out_in_their_shares():
 @pytest.mark.parametrize("count", [50, 2])
 def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
     file = write(tmp_path / "a.tsv", "text\tlabel\n" + "fine\tpos\ndull\tneg\n" * count)
-    splits = open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+    splits = open_splits(TextsData(train=[str(file)]), text_reader(TextOptions()))
     assert Counter(text.labels[0] for text in splits.examples["train"]).keys() == {"pos", "neg"}
     assert len(splits.examples["valid"]) == max(1, count * 2 // 5)
     assert "held out for validation are copies of training texts" in splits.notes
@@ -195,7 +195,7 @@ def test_two_texts_again_and_again_lose_neither_label(tmp_path, count):
 def test_sets_that_cannot_be_divided_are_refused_with_the_reason(tmp_path, lines, message):
     file = write(tmp_path / "a.tsv", f"text\tlabel\n{lines}")
     with pytest.raises(DataError, match=message):
-        open_splits(TextsData(train=[str(file)]), text_reader(TextFormat()))
+        open_splits(TextsData(train=[str(file)]), text_reader(TextOptions()))
 
 
 def test_labels_are_ordered_by_value_and_by_letter():

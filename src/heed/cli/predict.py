@@ -110,7 +110,7 @@ class Answering:
                 grows = live and (len(batch) == 1 or where is None)
                 answers = self._grown(batch, where, file, single) if grows else self._answered(batch, where, single)
                 for (_, text), written in answers:
-                    if isinstance(text, str) and written is not _EMPTY:
+                    if not isinstance(text, BadLine) and written is not _EMPTY:
                         self.unseen.add(self.outputs.unknown_in(text))
                     put(written.lines, file)
                 file.flush()
@@ -125,7 +125,7 @@ class Answering:
         """
         answers: list[Written] = []
         for batch in self._expected(batches, where, None):
-            filled = [(number, text) for number, text in batch if isinstance(text, BadLine) or text.strip()]
+            filled = [(number, one) for number, one in batch if isinstance(one, BadLine) or "".join(one).strip()]
             answers += (written for _, written in self._answered(filled, where, False) if written is not _EMPTY)
         for written in sorted(answers, key=lambda written: -written.uncertainty):
             put(written.lines, file)
@@ -155,7 +155,7 @@ class Answering:
     def _answered(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[tuple[Numbered, Written]]:
         """Each input with its answer."""
         checked, error = self._checked(batch, where, single)
-        usable = [(number, str(text)) for (number, text), good in checked if good]
+        usable = [one for one, good in checked if good]
         answers = self._each(usable, where, single) if usable else iter(())
         for one, good in checked:
             written = next(answers) if good else _EMPTY
@@ -184,7 +184,7 @@ class Answering:
                 yield one, _EMPTY
                 continue
             try:
-                for piece in self.outputs.grow(str(one[1])):
+                for piece in self.outputs.grow(checked[0][0][1]):
                     print(piece if single else one_line(piece), end="", flush=True)
             except HeedError as problem:
                 if _is_of_all(problem):
@@ -198,10 +198,10 @@ class Answering:
         """Each input with True if it is usable, up to the first one that is an error, and that error."""
         checked: list[tuple[Numbered, bool]] = []
         for number, text in batch:
-            good = isinstance(text, str)
+            good = not isinstance(text, BadLine)
             try:
-                if isinstance(text, str):
-                    self.outputs.check(text, _place(where, number, single))
+                if good:
+                    text = self.outputs.read(text, _place(where, number, single))
             except HeedError as error:
                 try:
                     self.findings.refuse(error, number)
@@ -211,7 +211,7 @@ class Answering:
             checked.append(((number, text), good))
         return checked, None
 
-    def _each(self, batch: list[tuple[int, str]], where: str | None, single: bool) -> Iterator[Written]:
+    def _each(self, batch: list[Numbered], where: str | None, single: bool) -> Iterator[Written]:
         """Answers to usable inputs, computed together; if that fails, each half separately."""
         done = 0
         try:
@@ -344,8 +344,13 @@ def ask(outputs: TextOutputs) -> None:
             return
         if not text.strip():
             return
-        _show(outputs, text)
-        if unknown := outputs.unknown_in(text):
+        try:
+            read = outputs.read(text, "the text")
+        except HeedError as error:
+            print(error)
+            continue
+        _show(outputs, read)
+        if unknown := outputs.unknown_in(read):
             print(f"never seen in training: {' '.join(some_pieces(unknown))}")
         for note in outputs.notes():
             if note not in said:
@@ -353,8 +358,8 @@ def ask(outputs: TextOutputs) -> None:
                 said.add(note)
 
 
-def _show(outputs: TextOutputs, text: str) -> None:
-    """Print the answer to one text, while it is generated if the task can."""
+def _show(outputs: TextOutputs, text: Any) -> None:
+    """Print the answer to one input, while it is generated if the task can."""
     for piece in outputs.pieces(text):
         print(piece, end="", flush=True)
     print()

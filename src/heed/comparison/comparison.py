@@ -482,7 +482,7 @@ class Comparison(Predicted, Shown):
         """The tables as text, fitted to the terminal's width; above them the learning curves of the main score."""
         shown = in_text(self.tables(), width, color)
         if self.looks:
-            shown += f"\n\n{self.looks[0].source}\n{_LOOKED}"
+            shown += "\n\n" + "\n".join((*(text for _, text in self.looks[0].texts[:-1]), _LOOKED))
         for entry, look in zip(self.entries, self.looks, strict=bool(self.looks)):
             maps = [map_to_text(one, width=width, color=color) for one in look.attention]
             shown += "\n\n".join([f"\n\n{entry.label}: {clean(look.target)}", *(maps or [_without(look)])])
@@ -580,7 +580,7 @@ class Comparison(Predicted, Shown):
             drawn = Markup().join(maps) if maps else Markup('<p class="hint">{}</p>').format(_without(look))
             said = look.notes[0] if look.notes else ""
             outputs.append({"label": entry.label, "text": look.target, "said": said, "drawn": drawn, "open": True})
-        source = Markup('<dd dir="auto">{}</dd>').format(clean(self.looks[0].source))
+        source = Markup('<dd dir="auto">{}</dd>').format(clean("\n".join(text for _, text in self.looks[0].texts[:-1])))
         return {"names": self.looks[0].names, "source": source, "reference": None, "outputs": outputs}
 
     def _training(self) -> dict[str, Any] | None:

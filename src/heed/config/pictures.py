@@ -11,7 +11,7 @@ from heed.config.sections import DataPath, Section
 
 
 class AugmentSection(Section):
-    """Random changes of training pictures (`heed.data.pictures.augmentation`), in this order.
+    """Random changes of training pictures (`heed.data.pictures.sizing`), in this order.
 
     By default, sets of at most 10,000 pictures are cropped, and mirrored unless a label looks like text. Random draws
     depend only on the seed, the pass and the picture.

@@ -37,6 +37,8 @@ HEADER_NAMES = frozenset((*TEXT_NAMES, *LABEL_NAMES, *_OTHER_NAMES, *_LANGUAGES)
 """Names of columns by which a header is recognised."""
 NO_LABEL = "no column repeats its values, as a column of labels does"
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
+_LISTED = 40
+"""Most columns that a message lists."""
 _SURE = 3
 """Number of names, the first ones, that win over other known names."""
 
@@ -265,3 +267,8 @@ def some(values: Iterable[str], most: int = 3) -> str:
     listed = list(dict.fromkeys(values))
     shown = ", ".join(value if len(value) <= 20 else value[:18] + "..." for value in listed[:most])
     return shown + (", ..." if len(listed) > most else "")
+
+
+def listing(facts: Sequence[Facts]) -> str:
+    """The columns with a few values of each, for messages."""
+    return ", ".join(f"{one.shown} ({some(one.first)})" for one in facts[:_LISTED]) + ", ..." * (len(facts) > _LISTED)

@@ -73,6 +73,8 @@ class Role:
     """Of labels: the part of a label whose share in the data a subset preserves."""
     is_empty: Callable[[str], bool] = is_empty
     """Whether a text counts as blank."""
+    is_compared: bool = True
+    """False for a value that is stored only, after the others."""
 
     def to_bytes(self, value: Any) -> bytes:
         """A value as it is stored: a string as it is, other values as JSON."""
@@ -109,17 +111,19 @@ class Example:
     unit: ClassVar[str]
     roles: ClassVar[Mapping[str, Role]]
     groups: ClassVar[str]
+    compared: ClassVar[Mapping[str, Role]]
     sides: ClassVar[Mapping[str, Role]]
-    """The roles that are texts."""
+    """The fields that are compared and hashed, and those that are texts."""
     origin: str
 
     def __init_subclass__(cls) -> None:
+        cls.compared = {name: role for name, role in cls.roles.items() if role.is_compared}
         cls.sides = {name: role for name, role in cls.roles.items() if role.side}
 
     @classmethod
     def of_groups(cls, hashes: Hashes) -> Hashes:
         """Of the hashes of all fields, `(examples, fields)`, those of the groups, `(examples,)`."""
-        return hashes[:, [*cls.roles].index(cls.groups)]
+        return hashes[:, [*cls.compared].index(cls.groups)]
 
     @classmethod
     def group_name(cls) -> str:
@@ -135,7 +139,7 @@ class Example:
     @property
     def keys(self) -> tuple[str, ...]:
         """Its fields as the strings by which they are compared and hashed."""
-        return tuple([role.key(getattr(self, name)) for name, role in self.roles.items()])
+        return tuple([role.key(getattr(self, name)) for name, role in self.compared.items()])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -206,18 +210,36 @@ class Pair(Example):
 
 @dataclass(frozen=True, slots=True)
 class Text(Example):
-    """A text and its labels: one, any number in multi-label data, none in unlabelled data."""
+    """A text, or a pair of texts, and its labels: one, any number in multi-label data, none in unlabelled data."""
 
     unit, groups = "text", "text"
-    roles: ClassVar = {"text": Role("text", is_empty=is_blank), "labels": LABELS}
+    roles: ClassVar = {"text": Role("text"), "labels": LABELS, "second": Role(key=json.dumps, is_compared=False)}
 
     text: str
     labels: tuple[str, ...] = ()
     origin: str = field(default="", compare=False)
+    second: str | None = None
+    """The second text of a pair."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.source, LABELS.key(self.labels)  # both texts of a pair decide the split together
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.text,) if self.second is None else (self.text, self.second)
+
+    @property
+    def source(self) -> str:
+        return "\t".join(self.texts)
 
     @property
     def truth(self) -> str:
         return ",".join(label_order(self.labels))
+
+    @property
+    def blank(self) -> str:
+        return "blank" if any(map(is_blank, self.texts)) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +247,7 @@ class Picture(Example):
     """A picture and its label.
 
     The digest of the file's content decides the split and identifies duplicates, whatever the file is called. `place`
-    locates the pixels (`heed.data.pictures.source`); like `origin` it is ignored when pictures are compared. These
+    locates the pixels (`heed.data.pictures.store`); like `origin` it is ignored when pictures are compared. These
     objects are always kept in memory, the pixels are not.
     """
 

@@ -34,6 +34,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy as np
+
 from heed.config import HubSection
 from heed.data.columns import Column, Facts, facts_of_objects
 from heed.data.examples import Example
@@ -51,6 +53,8 @@ _OF_ANY_TYPE = ("label", "path", "word", "sentence")
 """Fields whose columns in a data set need not be texts."""
 _SAMPLE = 1_000
 """Rows of a data set by which columns are recognised."""
+_FIRST = 10_000
+"""Rows passed in Python by which columns are recognised, as of a file."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,6 @@ class Reader(Generic[E]):
     # Everything but the files and the `data` section that decides what is read, as JSON
     settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     again: bool = True  # True if reading again gives the same examples, so that they may be cached
-    # Reads a split of a data set whose rows are not texts
-    of_hub: Callable[[HubSet, str, Findings], Iterable[E]] | None = None
     # Field -> the column that was read, of the first table (the training set); filled while reading
     columns: dict[str, int | str] = dataclasses.field(default_factory=dict)
 
@@ -151,8 +153,6 @@ class HubSet:
         """The reader of this data set's splits, given in place of files by name or as in "train[:1000]"."""
 
         def read(splits: Sequence[str], findings: Findings) -> Iterable[E]:
-            if of_files.of_hub is not None:
-                return of_files.of_hub(self, splits[0], findings)
             assert of_files.of_table is not None, "the configuration of this kind of data names no data set"
             return of_files.of_table(HubTable(self.name, splits[0], self.table(splits[0]).flatten(), findings))
 
@@ -185,39 +185,49 @@ class HubSet:
 
 
 class HubTable(Table):
-    """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names."""
+    """The rows of a split: texts, with "" for empty cells, and labels, with class numbers as class names.
+
+    Pictures are not decoded: a cell is {"bytes", "path"}.
+    """
 
     judged = _SAMPLE
 
     def __init__(self, name: str, split: str, table: Any, findings: Findings) -> None:
         """The rows of a table of the `datasets` library, which is a split of the data set `name`."""
         super().__init__(findings)
-        self.path, self._split, self._table = name, split, table
-        self._features: Mapping[str, Any] = self._table.features
+        self.path, self.split = name, split
+        self.pictures = [name for name, one in table.features.items() if type(one).__name__ == "Image"]
+        """Names of the columns of pictures."""
+        for column in self.pictures:
+            table = table.cast_column(column, type(table.features[column])(decode=False))
+        self.data = table
+        self._features: Mapping[str, Any] = table.features
         self.names = list(self._features)
+        self.classes = [name for name, one in self._features.items() if hasattr(one, "int2str")]
+        """Names of the columns of class numbers."""
         texts = ("string", "large_string")
         self.texts = [name for name, one in self._features.items() if getattr(one, "dtype", "") in texts]
         """Names of the columns of texts."""
 
     def where(self, number: int) -> str:
-        return f"{self.path} split {self._split} row {number}"
+        return f"{self.path} split {self.split} row {number}"
 
     def origin(self, number: int) -> str:
-        return f"{self.path}:{self._split}:{number}"
+        return f"{self.path}:{self.split}:{number}"
 
     def place(self, number: int) -> str:
-        return f"{self._split}:{number}"
+        return f"{self.split}:{number}"
 
     def at(self, row: Row, field: str) -> str:
         return f"{row.origin}: column '{self.columns[field]}'"
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
-        sample = self._table.select(range(min(_SAMPLE, len(self._table))))
+        sample = self.data.select(range(min(_SAMPLE, len(self.data))))
         return [one for one in facts_of_objects([*self._objects(sample, self.names)], known) if one.cells]
 
     @property
     def first(self) -> Mapping[str, Any]:
-        return next(self._objects(self._table, self.names), {})
+        return next(self._objects(self.data, self.names), {})
 
     def refuse_missing(self) -> None:
         """Refuse columns that the data set does not have; only some fields need texts.
@@ -235,7 +245,7 @@ class HubTable(Table):
     def rows(self) -> Iterator[Row]:
         self.refuse_missing()
         names = list(dict.fromkeys(map(str, self.columns.values())))
-        for number, cells in enumerate(self._objects(self._table.select_columns(names), names), start=1):
+        for number, cells in enumerate(self._objects(self.data.select_columns(names), names), start=1):
             yield Row(self, number, cells)
 
     def _objects(self, table: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -365,7 +375,8 @@ class HeldTable(Table):
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names: Sequence[int | str] = self.names or range(self.width)
-        columns = (["" if python_value(one) is None else str(one) for one in self.column(i)] for i in range(self.width))
+        cells = (self.column(i)[:_FIRST] for i in range(self.width))
+        columns = (["" if python_value(one) is None else str(one) for one in column] for column in cells)
         return [Facts.of(name, column, known) for name, column in zip(names, columns, strict=True)]
 
     def place_of(self, field: str, number: int, column: Column) -> Column:
@@ -428,7 +439,9 @@ def _is_row(row: Any) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The values of a column as Python objects, by `tolist` for arrays and series."""
+    """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
+    if getattr(column, "ndim", 1) > 2:
+        return list(np.asarray(column))
     for name in ("tolist", "to_list", "to_pylist"):
         if hasattr(column, name):
             return list(getattr(column, name)())

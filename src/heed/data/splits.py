@@ -127,7 +127,7 @@ def open_extra(
             corpus = corpus.keep(kept, f"{kind.group_name()} in the {split} set")
         own = _hashes(corpus.examples, kind)
         # The real side of a back-translation is its target; a model trained on it has seen the reference.
-        for (split, hashes), (place, (side, role)) in product(known.items(), enumerate(kind.roles.items())):
+        for (split, hashes), (place, (side, role)) in product(known.items(), enumerate(kind.compared.items())):
             shared = int(among(own[:, place], hashes[:, place]).sum()) if role.side and side != kind.groups else 0
             if shared:
                 remarks.append(f"warning: {shared:,} {role.side}s of {name} are also in the {split} set")
@@ -139,7 +139,7 @@ def open_extra(
 
 def _hashes(examples: Sequence[E], kind: type[E]) -> Hashes:
     """The hash of every field, `(examples, fields)`, even of no examples."""
-    return hashes_in(examples).reshape(-1, len(kind.roles))
+    return hashes_in(examples).reshape(-1, len(kind.compared))
 
 
 def _names(given: Iterable[ExtraData]) -> list[str]:
@@ -295,7 +295,7 @@ def _find_repeats(part: _Part[E], drop: bool) -> None:
     unit, wholes = part.kind.unit, combined(part.hashes)
     places, first, _ = _repeated(wholes)
     again = np.delete(places, first)
-    texts = [bool(role.side) for role in part.kind.roles.values()]
+    texts = [bool(role.side) for role in part.kind.compared.values()]
     if any(texts) and not all(texts):  # a source may have several translations, a text has its labels
         places, first, which = _repeated(combined(part.hashes[:, texts]))
         other = places[wholes[places] != wholes[places[first]][which]]

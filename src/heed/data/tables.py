@@ -21,10 +21,10 @@ from heed.data.columns import (
     facts_of_objects,
     has_header,
     is_regular,
+    listing,
     regular_rows,
     rows_of,
     shown,
-    some,
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
@@ -294,7 +294,7 @@ class Table(ABC):
             options = " and ".join(self.option.format(one.name) for one in open_)
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose = f"its {self.column_word}s are" if trained else choose
-            listed = ", ".join(f"{one.shown} ({some(one.first)})" for one in facts) or ", ".join(map(shown, names))
+            listed = listing(facts) or ", ".join(map(shown, names))
             raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]

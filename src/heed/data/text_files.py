@@ -389,8 +389,8 @@ def as_windows(line: bytes) -> str:
     return text if plausible and sum(not c.isascii() for c in letters) <= 0.4 * len(letters) else ""
 
 
-Numbered = tuple[int, str | BadLine]
-"""The number of a line, from 1, and its text or a `BadLine`."""
+Numbered = tuple[int, Any]
+"""The number of a line, from 1, and its input (a text, or a pair of texts) or a `BadLine`."""
 
 _QUIET = 0.02
 """Seconds without a further line after which a batch is complete."""

@@ -53,7 +53,7 @@ def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sor
 
     More than `FEW` attention maps are drawn as an overview, fewer only with `overview`; `sort` orders it by a measure.
     """
-    texts = list(zip(look.names, (look.source, look.target), strict=True))
+    texts = look.texts if look.target else look.texts[:-1]
     attention = [map for map in (*look.maps, *(one.map for one in look.beside)) if map.shares]
     together = bool(attention) and (overview or len([map for map in look.maps if map.shares]) > FEW)
     small = [one.difference for one in look.beside] if together else []  # too many for one page; JSON has them
@@ -67,7 +67,6 @@ def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sor
         *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
     ]
     has_keys = bool(look.maps or (steps and (look.encoder or look.decoder)))
-    texts = texts if look.target else texts[:1]
     return look_page(look.title, parts, texts=texts, notes=look.notes, has_keys=has_keys, scripted=True)
 
 

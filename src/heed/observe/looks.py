@@ -168,6 +168,7 @@ class Look:
     names: tuple[str, str] = ("source", "target")  # names of source and target as shown; "" if there is no target
     # names of the two kinds of steps, each with the verb for what it does to its token
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
+    second: str = ""  # the second text, of a pair of texts
     no_steps: str = ""  # why there are no steps, if there are none
     differences: tuple[SignedMap, ...] = ()  # of an edited look: its maps minus those without the edits
     unit: str = "word"  # what one step reads, for steps without next tokens
@@ -177,6 +178,12 @@ class Look:
     output: Any = field(default=None, compare=False, repr=False)
     # a pass that computes the output again, for other weights; None where no output is read again
     answer: Answer | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def texts(self) -> list[tuple[str, str]]:
+        """What was read (both texts of a pair) and, last, what was written, each with its name."""
+        second = [("second", self.second)] * bool(self.second)
+        return [(self.names[0], self.source), *second, (self.names[1], self.target)]
 
     @property
     def attention(self) -> list[Map]:

@@ -507,7 +507,7 @@ def look_to_text(
     `maps` are lines to show in place of the maps.
     """
     column = max(7, *map(len, look.names))
-    texts = [(look.names[0], look.source), *([(look.names[1], look.target)] if look.names[1] else [])]
+    texts = look.texts if look.names[1] else look.texts[:-1]
     blocks = [[clean(look.title)]]
     for name, text in texts:
         first, *more = text.split("\n")

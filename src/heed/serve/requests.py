@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from heed.errors import DataError
-from heed.serve.served import CHARACTERS, flags_of
+from heed.serve.served import CHARACTERS, PAIR, flags_of
 from heed.tasks.base import Flag
 
 INPUTS = 1_000
@@ -47,7 +47,7 @@ class OfRun(Body):
 class Predict(OfRun):
     """`heed predict`: one input, or several."""
 
-    input: Any = Field(None, description="One input: a text; for some runs a list of texts, or an object of numbers.")
+    input: Any = Field(None, description="One input: a text; for some runs a list of turns, or an object.")
     inputs: list[Any] = Field([], max_length=INPUTS, description="Several inputs, in place of `input`.")
     options: dict[str, Any] = Field(default_factory=dict, description="Options of `heed predict` for the run's task.")
 
@@ -101,7 +101,7 @@ _TEXT = {"type": "string", "maxLength": CHARACTERS, "pattern": r"[^\s\x1c-\x1f\x
 _NUMBERS = {"type": "array", "items": {"type": "number"}}
 _INPUT: dict[str, dict[str, Any]] = {
     "text": _TEXT,
-    "pair": {"type": "array", "items": _TEXT, "minItems": 2, "maxItems": 2},
+    "pair": {"type": "object", "properties": dict.fromkeys(PAIR, _TEXT), "required": [*PAIR]},
     "turns": {"type": "array", "items": _TEXT, "minItems": 1},
     "picture": {"type": "string", "contentEncoding": "base64"},
     "row": {"type": "object", "additionalProperties": {"type": "number"}},
@@ -164,7 +164,8 @@ def openapi(runs: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
     """The interface for programs in OpenAPI 3.1; runs are given by task and kind of input (None: not known yet)."""
     predict = Predict.model_json_schema()
     models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(task for task, _ in runs)]
-    kinds = [kind for kind in dict.fromkeys(kind for _, kind in runs) if kind]
+    pairs = ["pair"] * any("next" in model["properties"] for model in models)
+    kinds = [kind for kind in dict.fromkeys((*(kind for _, kind in runs), *pairs)) if kind]
     inputs: dict[str, Any] = {"anyOf": [_INPUT[kind] for kind in kinds]} if kinds else {}
     predict["properties"]["run"]["maximum"] = len(runs) - 1
     predict["properties"]["input"] |= inputs

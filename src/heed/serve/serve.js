@@ -60,7 +60,7 @@
     { name: "head", type: "str", help: "A number from 0, mean or all." },
     { name: "sort", type: "str", help: "Order the overview by a measure: entropy or untrained." },
   ];
-  const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], turns: ["Turns, one a line; the last is yours"],
+  const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], either: ["Text", "Second text, to ask whether it follows"], turns: ["Turns, one a line; the last is yours"],
     row: ["A number for each column, as JSON"], columns: ["The last numbers of each column, as JSON"] };
   const RANGES = { temperature: [0.1, 2], top_p: [0.05, 1] };
 
@@ -101,6 +101,9 @@
     $("#inputs").querySelector("textarea, input").focus({ preventScroll: true });
   };
 
+  // Pretraining reads a text with masks, or a pair of texts.
+  const readsBoth = () => ((run.options || {}).predict || []).some(({ name }) => name === "next");
+
   const tell = () => { $("#about").textContent = [run.summary, run.note].filter(Boolean).join(" "); };
 
   const fill = () => {
@@ -118,7 +121,7 @@
       });
       inputs.append(made("label", {}, "Picture (at most 8 MB) ", file), image);
     } else {
-      for (const label of TEXTS[kind]) {
+      for (const label of TEXTS[readsBoth() ? "either" : kind]) {
         const area = made("textarea", { rows: kind === "text" || kind === "pair" ? 2 : 4, maxlength: 2000, dir: "auto" });
         area.addEventListener("keydown", (event) => {
           if (event.key === "Enter" && !event.shiftKey && kind !== "turns" && !event.isComposing) { event.preventDefault(); ask(); }
@@ -159,7 +162,7 @@
     }
     if (kind === "row" || kind === "columns") return JSON.parse(areas[0]);
     if (kind === "turns") return areas[0].split("\n").filter((line) => line.trim());
-    return kind === "pair" ? areas : areas[0];
+    return kind === "pair" || (readsBoth() && areas[1].trim()) ? { text: areas[0], second: areas[1] } : areas[0];
   };
 
   // Asking --------------------------------------------------------------------------------------------------------
@@ -177,7 +180,9 @@
     try {
       say("asking ...");
       if (run.error || run.training) await refresh();
-      const what = input(), output = again ? null : await answer(what, given("predict"), signal);
+      const what = input(), asks = given("predict");
+      if (readsBoth() && what.second) asks.next = true;
+      const output = again ? null : await answer(what, asks, signal);
       if ((run.can || []).includes("look")) {
         say("looking ...");
         if (!again) asked = lookAt(what, output);

@@ -32,6 +32,8 @@ from heed.tasks.base.run import Run
 
 CHARACTERS = 2_000
 """Most characters of an input."""
+PAIR = "text", "second"
+"""The fields of a pair of texts."""
 PICTURE = 8 * 2**20
 """Most bytes of a picture."""
 _KEPT = 8
@@ -134,17 +136,18 @@ class Served:
             DataError: It is of another kind, or too long; the message begins with `where`.
         """
         kind = self.kind
+        if kind == "pair" or (kind == "text" and isinstance(given, dict)):  # pretraining reads both
+            fields = dict(zip(PAIR, given, strict=False)) if isinstance(given, list) and len(given) == 2 else given
+            if not isinstance(fields, dict) or {*fields} != {*PAIR}:
+                raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED['pair']}")
+            return tuple(_texts({f"{where}.{name}": fields[name] for name in PAIR}, where))
         if kind == "text":
             return _text(given, where)
-        if kind == "turns" and isinstance(given, str):
-            given = [given]
-        if kind in ("pair", "turns"):
-            if not isinstance(given, list) or (kind == "pair" and len(given) != 2) or not given:
-                raise DataError(f"{where} is {_short(given)}, expected a list of {_EXPECTED[kind]}")
-            texts = [_text(one, f"{where}[{n}]") for n, one in enumerate(given)]
-            if sum(map(len, texts)) > CHARACTERS:
-                raise DataError(f"{where} has {sum(map(len, texts)):,} characters, expected at most {CHARACTERS:,}")
-            return tuple(texts) if kind == "pair" else texts
+        if kind == "turns":
+            given = [given] if isinstance(given, str) else given
+            if not isinstance(given, list) or not given:
+                raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED[kind]}")
+            return _texts({f"{where}[{n}]": one for n, one in enumerate(given)}, where)
         if kind == "picture":
             return _picture(given, where)
         if not isinstance(given, dict) or not given:
@@ -179,9 +182,7 @@ class Served:
             if self.kind == "columns":
                 return [np.asarray(run.predict(one, **options)).tolist() for one in inputs]
             return [one.as_json() for one in run.predict(inputs, **options)]
-        texts = [_line(outputs.run, one) for one in inputs]
-        for text in texts:
-            outputs.check(text, "input")
+        texts = [outputs.read(_line(outputs.run, one), "input") for one in inputs]
         outputs.expect(texts, None)
         return [_json_of(written) for written in outputs.write(texts)]
 
@@ -194,8 +195,7 @@ class Served:
         outputs = self._outputs(options)
         if outputs is None:
             raise ConfigError(f"a run of {self.task} writes no text")
-        text = _line(outputs.run, given)
-        outputs.check(text, "input")
+        text = outputs.read(_line(outputs.run, given), "input")
         outputs.expect([text], None)
         if outputs.streams:
             yield from outputs.grow(text)
@@ -264,10 +264,9 @@ class Served:
         return None
 
 
-def _line(run: Any, given: Any) -> str:
-    """An input of a run of texts as one line of a file."""
-    (line,) = run.typed([given] if isinstance(given, str) else list(given))
-    return str(line)
+def _line(run: Any, given: Any) -> Any:
+    """An input of a run of texts: turns are one line of a file."""
+    return run.typed(given)[0] if isinstance(given, list) else given
 
 
 def _as_data(edit: SetWeight | None) -> Any:
@@ -289,8 +288,8 @@ def _fact(flag: Flag) -> dict[str, Any]:
 
 
 _EXPECTED = {
-    "pair": "two texts",
-    "turns": "turns, the first one first",
+    "pair": "an object with the fields text and second",
+    "turns": "a list of turns, the first one first",
     "row": "an object: a number for each column",
     "columns": "an object: a list of numbers for each column",
 }
@@ -299,6 +298,14 @@ _EXPECTED = {
 def _short(value: Any) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _texts(values: Mapping[str, Any], where: str) -> list[str]:
+    """Several texts by their places, together as long as an input may be."""
+    texts = [_text(value, place) for place, value in values.items()]
+    if (length := sum(map(len, texts))) > CHARACTERS:
+        raise DataError(f"{where} has {length:,} characters, expected at most {CHARACTERS:,}")
+    return texts
 
 
 def _text(value: Any, where: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from heed.data.embedded.generated import SPLITS, Split
 from heed.data.examples import Picture
-from heed.data.pictures.source import picture_digest
+from heed.data.pictures.store import picture_digest
 
 DIGITS = "digits"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,9 +17,8 @@ from pathlib import Path
 from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
 from heed.data.findings import Findings
-from heed.data.pictures.files import is_hidden, is_idx, is_picture
+from heed.data.pictures.files import files_below, is_idx, is_picture
 from heed.data.tables import SEPARATORS, Head, is_table
-from heed.data.text_files import ending_of
 from heed.errors import DataError
 
 LABEL_PREFIX = "__label__"
@@ -55,10 +54,10 @@ def content_of(head: Head) -> Content | None:
         return Content("labelled", f"its lines begin with {LABEL_PREFIX}")
     if lines[0].lstrip().startswith(("{", "[")):
         return None
-    if (tagged := _tagged(head)) is not None:
+    if tagged := _tagged(head):
         return tagged
-    table = ending_of(head.path) in (".csv", ".tsv")
-    separator = head.separator("\t") if table else "\t" if is_regular(head.rows("\t")) else None
+    tabs = "\t" if is_regular(head.rows("\t")) else None
+    separator = head.separator("\t") if is_table(head.path) else tabs
     if separator is not None:
         return _of_columns(head, separator)
     if (first := FirstWords.of(lines)).of_sentences:
@@ -127,8 +126,7 @@ def _tagged(head: Head) -> Content | None:
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
     if len(lines) < _FEW:
         return None
-    tabs = "\t" in lines[0]
-    rows = [line.split("\t") if tabs else line.split() for line in lines]
+    rows = [line.split("\t" if "\t" in lines[0] else None) for line in lines]
     if not is_regular(rows):
         return None
     rows = regular_rows(rows)
@@ -136,8 +134,7 @@ def _tagged(head: Head) -> Content | None:
         return Content("tagged", "it is CoNLL-U, with a word and its tag on each line")
     tags, words = [row[-1].strip() for row in rows], [row[0].strip() for row in rows]
     entities = sum(tag == OUTSIDE or is_entity_tag(tag) for tag in tags) >= 0.95 * len(tags)
-    gaps = len(head.lines) - len(head.filled)
-    values = len(set(tags))
+    gaps, values = len(head.lines) - len(head.filled), len(set(tags))
     plain = gaps * 100 >= len(lines) and values <= 0.2 * len(tags) and values * 2 < len(set(words))
     one_word = sum(" " not in word for word in words) >= 0.95 * len(words)
     if not one_word or not (entities or plain) or all(map(is_number, tags)):
@@ -195,18 +192,11 @@ def picture_content(path: Path, findings: Findings | None = None) -> Content | N
 
 def _of_folder(folder: Path) -> Content | None:
     """The content of a folder if most of the first files below it are pictures or idx files."""
-    some = list(islice(_files(folder), _LOOKED_AT))
+    some = [Path(folder, *parts) for parts in islice(files_below(str(folder)), _LOOKED_AT)]
     found = [file for file in some if is_picture(file.name) or is_idx(file)]
     if len(found) * 2 <= len(some):
         return None
     return Content("pictures", f"it is a folder of pictures (as {found[0].relative_to(folder).as_posix()})")
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    """The files below a folder that are not hidden."""
-    for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not is_hidden((name,)))
-        yield from (Path(where, name) for name in sorted(files) if not is_hidden((name,)))
 
 
 def _of_table(path: Path, findings: Findings) -> Content | None:

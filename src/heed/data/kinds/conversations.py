@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
@@ -70,27 +70,16 @@ def read_conversations(
     columns, separator = (data.columns, data.separator) if known else (ConversationColumns(), None)
     for path in map(Path, files):
         if ending_of(path) in (".jsonl", ".json"):
-            yield from _objects(path, columns, findings)
+            yield from JsonTable(path, findings).made(partial(_of_row, columns=columns))
+        elif (given := _separator(path, findings) if separator is None else separator) == "":
+            yield from _paragraphs(path, findings)
         else:
-            yield from _texts(path, columns.turns, separator, findings)
+            yield from _lines(path, columns.turns, given, findings)
 
 
-def _objects(path: Path, columns: ConversationColumns, findings: Findings) -> Iterator[Conversation]:
-    table = JsonTable(path, findings)
-
-    def conversation(row: Row) -> Conversation | None:
-        value = row.object()
-        if value is None:
-            return None
-        if columns.speaker is None and (others := _possible_speakers(value, columns)):
-            fields = ", ".join(map(repr, others))
-            findings.remark(
-                f"{path.name}: no field of the turns has a usual name for the speaker (other fields: {fields}); "
-                "if one of these is the speaker, set data.columns.speaker to its name"
-            )
-        return conversation_of(value, columns, row.where, row.origin, path, findings)
-
-    return table.made(conversation)
+def _of_row(row: Row, columns: ConversationColumns) -> Conversation | None:
+    value, table = row.object(), row.table
+    return value if row.blank else conversation_of(value, columns, row.where, row.origin, table.path, table.findings)
 
 
 def conversation_of(
@@ -111,22 +100,38 @@ def conversation_of(
         return findings.bad(rule, path, place, message)
 
     if isinstance(value, Mapping):
-        name = _turns_field(value, columns)
+        lists = [name for name, one in value.items() if isinstance(one, list | tuple)]
+        usual = [*(name for name in TURNS_NAMES if name in lists), *(lists if len(lists) == 1 else TURNS_NAMES)]
+        name = _field(value, columns.turns, usual)
         if name is None:
-            raise bad("no list of turns", f"{where} has {_no_turns(value, columns)}; expected {_SHAPES}")
+            raise bad("no list of turns", f"{where} has {_no_field(value, columns, 'turns')}; expected {_SHAPES}")
         value, where = value[name], f"{where}: field '{name}'"
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise bad("no list of turns", f"{where} is {described(value)}, expected a list of turns")
-    turns, speakers = [], []
+    turns = []
     for n, turn in enumerate(value):
-        said, speaker = _turn_of(turn, columns, f"{where}[{n}]", bad)
-        text = characters_of(" ".join(said.split()), f"{where}[{n}]", bad, note)
-        if not is_empty(text):
-            turns.append(text)
-            speakers.append(speaker)
-        else:
-            note(_BLANK_TURNS)
-    return Conversation(tuple(turns), tuple(speakers) if any(speakers) else (), origin)
+        text, speaker = _turn_of(turn, columns, f"{where}[{n}]", bad)
+        turns.append((characters_of(text, f"{where}[{n}]", bad, note), speaker))
+    first = value[0] if path and value else None
+    if isinstance(first, Mapping) and _field(first, columns.speaker, SPEAKER_NAMES) is None:
+        of_text = _field(first, columns.text, TEXT_NAMES)
+        others = ", ".join(repr(field) for field, one in first.items() if field != of_text and isinstance(one, str))
+        if others:
+            findings.remark(
+                f"{Path(path).name}: no field of the turns has a usual name for the speaker (other fields: {others}); "
+                "if one of these is the speaker, set data.columns.speaker to its name"
+            )
+    return _conversation(turns, origin, note)
+
+
+def _conversation(turns: Iterable[tuple[str, str]], origin: str, note: Callable[..., None]) -> Conversation:
+    """The conversation of turns with their speakers, without the blank ones, of which `note` is told."""
+    every = [(" ".join(text.split()), speaker) for text, speaker in turns]
+    kept = [one for one in every if not is_empty(one[0])]
+    if len(kept) < len(every):
+        note(_BLANK_TURNS, count=len(every) - len(kept))
+    speakers = tuple(speaker for _, speaker in kept)
+    return Conversation(tuple(text for text, _ in kept), speakers if any(speakers) else (), origin)
 
 
 def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[str, Any]:
@@ -138,21 +143,17 @@ def object_of(conversation: Conversation, columns: ConversationColumns) -> dict[
     return {turns: [{columns.speaker or "speaker": who, columns.text or "text": text} for who, text in pairs]}
 
 
-def _turns_field(row: Mapping[str, Any], columns: ConversationColumns) -> str | None:
-    if isinstance(columns.turns, str):
-        return columns.turns if columns.turns in row else None
-    lists = [name for name, value in row.items() if isinstance(value, list | tuple)]
-    known = [name for name in TURNS_NAMES if name in lists]
-    if not known and len(lists) == 1:
-        return lists[0]
-    return next(iter(known or [name for name in TURNS_NAMES if name in row]), None)
+def _field(one: Mapping[str, Any], given: Column, usual: Iterable[str]) -> str | None:
+    """The name of a field of an object: the given one, else the first usual one; None if it has none of them."""
+    return next((name for name in ((given,) if isinstance(given, str) else usual) if name in one), None)
 
 
-def _no_turns(row: Mapping[str, Any], columns: ConversationColumns) -> str:
-    if isinstance(columns.turns, str):
-        return f"no field '{columns.turns}'{suggest(columns.turns, row)}"
-    names = ", ".join(map(repr, row)) or "none"
-    return f"no field with a usual name for turns (fields: {names}); set data.columns.turns to the name of its field"
+def _no_field(one: Mapping[str, Any], columns: ConversationColumns, part: str) -> str:
+    """What an object lacks that has no field for a part of a conversation, for messages."""
+    if isinstance(given := getattr(columns, part), str):
+        return f"no field '{given}'{suggest(given, one)}"
+    fields = f"(fields: {', '.join(map(repr, one)) or 'none'}); set data.columns.{part} to the name of its field"
+    return f"no field with a usual name for the {part} {fields}"
 
 
 def _turn_of(
@@ -163,51 +164,25 @@ def _turn_of(
         return turn, ""
     if not isinstance(turn, Mapping):
         raise bad("a turn is not text", f"{where} is {described(turn)}, expected a text or an object")
-    text = _named(turn, columns.text, TEXT_NAMES)
+    text, speaker = _field(turn, columns.text, TEXT_NAMES), _field(turn, columns.speaker, SPEAKER_NAMES)
     if text is None:
-        wanted = "no field with a usual name for the text" if columns.text is None else f"no field '{columns.text}'"
-        fields = ", ".join(map(repr, turn)) or "none"
-        message = f"{where} has {wanted} (fields: {fields}); set data.columns.text to the name of its field"
-        raise bad("a turn without text", message)
-    speaker = _named(turn, columns.speaker, SPEAKER_NAMES)
+        raise bad("a turn without text", f"{where} has {_no_field(turn, columns, 'text')}")
     if speaker is None and columns.speaker is not None:
-        message = f"{where} has no field '{columns.speaker}'{suggest(columns.speaker, turn)}"
-        raise bad("a turn without speaker", message)
+        raise bad("a turn without speaker", f"{where} has {_no_field(turn, columns, 'speaker')}")
     if not isinstance(turn[text], str):
-        message = f"{where}: field '{text}' is {described(turn[text])}, expected text"
-        raise bad("a turn is not text", message)
+        raise bad("a turn is not text", f"{where}: field '{text}' is {described(turn[text])}, expected text")
     who = None if speaker is None else turn[speaker]
     return turn[text], "" if who is None else " ".join(str(who).split())
 
 
-def _possible_speakers(row: Mapping[str, Any], columns: ConversationColumns) -> list[str]:
-    """Fields of the first turn that may hold its speaker, where none has a usual name."""
-    name = _turns_field(row, columns)
-    turns = row[name] if name is not None else None
-    first = turns[0] if isinstance(turns, Sequence) and turns else None
-    if not isinstance(first, Mapping) or _named(first, None, SPEAKER_NAMES) is not None:
-        return []
-    text = _named(first, columns.text, TEXT_NAMES)
-    return [field for field, value in first.items() if field != text and isinstance(value, str)]
-
-
-def _named(turn: Mapping[str, Any], given: str | None, names: Iterable[str]) -> str | None:
-    if given is not None:
-        return given if given in turn else None
-    return next((name for name in names if name in turn), None)
-
-
-def _texts(path: Path, turns: Column, given: str | None, findings: Findings) -> Iterator[Conversation]:
-    separator = _separator(path, findings) if given is None else given
-    if separator == "":
-        return _paragraphs(path, findings)
+def _lines(path: Path, turns: Column, separator: str, findings: Findings) -> Iterator[Conversation]:
+    """A conversation in each line, or in a column of each."""
     column = 0 if turns is None else turns
     if isinstance(column, str):
         raise DataError(
             f"data.columns.turns is '{column}', but '{path.name}' is a text file, whose columns are numbered from 0; "
             "only fields of JSON lines (.jsonl) have names"
         )
-    number_of = f"data.columns.turns cannot be {column}"
 
     def conversation(numbered: tuple[int, str | BadLine]) -> Conversation | None:
         number, line = numbered[0], unless_bad(numbered[1])
@@ -216,15 +191,13 @@ def _texts(path: Path, turns: Column, given: str | None, findings: Findings) -> 
         if separator != "\t" and "\t" in line:
             cells = line.split("\t")
             if not column < len(cells):
-                message = f"'{path}' line {number} has {len(cells)} columns, so {number_of}"
+                message = f"'{path}' line {number} has {len(cells)} columns, so data.columns.turns cannot be {column}"
                 raise findings.bad(f"no column {column}", path, number, message)
             findings.remark(f"{path.name}: column {column} (counted from 0) contains the turns")
             line = cells[column]
-        every = [turn for turn in (" ".join(turn.split()) for turn in line.split(separator)) if turn]
-        turns = tuple(turn for turn in every if not is_empty(turn))
-        if len(turns) < len(every):
-            findings.note(_BLANK_TURNS, path, number, unit="turn", count=len(every) - len(turns))
-        return Conversation(turns, (), f"{path.name}:{number}")
+        note = partial(findings.note, where=path, place=number, unit="turn")
+        every = ((turn, "") for turn in line.split(separator) if turn.strip())
+        return _conversation(every, f"{path.name}:{number}", note)
 
     return findings.usable(enumerate(lines_of(path, findings), start=1), conversation)
 
@@ -249,17 +222,13 @@ def _separator(path: Path, findings: Findings) -> str:
 
 
 def _paragraphs(path: Path, findings: Findings) -> Iterator[Conversation]:
-    turns: list[str] = []
-    first = 1
-    for number, line in enumerate(chain(lines_of(path, findings), [""]), start=1):
-        if isinstance(line, BadLine):
-            findings.leave_out(line.rule)
-        elif line.strip():
-            first = first if turns else number
-            turns.append(" ".join(line.split()))
-        elif turns:
-            yield Conversation(tuple(turns), (), f"{path.name}:{first}")
-            turns = []
+    """A turn in each line; an empty line ends a conversation."""
+    numbered = enumerate(lines_of(path, findings), start=1)
+    usable = findings.usable(numbered, lambda one: (one[0], unless_bad(one[1])))
+    for filled, group in groupby(usable, key=lambda one: bool(one[1].strip())):
+        (first, _), *_ = lines = list(group)
+        if filled:
+            yield Conversation(tuple(" ".join(line.split()) for _, line in lines), (), f"{path.name}:{first}")
 
 
 def hold_conversations(data: Any, split: str, columns: ConversationColumns, findings: Findings) -> Held[Conversation]:
@@ -272,9 +241,8 @@ def hold_conversations(data: Any, split: str, columns: ConversationColumns, find
         raise DataError(f"{split} is {described(data)}, expected a list of conversations, each a list of turns")
 
     def conversation(numbered: tuple[int, Any]) -> Conversation:
-        origin = f"{split}[{numbered[0]}]"
-        if isinstance(numbered[1], Conversation):
-            return numbered[1]
-        return conversation_of(numbered[1], columns, origin, origin, "", findings)
+        origin, value = f"{split}[{numbered[0]}]", numbered[1]
+        held = isinstance(value, Conversation)
+        return value if held else conversation_of(value, columns, origin, origin, "", findings)
 
     return Held(findings.usable(enumerate(data), conversation), findings)

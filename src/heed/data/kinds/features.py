@@ -6,17 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
 
 from heed.data.kinds.numbers import Rows, as_texts
 from heed.errors import DataError
-from heed.storage.files import damaged, read_object, read_text
+from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_text
 
+T = TypeVar("T")
 _RARE = 3
 """Training rows below which a category shares a column with the other rare ones and those never seen."""
 _MOST = 100
@@ -124,23 +126,6 @@ class Features:
         ]
         return lines + (["missing numbers are the median of the training rows: " + ", ".join(gaps)] if gaps else [])
 
-    def text(self) -> str:
-        """As JSON."""
-        return json.dumps([asdict(feature) for feature in self.columns], indent=1, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def load(cls, path: Path) -> Features:
-        """Read from JSON.
-
-        Raises:
-            RunError: The file is missing or damaged.
-        """
-        try:
-            return cls(TypeAdapter(tuple[Feature, ...]).validate_json(read_text(path)))
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-
 
 def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mask `(columns,)` of the columns of `(rows, columns)` that are constant."""
@@ -168,8 +153,12 @@ class Standard:
     """Mean and standard deviation `(columns,)` of the training rows; deviation 1 for constant columns."""
 
     columns: tuple[str, ...]
-    mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    mean: tuple[FiniteFloat, ...]
+    deviation: tuple[Annotated[FiniteFloat, Field(gt=0)], ...]
+
+    def __post_init__(self) -> None:
+        if not len(self.columns) == len(self.mean) == len(self.deviation):
+            raise ValueError("columns, mean and deviation differ in length")
 
     @classmethod
     def of(cls, columns: tuple[str, ...], values: NDArray[np.float64]) -> Standard:
@@ -177,7 +166,8 @@ class Standard:
         constant, deviation = constants(values), values.std(0)
         # Exact for constant columns: a rounding error would be divided by a deviation as small.
         mean = np.where(constant, values[0], values.mean(0))
-        return cls(columns, mean, np.where(constant | (deviation == 0), 1.0, deviation))
+        deviation = np.where(constant | (deviation == 0), 1.0, deviation)
+        return cls(columns, tuple(mean.tolist()), tuple(deviation.tolist()))
 
     def apply(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Standardised values, `(value - mean) / deviation`."""
@@ -187,30 +177,21 @@ class Standard:
         """Inverse of `apply`."""
         return values * self.deviation + self.mean
 
-    def text(self) -> str:
-        """As JSON."""
-        values = {"columns": self.columns, "mean": self.mean.tolist(), "deviation": self.deviation.tolist()}
-        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
-    @classmethod
-    def load(cls, path: Path) -> Standard:
-        """Read from JSON.
-
-        Raises:
-            RunError: The file is missing or damaged.
-        """
-        values = read_object(path)
-        columns, numbers = values.get("columns"), [values.get(name) for name in ("mean", "deviation")]
-        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise damaged(path, "columns is not a list of names")
-        for name, given in zip(("mean", "deviation"), numbers, strict=True):
-            if not (isinstance(given, list) and len(given) == len(columns) and all(map(_is_finite, given))):
-                raise damaged(path, f"{name} is not a list of {len(columns)} finite numbers, one for each column")
-        mean, deviation = (np.array(given, np.float64) for given in numbers)
-        if not (deviation > 0).all():
-            raise damaged(path, "deviation has a number that is not above 0")
-        return cls(tuple(columns), mean, deviation)
+def save(path: Path, values: Any) -> None:
+    """Write dataclasses of this module as JSON."""
+    text = json.dumps(values, default=asdict, indent=1, ensure_ascii=False) + "\n"
+    write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
 
-def _is_finite(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) < 1e300
+def load(path: Path, kind: type[T]) -> T:
+    """What was saved.
+
+    Raises:
+        RunError: The file is missing or damaged.
+    """
+    try:
+        return TypeAdapter(kind).validate_json(read_text(path), strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,18 +108,18 @@ def checked(
     Raises:
         DataError: A link names a word beyond the last, and bad lines are not skipped.
     """
-    lengths = {side: len(text.split()) for side, text in (("source", pair.source), ("target", pair.target))}
+    words = {"source": pair.source.split(), "target": pair.target.split()}
     kept = []
     for link in links:
-        side = "source" if link.source >= lengths["source"] else "target"
-        if (word := link.source if side == "source" else link.target) < lengths[side]:
+        side = next((side for side in words if getattr(link, side) >= len(words[side])), None)
+        if side is None:
             kept.append(link)
             continue
-        count, text = lengths[side], pair.source if side == "source" else pair.target
+        word, count = getattr(link, side), len(words[side])
         message = (
             f"'{path}' line {number}: link {link.written()} names {side} word {word}, but the {side}"
             f"{f' ({pair.origin})' if pair.origin else ''} has {count} word{'' if count == 1 else 's'}, counted from "
-            f"0: {text!r:.80}"
+            f"0: {getattr(pair, side)!r:.80}"
         )
         fix = "if the file counts words from 1, subtract 1 from every number" if word == count else ""
         findings.bad(OUT_OF_RANGE, path, number, message, fix=fix, things="links")
@@ -161,20 +162,23 @@ class LinkTable:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
-    def _line(self, pair: Pair) -> int:
-        """The line of a pair's links, counted from 1."""
+    def _links_of(self, pair: Pair, findings: Findings) -> list[WordLink]:
+        """The links of a pair, without those to missing words; from line N of the file for line N of the corpus."""
         found = _PLACE.search(pair.origin)
         assert found is not None, f"{pair.origin!r} names no line"
-        return int(found[2]) + 1 if found[1] == "[" else int(found[2]) - self._skipped
-
-    def _at(self, line: int) -> list[WordLink]:
+        line = int(found[2]) + 1 if found[1] == "[" else int(found[2]) - self._skipped
+        if line > len(self):
+            raise DataError(
+                f"pair {pair.origin} has no line in '{self.path}', which has {len(self):,}; texts with line breaks "
+                "shift line numbers; give two parallel files"
+            )
         start, end = self._ends[line - 1 : line + 1]
-        return [WordLink(source, target) for source, target in self._links[start:end].tolist()]
+        links = [WordLink(source, target) for source, target in self._links[start:end].tolist()]
+        return checked(links, pair, self.path, line, findings)
 
     def of(self, pair: Pair) -> Pair:
         """The pair with its links, except those to missing words."""
-        line = self._line(pair)
-        return linked(pair, checked(self._at(line), pair, self.path, line, Findings("skip")))
+        return linked(pair, self._links_of(pair, Findings("skip")))
 
     def check(self, pairs: Sequence[Pair], read: int, corpus: str, unused: Iterable[Sequence[Pair]] = ()) -> str:
         """Compare the links with the pairs of a corpus, of which `read` were read before some were left out.
@@ -195,27 +199,15 @@ class LinkTable:
                 f"pair{'' if read == 1 else 's'}{header}; line N must contain the links of pair N, and be blank if it "
                 "has none"
             )
-        count = with_links = 0
-        for pair, line in self._lines(pairs, corpus):
-            kept = checked(self._at(line), pair, self.path, line, self._findings)
-            count, with_links = count + len(kept), with_links + bool(kept)
-        for some in unused:
-            for pair, line in self._lines(some, corpus):
-                checked(self._at(line), pair, self.path, line, self._findings)
+        sizes = [len(self._links_of(pair, self._findings)) for chunk in in_turn(pairs) for pair in chunk]
+        for chunk in chain.from_iterable(map(in_turn, unused)):
+            for pair in chunk:
+                self._links_of(pair, self._findings)
+        count = sum(sizes)
         if not count:
             raise DataError(f"'{self.path}' contains no links of the training pairs of {corpus}")
         doubt = ""
         if len(self._links) >= _JUDGED and self._links.min() > 0:
             doubt = "; no link names word 0; if the file counts words from 1, subtract 1 from every number"
-        return f"{corpus}: {count:,} links in {with_links:,} of {len(pairs):,} pairs ({self.path.name}){doubt}"
-
-    def _lines(self, pairs: Sequence[Pair], corpus: str) -> Iterator[tuple[Pair, int]]:
-        for chunk in in_turn(pairs):
-            for pair in chunk:
-                line = self._line(pair)
-                if line > len(self):
-                    raise DataError(
-                        f"pair {pair.origin} of {corpus} has no line in '{self.path}', which has {len(self):,}; texts "
-                        "with line breaks shift line numbers; give two parallel files"
-                    )
-                yield pair, line
+        linked_pairs = f"{sum(map(bool, sizes)):,} of {len(pairs):,} pairs"
+        return f"{corpus}: {count:,} links in {linked_pairs} ({self.path.name}){doubt}"

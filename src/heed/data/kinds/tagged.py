@@ -28,31 +28,34 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from itertools import groupby, pairwise
+from dataclasses import replace
+from functools import lru_cache, partial
+from itertools import chain, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from heed.config import TagOptions
 from heed.config.data import TagColumns
-from heed.data.columns import Column, has_header, is_regular, shown
+from heed.data.columns import Column, Facts, has_header, is_regular, shown
 from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
-from heed.data.readers import HeldTable, Reader, python_value
-from heed.data.tables import SEPARATORS, CsvTable, Field, Head, JsonTable, Row, Table, characters_of, described
-from heed.data.text_files import MARK, MARKED, ending_of, lines_of, unless_bad
+from heed.data.readers import Reader, python_value
+from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.text_files import MARK, MARKED, ending_of, lines_of
 from heed.data.tokens.special import split_words
-from heed.errors import DataError, suggest, whole_number
+from heed.errors import DataError, nearest, whole_number
 
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
 
+_SCHEMES = {"bio": tuple("BBII"), "io": tuple("IIII"), "iob1": tuple("IIII"), "bioes": tuple("SBIE")}
+"""The letters of a word that is an entity, and of the first, the middle and the last ones of a longer entity."""
 _SAME = {"L": "E", "U": "S", "M": "I"}
 """BILOU and BMEWO letters for those of BIOES."""
 
 
+@lru_cache(maxsize=1_000)
 def _parts(tag: str) -> tuple[str, str]:
     if tag == OUTSIDE:
         return OUTSIDE, ""
@@ -66,19 +69,15 @@ def entities(tags: Sequence[str]) -> list[Entity]:
     An entity begins at B and S, and at I and E after O, after a finished entity or where the type changes, as in
     conlleval and in seqeval's default mode.
     """
-    found: list[Entity] = []
-    begun: int | None = None
-    before, kind_before = OUTSIDE, ""
-    for i, tag in enumerate([*tags, OUTSIDE]):
-        letter, kind = _parts(tag)
-        begins = letter in "BS" or (letter != OUTSIDE and (before in "OES" or kind != kind_before))
-        if begun is not None and (letter == OUTSIDE or begins):
-            found.append((kind_before, begun, i))
-            begun = None
-        if begins:
-            begun = i
-        before, kind_before = letter, kind
-    return found
+    parts = [*map(_parts, tags)]
+    starts = [
+        n
+        for n, ((before, kind_before), (letter, kind)) in enumerate(pairwise([(OUTSIDE, ""), *parts]))
+        if letter in "BS" or (letter != OUTSIDE and (before in "OES" or kind != kind_before))
+    ]
+    outside = [n for n, (letter, _) in enumerate(parts) if letter == OUTSIDE]
+    ends = dict(pairwise(sorted({*starts, *outside, len(parts)})))  # each at the next start, O or the end
+    return [(parts[n][1], n, ends[n]) for n in starts]
 
 
 def may_follow(before: str | None, tag: str) -> bool:
@@ -88,45 +87,25 @@ def may_follow(before: str | None, tag: str) -> bool:
 
 
 def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> list[str]:
-    """The tags of entities in a scheme: bio, iob1, io or bioes."""
+    """The tags of entities, in the order of their words, in a scheme: bio, iob1, io or bioes."""
     tags = [OUTSIDE] * length
-    ends: dict[int, str] = {}
     for kind, start, end in found:
-        letters = ["I"] * (end - start)
-        if scheme == "bio" or (scheme == "iob1" and ends.get(start) == kind):
-            letters[0] = "B"
-        elif scheme == "bioes":
-            letters[0], letters[-1] = "B", "E"
-            letters = ["S"] if len(letters) == 1 else letters
-        ends[end] = kind
+        touches = scheme == "iob1" and start > 0 and tags[start - 1][2:] == kind
+        single, first, middle, last = _SCHEMES["bio" if touches else scheme]
+        letters = [single] if end - start == 1 else [first, *[middle] * (end - start - 2), last]
         tags[start:end] = [f"{letter}-{kind}" for letter in letters]
     return tags
 
 
+def _is_written_in(scheme: str, tags: Sequence[str]) -> bool:
+    """True if these are the tags of their entities in a scheme."""
+    return [*map(_parts, write_tags(entities(tags), len(tags), scheme))] == [*map(_parts, tags)]
+
+
 def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
-    """The tagging scheme of a corpus: bio, iob1, io, bioes, or plain (no tag marks an entity)."""
-    letters: set[str] = set()
-    starts_with_i = b_alone = False
-    for tags in sentences:
-        before = (OUTSIDE, "")
-        for tag in tags:
-            if tag != OUTSIDE and not is_entity_tag(tag):
-                before = (OUTSIDE, "")
-                continue
-            letter, kind = _parts(tag)
-            letters.add(letter)
-            follows = before[0] != OUTSIDE and before[1] == kind
-            starts_with_i |= letter == "I" and not follows
-            b_alone |= letter == "B" and not follows
-            before = letter, kind
-    letters.discard(OUTSIDE)
-    if not letters:
-        return "plain"
-    if letters & {"E", "S"}:
-        return "bioes"
-    if "B" not in letters:
-        return "io"
-    return "iob1" if starts_with_i and not b_alone else "bio"
+    """The scheme in which most sentences are written: bio, io, iob1 or bioes; plain if no tag marks an entity."""
+    marked = [tags for tags in sentences if any(map(is_entity_tag, tags))]
+    return max(_SCHEMES, key=lambda one: sum(_is_written_in(one, tags) for tags in marked)) if marked else "plain"
 
 
 _FEW = 8
@@ -142,225 +121,204 @@ _JUDGED = 1_000
 """Lines by which separator and header are recognised."""
 _SENTENCES = ("sentence #", "sentence_id", "sent_id", "sentence id", "sentence")
 """Usual names of columns, in lower case, most reliable first."""
-_FIELDS = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
-_CALLED = {"word": "words", "label": "tags", "sentence": "sentences"}
 _AGAIN = "the name of an earlier sentence, read as another sentence"
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A sentence as it was read; `at` gives the place of its tag n for findings and for messages."""
+class _Read(NamedTuple):
+    """A sentence as it was read; `at` gives the row of its tag n and the tag's place in messages."""
 
     sentence: Sentence
-    path: Path | str
-    at: Callable[[int], tuple[int | str, str]]
+    at: Callable[[int], tuple[Row, str]]
 
 
-def _unclear(name: str, field: str, names: Iterable[object], why: str = "") -> DataError:
-    what = why or f"which column has the {_CALLED[field]} is unclear"
-    listed = ", ".join(map(str, names))
-    return DataError(f"{name}: {what}; set data.columns.{field} to the column of the {_CALLED[field]}, one of {listed}")
+def _said(word: str, columns: Mapping[str, int | str]) -> str:
+    return f"{word}s: " + ", ".join(f"{field} is {shown(column)}" for field, column in columns.items())
 
 
-def _said(columns: Mapping[str, int | str], word: str = "column") -> str:
-    return f"{word}s: " + ", ".join(
-        f"the {_CALLED[field]} are {shown(columns[field])}" for field in _CALLED if field in columns
+def _field(table: Table, field: str, given: TagColumns, usual: Sequence[str]) -> Field:
+    """A field with its usual names as the table spells them."""
+    return Field(
+        field, getattr(given, field), [name for one in usual for name in table.names if name.casefold() == one]
     )
 
 
-Cells = list[str] | BadLine | None
-"""The columns of a line."""
+class ColumnFile(Table):
+    """A file with a word in each line, as a table whose rows are blank between sentences.
 
-
-@dataclass(frozen=True)
-class ColumnFile:
-    """A word in each line of a file, or row of a `table`.
-
-    `rows` has the number and the columns of each line, None between sentences, and none for a line of CoNLL-U that is
-    no word of its sentence. Without a `separator`, spaces separate columns.
+    Lines of CoNLL-U that are no words of their sentence are no rows. Without a `separator`, spaces separate columns.
     """
 
-    table: Table
-    rows: list[tuple[int, Cells]]
-    lines: Sequence[str] = ()
-    separator: str | None = None
-    conll_u: bool = False
+    plain = True
 
-    @classmethod
-    def read(cls, path: Path, findings: Findings | None = None) -> ColumnFile:
+    def __init__(self, path: Path, findings: Findings | None = None) -> None:
         """Read a file; bad lines are errors without `findings`.
 
         Raises:
             DataError: The file cannot be read or contains no word, or a line is bad (for example, has another number
                 of columns than the lines before it) and not skipped.
         """
-        findings = Findings() if findings is None else findings
-        read = list(lines_of(path, findings))
-        lines = [line.text if isinstance(line, BadLine) else line for line in read]
+        super().__init__(Findings() if findings is None else findings)
+        self.path = path
+        read = list(lines_of(path, self.findings))
+        self.lines = [line.text if isinstance(line, BadLine) else line for line in read]
         known = [s for s in read if isinstance(s, str) and s.strip() and not s.startswith("-DOCSTART-")]
         filled = [line for line in known if not line.startswith("#")] or known
         if not filled:
             raise DataError(f"'{path}' contains no words; expected one word a line, with its tag in another column")
-        separator = _separator(filled)
-        first = _split(filled[0], separator)
-        width, conll_u = len(first), are_conll_u([first])
-        rows: list[tuple[int, Cells]] = []
+        self.separator = _separator(filled)
+        self.is_csv = self.separator in (",", ";")
+        self.width = len(first := _split(filled[0], self.separator))
+        self.is_conll_u = are_conll_u([first])
+        self._rows = list[Row]()
         for number, line in enumerate(read, start=1):
-            row: Cells = line if isinstance(line, BadLine) else _split(line, separator)
-            if isinstance(row, list):
-                comment = lines[number - 1].startswith("#") and len(row) != width and not (rows and rows[-1][1])
-                if not any(row) or row[0] == "-DOCSTART-" or comment:
-                    row = None
-                elif len(row) != width:
-                    has = f"{len(row)} column{'s' if len(row) != 1 else ''} ({lines[number - 1][:60]!r})"
-                    expected = f"{width}, separated by {SEPARATORS.get(separator or '', 'spaces')}"
-                    message = f"'{path}' line {number} has {has}, but the lines before it have {expected}"
-                    row = findings.bad("different number of columns", path, number, message)
-                elif conll_u and not row[0].isdigit():
-                    findings.note("multiword token or empty node, left out", path, number)
-                    row = []
-            rows.append((number, row))
-        return cls(CsvTable(path, findings, separator or "\t", fixed=True), rows, lines, separator, conll_u)
+            row = Row(self, number, line)
+            if isinstance(line, BadLine) or self._read(row, line):
+                self._rows.append(row)
 
-    @classmethod
-    def of_table(cls, table: Table) -> ColumnFile:
-        """Rows that are words, with the columns sentence, word and label of the table."""
-        rows: list[tuple[int, Cells]] = []
-        for row in table.rows():
-            try:
-                values = [python_value(row.value(field)) for field in ("sentence", "word", "label")]
-                cells = ["" if one is None else characters_of(str(one), row.where, row.bad, row.note) for one in values]
-                rows.append((row.number, None if row.blank else cells))
-            except BadLine as bad:
-                rows.append((row.number, bad))
-        return cls(table, rows)
+    def _read(self, row: Row, line: str) -> bool:
+        """Set the cells of a row; False if it is none."""
+        row.cells = cells = _split(line, self.separator)
+        comment = line.startswith("#") and len(cells) != self.width and not (self._rows and self._rows[-1].cells)
+        if not any(cells) or cells[0] == "-DOCSTART-" or comment:
+            row.cells = None
+        elif len(cells) != self.width:
+            has = f"{len(cells)} column{'s' if len(cells) != 1 else ''} ({line[:60]!r})"
+            expected = f"{self.width}, separated by {SEPARATORS.get(self.separator or '', 'spaces')}"
+            message = f"{row.where} has {has}, but the lines before it have {expected}"
+            row.cells = row.bad("different number of columns", message)
+        elif self.is_conll_u and not cells[0].isdigit():
+            row.note("multiword token or empty node, left out")
+            return False
+        return True
 
-    @property
-    def words(self) -> list[tuple[int, list[str]]]:
-        """The number and the columns of each line with a word."""
-        return [(number, row) for number, row in self.rows if row and isinstance(row, list)]
+    def rows(self) -> Iterator[Row]:
+        return iter(self._rows)
 
-    @property
-    def width(self) -> int:
-        """Number of columns."""
-        return len(self.words[0][1])
+    def where(self, number: int) -> str:
+        return f"'{self.path}' line {number}"
 
-    def columns(self, given: TagColumns, findings: Findings, tagged: bool = True) -> dict[str, int]:
-        """The columns of word, label (unless the file is not `tagged`) and sentence (if there is one), from 0.
+    def origin(self, number: int) -> str:
+        return f"{Path(self.path).name}:{number}"
 
-        A first line that names them is left out and noted, and what it names is remarked.
-
-        Raises:
-            DataError: The file lacks a column, or which one is meant is unclear; the message lists the columns.
-        """
-        (line, row), *others = self.words
-        cells = [one for _, one in others]
-        names, width = CONLL_U if self.conll_u else [cell.casefold() for cell in row], len(row)
-        wanted: dict[str, Column] = {field: getattr(given, field) for field in _FIELDS}
-        if self.conll_u:
-            wanted["word"] = wanted["word"] or "form"
-            wanted["label"] = "upos" if wanted["label"] in (None, -1) else wanted["label"]
-        places = {field: names.index(one) for field, every in _FIELDS.items() for one in every[::-1] if one in names}
-        for field, column in wanted.items():
-            if isinstance(column, str) and column.casefold() in names:
-                places[field] = names.index(column.casefold())
-            elif isinstance(column, int) and -width <= column < width:
-                places[field] = column % width
-            elif column is not None and (tagged or field != "label" or column not in (width, -1 - width)):
-                has = f"'{self.table.path}' line {line} has {width} columns ({_listed(row)}), so data.columns.{field}"
-                raise DataError(f"{has} cannot be {column}{suggest(str(column), CONLL_U) if self.conll_u else ''}")
-        if self.conll_u:
-            return {field: places[field] for field in ("word", "label")}
-        word, label = places.get("word", 0), places.get("label", width - 1)
-        header = any(isinstance(one, str) for one in wanted.values()) or (
-            names[word] in _WORDS and label != word and all(one[label] != row[label] for one in cells)
-        )
-        if header := header or (self.is_table and has_header([row, *cells[:_JUDGED]])):
-            self.rows[line - 1] = line, None
-            findings.note(f"a header ({' | '.join(row)[:40]}), left out", self.table.path, line)
-        else:
-            places = {field: place for field, place in places.items() if wanted[field] is not None}
-        rest = [n for n in range(width) if n not in places.values()]
-        if "sentence" not in places and all(one is not None for _, one in self.rows[line:]):
-            able = rest if header or "label" in places else rest[:-1]
-            ids = [n for n in able if width > 2 and _are_ids([one[n] for one in cells])]
-            if len(ids) == 1:
-                places["sentence"] = ids[0]
-                rest.remove(ids[0])
-            elif tagged and self.is_table and len(cells) >= _FEW:
-                why = "no blank line ends a sentence, and which column numbers the sentences is unclear"
-                raise _unclear(f"'{self.table.path}'", "sentence", [_listed(row)], why)
-        for field, place in (("word", 0), ("label", -1)):
-            if field in places or (wanted[field] is not None and not tagged):
-                continue
-            if (header and len(rest) > 1) or (tagged and not rest):
-                raise _unclear(f"'{self.table.path}'", field, [_listed(row)])
-            if rest:
-                places[field] = rest.pop(place)
-        if not tagged and places.get("label") == places["word"]:
-            del places["label"]
-        if header or places.get("sentence") not in (None, wanted["sentence"]):
-            findings.remark(_said({field: row[n] if header else n for field, n in places.items()}))
-        return places
-
-    def refuse_odd(self, word: int, label: int, last: bool) -> None:
-        """Refuse a column of words that numbers them, and a `last` column (taken by default) that contains no tags.
-
-        Raises:
-            DataError: The message lists the columns and names the setting that chooses another.
-        """
-        rows = [row for _, row in self.words]
-        numbers = [int(row[word]) if row[word].isdecimal() else -1 for row in rows]
-        tags = sorted({row[label] for row in rows})
-        wide, field, place, what = bool(rows) and len(rows[0]) > 2, "label", label, ""
-        if wide and len(rows) > 2 and all(b in (0, 1, a + 1) for a, b in pairwise(numbers)):
-            field, place, what = "word", word, "numbers the words"
-        elif last and tags == [""]:
-            what = "is blank"
-        elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
-            what = "" if tags == [OUTSIDE] else f"contains only {' and '.join(tags)}"
-        if what:
-            raise _unclear(f"'{self.table.path}'", field, [_listed(rows[0])], f"column {place} {what}")
+    def facts(self, known: object = (), given: object = ()) -> list[Facts]:
+        rows = [*([self.names] if self.header else []), *(row.cells for row in self.words[:_JUDGED])]
+        columns = enumerate(zip(*rows, strict=True))
+        return [replace(Facts.of(n, cells), first=tuple(dict.fromkeys(cells))) for n, cells in columns]
 
     @property
-    def is_table(self) -> bool:
-        """True if its columns are those of CSV."""
-        return self.separator in (",", ";")
+    def words(self) -> list[Row]:
+        """The rows that are words."""
+        return [row for row in self._rows if isinstance(row.cells, list)]
 
     def written(self, cells: Sequence[str]) -> str:
         """A line of the file with these cells."""
-        if not self.is_table:
+        if not self.is_csv:
             return (self.separator or ("\t" if self.width == 1 else " ")).join(cells)
         line = io.StringIO()
         csv.writer(line, delimiter=str(self.separator), lineterminator="").writerow(cells)
         return line.getvalue()
 
-    def sentences(self, column: int | None = None) -> Iterator[list[tuple[int, list[str] | BadLine]]]:
-        """The rows of each sentence with their numbers; `column` is that of the sentences."""
-        rows: list[tuple[int, list[str] | BadLine]] = []
-        current, known = "", set[str]()
-        for number, row in [*self.rows, (0, None)]:
-            name = row[column] if column is not None and row and isinstance(row, list) else ""
-            begins = bool(name) and name != current
-            if rows and (row is None or begins):
-                yield rows
-                rows = []
-            if begins and name in known:
-                self.table.findings.note(_AGAIN, self.table.path, self.table.place(number))
-            current = name or current
-            known.add(current)
-            if row:
-                rows.append((number, row))
+    def choose_columns(self, given: TagColumns, tagged: bool = True) -> None:
+        """Set the columns of word, label (unless the file is not `tagged`) and sentence (if there is one), by number.
+
+        Raises:
+            DataError: The file lacks a column, or which one is meant is unclear; or the column of words numbers them,
+                or the last one, the tags by default, contains none. The message lists the columns.
+        """
+        if not self.words:
+            return  # reading the rows reports what is wrong
+        first, *others = self.words
+        rows, by_default = [row.cells for row in others], self.is_conll_u or given.label in (None, -1)
+        gaps = self.is_conll_u or any(row.blank for row in self._rows[self._rows.index(first) :])
+        if self.is_conll_u:
+            self.names = CONLL_U
+        elif self._is_header(first.cells, rows, given):
+            first.note(f"a header ({' | '.join(first.cells)[:40]}), left out")
+            self.names, first.cells = first.cells, None
+        self.header = bool(self.names)
+
+        def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
+            chosen: dict[str, int | str] = {}
+            rest = [n for n in range(self.width) if n not in known.values()]
+            if known["sentence"] is None and not gaps:
+                able = rest if self.header or known["label"] is not None else rest[:-1]
+                ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
+                if len(ids) == 1:
+                    chosen["sentence"] = ids[0]
+                    rest.remove(ids[0])
+                elif tagged and self.is_csv and len(rows) >= _FEW:
+                    return "no blank line ends a sentence, and which column numbers the sentences is unclear"
+            open_ = [field for field in ("word", "label") if known.get(field, 0) is None]
+            if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
+                return f"the {open_[-1]} column is unclear"
+            return chosen | {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
+
+        self.choose([*self._fields(given, tagged)], recognise, least=0)
+        columns = {field: one for field, one in self.columns.items() if isinstance(one, int)}
+        if tagged:
+            self._refuse_odd(columns["word"], columns["label"], by_default)
+        elif columns.get("label") == columns["word"]:
+            del columns["label"]
+        self.columns = {**columns}
+        if self.is_conll_u and tagged:
+            word, label = (CONLL_U[columns[field]].upper() for field in ("word", "label"))
+            self.findings.remark(f"CoNLL-U: the words are {word}, the tags {label}")
+        elif self.header or columns.get("sentence") != given.sentence:
+            said = {field: self.names[one] if self.header else one for field, one in columns.items()}
+            self.findings.remark(_said(self.column_word, said))
+
+    def _fields(self, given: TagColumns, tagged: bool) -> Iterator[Field]:
+        """The fields with the numbers of their columns, if they are given or named as usual."""
+        names = [name.casefold() for name in self.names]
+        for field, usual in (("word", _WORDS), ("label", _TAGS), ("sentence", _SENTENCES)):
+            column = getattr(given, field)
+            if not tagged and field == "label" and column in (self.width, -1 - self.width):
+                continue  # the file lacks the tags
+            if self.is_conll_u and (field, column) in (("word", 0), ("label", -1)):
+                column = None  # numbers that were the defaults
+            known = usual if column is None else [column.casefold()] if isinstance(column, str) else ()
+            place = next((names.index(name) for name in known if name in names), column)
+            if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
+                hint = nearest(place, self.names) if isinstance(place, str) else ""
+                self._refuse(field, f"data.columns.{field} cannot be {place}{hint}")
+            yield Field(field, None if place is None else place % self.width)
+
+    def _refuse(self, field: str, why: str) -> None:
+        """Refuse a column of a field; the message lists all columns."""
+        self.choose([Field(field, usual=["\n"])], lambda *_: why, least=0)  # a name that no column has
+
+    def _is_header(self, names: list[str], cells: list[list[str]], given: TagColumns) -> bool:
+        """True if the first line names the columns, the others of which have these cells."""
+        known = [name.casefold() for name in names]
+        word, label = (next((known.index(one) for one in usual if one in known), -1) for usual in (_WORDS, _TAGS))
+        named = word not in (-1, label % self.width) and all(row[label] != names[label] for row in cells)
+        by_name = any(isinstance(column, str) for column in (given.word, given.label, given.sentence))
+        return by_name or named or (self.is_csv and has_header([names, *cells[:_JUDGED]]))
+
+    def _refuse_odd(self, word: int, label: int, last: bool) -> None:
+        """Refuse a column of words that numbers them, and a `last` column (taken by default) that contains no tags.
+
+        Raises:
+            DataError: The message lists the columns and names the setting that chooses another.
+        """
+        rows = [row.cells for row in self.words]
+        numbers = [whole_number(row[word]) if row[word].isdecimal() else -1 for row in rows]
+        tags = sorted({row[label] for row in rows})
+        wide, field, why = self.width > 2, "label", ""
+        if wide and len(rows) > 2 and all(b in (0, 1, a + 1) for a, b in pairwise(numbers)):
+            field, why = "word", f"column {word} numbers the words"
+        elif last and tags == [""]:
+            why = f"column {label} is blank"
+        elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
+            why = "" if tags == [OUTSIDE] else f"column {label} contains only {' and '.join(tags)}"
+        if why:
+            self._refuse(field, why)
 
 
 def _are_ids(cells: Sequence[str]) -> bool:
     """True if cells number sentences of several words: equal ones, and the blank ones after them, are neighbours."""
     runs = [cell for cell, _ in groupby(filter(None, cells))]
     return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", one) for one in runs)
-
-
-def _listed(row: Sequence[str]) -> str:
-    return ", ".join(f"{i} {cell!r}" for i, cell in enumerate(row))
 
 
 def _split(line: str, separator: str | None) -> list[str]:
@@ -373,14 +331,13 @@ def _separator(lines: Sequence[str]) -> str | None:
     """The separator of the columns; None for spaces."""
     if "\t" in lines[0]:
         return "\t"
-    some = lines[:_JUDGED]
-    by_spaces = [_split(line, None) for line in some]
-    for one in (",", ";"):
-        rows = [_split(line, one) for line in some]
+    by_spaces = [line.split() for line in lines[:_JUDGED]]
+    wide = len(by_spaces[0]) if is_regular(by_spaces) else 0
+    for separator in (",", ";"):
+        rows = [_split(line, separator) for line in lines[:_JUDGED]]
         inside = any(" " in cell for row in rows for cell in row)  # as in "a;b T", a word and its tag
-        fewer = is_regular(by_spaces) and inside and len(rows[0]) <= len(by_spaces[0])
-        if is_regular(rows) and all(rows[0]) and not fewer:
-            return one
+        if is_regular(rows) and all(rows[0]) and (len(rows[0]) > wide or not inside):
+            return separator
     return None
 
 
@@ -415,44 +372,92 @@ def read_sentences(
             read += _of_table(JsonTable(path, findings), data)
         else:
             _refuse_texts(head, data.columns, advice)
-            read += _of_columns(ColumnFile.read(path, findings), data)
+            read += _of_table(ColumnFile(path, findings), data)
     return _in_bio(read, data.scheme, findings)
 
 
-def _of_columns(file: ColumnFile, data: TagOptions) -> Iterator[_Read]:
-    """The sentences of a file with one word a line."""
-    findings = file.table.findings
-    columns = {"sentence": 0, "word": 1, "label": 2}
-    if file.lines and file.words:
-        columns = file.columns(data.columns, findings)
-        file.refuse_odd(columns["word"], columns["label"], file.conll_u or data.columns.label in (None, -1))
-    if file.conll_u:
-        word, label = (CONLL_U[columns[field]].upper() for field in ("word", "label"))
-        findings.remark(f"CoNLL-U: the words are {word}, the tags {label}")
-    return findings.usable(
-        file.sentences(columns.get("sentence")), partial(_sentence, file=file, columns=columns, data=data)
-    )
+def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
+    """The sentences of a table whose rows are words or sentences."""
+    if isinstance(table, ColumnFile):
+        table.choose_columns(data.columns)
+    else:
+        _choose(table, data.columns)
+    if isinstance(table, ColumnFile) or "sentence" in table.columns:
+        return table.findings.usable(by_sentence(table), partial(_of_words, data=data))
+    return table.made(partial(_of_row, data=data))
 
 
-def _sentence(
-    rows: list[tuple[int, list[str] | BadLine]], file: ColumnFile, columns: Mapping[str, int], data: TagOptions
-) -> _Read:
-    table, numbered = file.table, file.is_table or not file.lines
-    words, tags = [], []
-    for number, cells in [(number, unless_bad(cells)) for number, cells in rows]:
-        word, tag, bad = cells[columns["word"]], cells[columns["label"]], Row(table, number, cells).bad
+def _choose(table: Table, given: TagColumns) -> None:
+    """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
+
+    Raises:
+        DataError: Which column is which is unclear; the message lists the columns.
+    """
+    usual = (_WORDS, _TAGS), (_TEXTS, (*_SPANS, *_TAGS))
+    pairs = [(_field(table, "word", given, words), _field(table, "label", given, tags)) for words, tags in usual]
+    fields = next((pair for pair in pairs if all(one.usual for one in pair)), pairs[0])
+
+    def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        lists = [one for one, value in table.first.items() if _is_list(value) and one not in known.values()]
+        lists.sort(key=lambda one: _are_tags(table.first[one]))  # words before tags
+        open_ = [field for field, column in known.items() if column is None]
+        return dict(zip(open_, lists, strict=True)) if len(lists) == len(open_) else f"the {open_[0]} column is unclear"
+
+    table.choose(fields, recognise, least=1)
+    columns, first = table.columns, table.first
+    values = [first[column] for column in map(str, columns.values()) if column in first]
+    if len(values) == len(columns) and not any(map(_is_list, values)):
+        why = "each row is a word, and which column numbers the sentences is unclear"
+        table.choose([_field(table, "sentence", given, _SENTENCES)], lambda *_: why, least=1)
+        table.columns = columns | table.columns
+    if first:
+        table.findings.remark(_said(table.column_word, table.columns))
+
+
+def _is_list(value: Any) -> bool:
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
+
+
+def _are_tags(values: Any) -> bool:
+    return all(isinstance(one, int) or one == OUTSIDE or is_entity_tag(str(one)) for one in map(python_value, values))
+
+
+def by_sentence(table: Table) -> Iterator[list[Row]]:
+    """The rows of each sentence of a table whose rows are words."""
+    rows, current, known = list[Row](), "", set[str]()
+    for row in chain(table.rows(), [Row(table, 0, None)]):
+        is_named = "sentence" in table.columns and not row.blank and not isinstance(row.cells, BadLine)
+        value = python_value(row.value("sentence")) if is_named else None
+        name = current if value in (None, "") else str(value)
+        if rows and (row.blank or name != current):
+            yield rows
+            rows = []
+        if name != current and name in known:
+            row.note(_AGAIN)
+        current = name
+        known.add(name)
+        if not row.blank:
+            rows.append(row)
+
+
+def _cell(row: Row, field: str) -> str:
+    value = python_value(row.value(field))
+    return "" if value is None else characters_of(str(value), row.where, row.bad, row.note)
+
+
+def _of_words(rows: list[Row], data: TagOptions) -> _Read:
+    """The sentence whose words are rows."""
+    words, tags, table = [], [], rows[0].table
+    numbered = not isinstance(table, ColumnFile) or table.is_csv
+    for row in rows:
+        word, tag = _cell(row, "word"), _cell(row, "label")
         if not tag:
-            raise bad("empty tag", f"{table.where(number)}: the tag is empty ({' | '.join(cells)!r})")
+            raise row.bad("empty tag", f"{row.where}: the tag is empty (of the word {word!r})")
         if not word:
-            table.findings.note("empty word, read as an unknown word", table.path, table.place(number))
-        value = whole_number(tag) if numbered and tag.isdecimal() else tag
+            row.note("empty word, read as an unknown word")
         words.append(word)
-        tags.append(_tag(value, data, table.where(number), bad))
-
-    def at(n: int) -> tuple[int | str, str]:
-        return table.place(rows[n][0]), table.where(rows[n][0])
-
-    return _Read(Sentence(tuple(words), tuple(tags), origin=table.origin(rows[0][0])), table.path, at)
+        tags.append(_tag(whole_number(tag) if numbered and tag.isdecimal() else tag, data, row.where, row.bad))
+    return _Read(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
 
 
 def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], BadLine]) -> Any:
@@ -470,57 +475,6 @@ def _tag(value: Any, data: TagOptions, where: str, bad: Callable[[str, str], Bad
         f"{where}: the tag is the number {number}; set data.tag_names to the names of the tags in the order of their "
         "numbers, as in data.tag_names=[O,B-PER,I-PER]; or data.scheme=plain, for numbers as tags"
     )
-
-
-def _of_table(table: Table, data: TagOptions) -> Iterable[_Read]:
-    """The sentences of JSON, of a data set, or of data in Python, whose rows are sentences or words."""
-    _choose(table, data.columns)
-    if "sentence" in table.columns:
-        return _of_columns(ColumnFile.of_table(table), data)
-    return table.made(partial(_of_row, data=data))
-
-
-def _choose(table: Table, given: TagColumns) -> None:
-    """Set the columns of words and tags, or of a text and its entities; and of sentences, if each row is a word.
-
-    Raises:
-        DataError: Which column is which is unclear; the message lists the columns.
-    """
-    wanted: dict[str, Column] = {"word": given.word, "label": given.label}
-    if isinstance(table, HeldTable) and not table.names:
-        table.choose([Field(*one) for one in wanted.items()])
-        return
-    name = table.called
-    first, names = table.first, {one.casefold(): one for one in reversed(table.names)}
-
-    def usual(known: Sequence[str]) -> str | None:
-        return next((names[one] for one in known if one in names), None)
-
-    both = [(usual(_WORDS), usual(_TAGS)), (usual(_TEXTS), usual((*_SPANS, *_TAGS)))]
-    for field, column in zip(wanted, next((one for one in both if None not in one), both[0]), strict=True):
-        wanted[field] = column if wanted[field] is None else wanted[field]
-    open_ = [field for field, column in wanted.items() if column is None]
-    lists = [one for one, value in first.items() if _is_list(value) and one not in wanted.values()]
-    lists.sort(key=lambda one: _are_tags(first[one]))  # words before tags
-    if len(lists) == len(open_):
-        wanted |= zip(open_, lists, strict=True)
-    if unclear := next((field for field, one in wanted.items() if one is None), ""):
-        raise _unclear(name, unclear, table.names)
-    if not any(_is_list(first.get(one)) for one in map(str, wanted.values())) and first:
-        wanted["sentence"] = usual(_SENTENCES) if given.sentence is None else given.sentence
-        if wanted["sentence"] in (None, wanted["word"]):
-            why = "each row is a word, and which column numbers the sentences is unclear"
-            raise _unclear(name, "sentence", table.names, why)
-    table.choose([Field(*one) for one in wanted.items()])
-    table.findings.remark(_said(table.columns, table.column_word))
-
-
-def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
-
-
-def _are_tags(values: Any) -> bool:
-    return all(isinstance(one, int) or one == OUTSIDE or is_entity_tag(str(one)) for one in map(python_value, values))
 
 
 def _of_row(row: Row, data: TagOptions) -> _Read | None:
@@ -546,9 +500,8 @@ def _of_row(row: Row, data: TagOptions) -> _Read | None:
             if not isinstance(value, str):
                 raise row.bad("not text", f"{where} is {described(value)}, expected text")
             read[name].append(characters_of(value, where, row.bad, row.note))
-    place, where = row.table.place(row.number), row.where
     sentence = Sentence(tuple(read["word"]), tuple(read["tag"]), origin=row.origin)
-    return _Read(sentence, row.table.path, lambda n: (place, f"{where}: tag {n}"))
+    return _Read(sentence, lambda n: (row, f"{row.where}: tag {n}"))
 
 
 def _with_entities(row: Row, text: str, spans: Any, data: TagOptions) -> tuple[list[str], list[str]]:
@@ -586,31 +539,31 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
     """Sentences with entity tags converted to BIO, from a scheme or, if it is auto, the one that the tags have."""
     every = list(read)
     used = find_scheme(one.sentence.tags for one in every) if scheme == "auto" else scheme
-    if used == "plain":
-        if scheme == "auto":
-            findings.remark(
-                "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
-            )
-        return [one.sentence for one in every]
-    result = []
-    for one in every:
+
+    def in_bio(one: _Read) -> Sentence:
         tags = one.sentence.tags
         wrong = next((n for n, tag in enumerate(tags) if tag != OUTSIDE and not is_entity_tag(tag)), None)
         if wrong is not None:
-            place, where = one.at(wrong)
+            row, where = one.at(wrong)
             message = f"{where}: '{tags[wrong]}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
             message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
-            findings.leave_out(findings.bad("illegal tag", one.path, place, message).rule)
-            continue
-        found = entities(tags)
-        renamed = {tag[0] for tag in tags} & set("LUM")  # BILOU and BMEWO are not compared
-        if not renamed and write_tags(found, len(tags), used) != list(tags):
+            raise row.bad("illegal tag", message)
+        if not _is_written_in(used, tags):
+            row, _ = one.at(0)
             what = f"tags that {used.upper()} does not allow, read as in seqeval (a new type begins an entity)"
-            findings.note(what, one.path, one.at(0)[0], unit="sentence")
-        result.append(replace(one.sentence, tags=tuple(write_tags(found, len(tags)))))
-    if used != "bio":
-        findings.remark(f"tags read as {used.upper()} and written as BIO")
-    return result
+            findings.note(what, row.table.path, row.table.place(row.number), unit="sentence")
+        return replace(one.sentence, tags=tuple(write_tags(entities(tags), len(tags))))
+
+    if used != "plain":
+        result = list(findings.usable(every, in_bio))
+        if used != "bio":
+            findings.remark(f"tags read as {used.upper()} and written as BIO")
+        return result
+    if scheme == "auto":
+        findings.remark(
+            "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
+        )
+    return [one.sentence for one in every]
 
 
 def _refuse_texts(head: Head, given: TagColumns, advice: Advice) -> None:

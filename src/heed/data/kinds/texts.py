@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ from heed.data.columns import NO_LABEL, Column, Facts, pick, pick_text
 from heed.data.examples import Text, is_blank
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_of, is_prefixed, no_advice
-from heed.data.kinds.inputs import one_text
 from heed.data.readers import HeldTable, Reader, label_of, table_reader
 from heed.data.tables import (
     FEW,
@@ -46,267 +45,239 @@ from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
 _ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl"}
+_SEVERAL = "data.several_labels=true allows several"
+_HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 
 
-@dataclass
-class TextFormat:
-    """Format of labelled texts: `kind` "auto", "csv", "tsv", "jsonl", "lines" or "folders"; columns.
-
-    With `several`, a text may have any number of labels, with `separator` between those of one cell. The `known`
-    labels, those of the training set, identify the label column of other files; `advice` names commands for files of
-    other kinds. With `second`, an example is a pair of texts (`heed.data.kinds.inputs`). If `trained`, the columns are
-    those of a run that reads further files. With `marks`, these columns of 0 and 1 are the labels, instead of `label`.
-    """
-
-    kind: str = "auto"
-    text: Column = None
-    label: Column = None
-    several: bool = False
-    separator: str = ","
-    known: frozenset[str] = frozenset()
-    advice: Advice = no_advice
-    second: Column = None
-    trained: bool = False
-    marks: tuple[str, ...] = ()
-
-    @property
-    def fields(self) -> list[Field]:
-        """The fields of an example that are chosen by columns."""
-        second = [] if self.second is None else [Field("second", self.second)]
-        return [Field("text", self.text), *second, Field("label", self.label)]
-
-
-def text_reader(form: TextFormat) -> Reader[Text]:
+def text_reader(data: Any, labels: Collection[str] = (), advice: Advice = no_advice) -> Reader[Text]:
     """The reader of labelled texts, blank ones included, from files, folders, data sets or Python.
+
+    Args:
+        data: A `data` section with the options of labelled texts.
+        labels: Those of the training set, for files that its run reads: they identify the label column, and the columns
+            are those of the run. By default the labels of the first files that are read.
+        advice: Names commands for files of other kinds.
 
     Raises:
         DataError: (while reading) A file is missing, empty, cut off, not text, or changes while it is read; a line is
             bad (not UTF-8, too long, without a text or label) and not skipped; the table looks like something else, or
             which column is which is unclear.
     """
-
-    def example(row: Row) -> Text:
-        text = row.text("text")
-        if form.second is not None:
-            second = row.text("second")
-            text = "" if is_blank(text) or is_blank(second) else one_text(text, second)
-        marked = form.marks and "label" not in row.table.columns
-        labels = () if not text.strip() else _marked(row, form.marks) if marked else labels_of(row)
-        return Text(text, labels, origin=row.origin)
-
-    known: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
-
-    def labels_of(row: Row) -> tuple[str, ...]:
-        value = row.label("label")
-        if not isinstance(value, str):
-            return _labels_of(value, form, row, row.table.at(row, "label"))
-        if value not in known:
-            known[value] = _labels_of(value, form, row, row.table.at(row, "label"))
-        return known[value]
-
-    def source(path: Path, findings: Findings) -> Table | Iterator[Text]:
-        found = _table(path, form, findings)
-        if found is None and (form.second is not None or (form.marks and not form.trained)):
-            given = f"second is {form.second!r}" if form.second is not None else f"label is {list(form.marks)}"
-            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
-        in_folders = form.kind == "folders" or (form.kind == "auto" and os.path.isdir(path))
-        return (_folders if in_folders else _lines)(path, form, findings) if found is None else found
+    texts = _Texts(data, labels, advice)
+    reader = table_reader(Text, texts.choose, texts.example, texts.source)
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Text]:
-        labels: set[str] = set()
+        seen: set[str] = set()
         for text in reader.read(files, findings):
-            labels.update(text.labels)
+            seen.update(text.labels)
             yield text
-        form.known = form.known or frozenset(labels)  # those of the training set, which is read first
+        texts.known = texts.known or frozenset(seen)
 
-    reader = table_reader(Text, lambda table, again: _choose(table, form), example, source)
     return replace(reader, read=read)
 
 
-def labels_in(cell: str, form: TextFormat) -> tuple[str, ...]:
+def labels_in(cell: str, data: Any, known: Collection[str] = ()) -> tuple[str, ...]:
     """The labels in one cell: one unless several are allowed; none in a blank one."""
-    parts = [part.strip() for part in (cell.split(form.separator) if form.several else [cell]) if part.strip()]
-    return tuple(dict.fromkeys(part if part in form.known else label_of(part) or "" for part in parts))
+    cells = cell.split(data.label_separator) if data.several_labels else [cell]
+    parts = [part.strip() for part in cells if part.strip()]
+    return tuple(dict.fromkeys(part if part in known else label_of(part) or "" for part in parts))
 
 
-def _labels_of(value: Any, form: TextFormat, row: Row, where: str) -> tuple[str, ...]:
-    """The labels in a value of any kind of table."""
-    if isinstance(value, list):
-        if not form.several:
-            raise row.bad("several labels", f"{where} is a list, {value!r:.60}; {_SEVERAL}")
-        found = [label for one in value for label in _labels_of(one, form, row, where)]
-        return tuple(dict.fromkeys(found))
-    if value is None:
-        if form.several and not isinstance(row.table, JsonTable):
+class _Texts:
+    """The parts of a reader of labelled texts, which get to know the labels."""
+
+    def __init__(self, data: Any, labels: Collection[str], advice: Advice) -> None:
+        self.data, self.advice = data, advice
+        self.known, self.trained = frozenset(labels), bool(labels)
+        text, self.second, label = data.columns.text, data.columns.second, data.columns.label
+        self.marks: Sequence[str] = label if isinstance(label, list) else ()
+        """Columns of 0 and 1 that are the labels, instead of one column of labels."""
+        second = [] if self.second is None else [Field("second", self.second)]
+        self.fields = [Field("text", text), *second, Field("label", None if self.marks else label)]
+        self._cells: dict[str, tuple[str, ...]] = {}  # the labels in cells that were read before
+
+    def example(self, row: Row) -> Text:
+        """The example in a row."""
+        text, second = row.text("text"), None if self.second is None else row.text("second")
+        blank = not text.strip() if second is None else is_blank(text) or is_blank(second)
+        marked = self.marks and "label" not in row.table.columns
+        labels = () if blank else self._marked(row) if marked else self._labels(row.label("label"), row)
+        return Text(text, labels, row.origin, second)
+
+    def _labels(self, value: Any, row: Row) -> tuple[str, ...]:
+        """The labels in a value of any kind of table."""
+        if isinstance(value, str) and value in self._cells:
+            return self._cells[value]
+        several, where = self.data.several_labels, row.table.at(row, "label")
+        if isinstance(value, list):
+            if not several:
+                raise row.bad("several labels", f"{where} is a list, {value!r:.60}; {_SEVERAL}")
+            return tuple(dict.fromkeys(label for one in value for label in self._labels(one, row)))
+        if value is None and several and not isinstance(row.table, JsonTable):
             return ()
-        raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
-    if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
-        raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
-    labels = labels_in(characters_of(label, where, row.bad, row.note), form)
-    if not labels and not form.several:
-        raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
-    return labels
+        if value is None:
+            raise row.bad("no label", f"{where} is missing; data.several_labels=true allows that")
+        if (label := label_of(value)) is None or (isinstance(value, float) and not value.is_integer()):
+            raise row.bad("field is not a label", f"{where} is {described(value)}, expected a label")
+        labels = labels_in(characters_of(label, where, row.bad, row.note), self.data, self.known)
+        if not labels and not several:
+            raise row.bad("no label", f"{where} has no label; data.several_labels=true allows that")
+        if isinstance(value, str):
+            self._cells[value] = labels
+        return labels
 
+    def _marked(self, row: Row) -> tuple[str, ...]:
+        """The labels whose columns have a 1 in a row."""
+        chosen: list[str] = []
+        for n, name in enumerate(self.marks):
+            value = row.label(f"label[{n}]")
+            if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
+                where = f"{row.where}: {row.table.column_word} '{name}'"
+                raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
+            chosen += [name] * (text in ("1", "true"))
+        return tuple(chosen)
 
-def _marked(row: Row, marks: Sequence[str]) -> tuple[str, ...]:
-    """The labels whose columns have a 1 in a row."""
-    chosen: list[str] = []
-    for n, name in enumerate(marks):
-        value = row.label(f"label[{n}]")
-        if (text := (label_of(value) or "").lower()) not in ("0", "1", "false", "true"):
-            where = f"{row.where}: {row.table.column_word} '{name}'"
-            raise row.bad("neither 0 nor 1", f"{where} is {described(value)}, expected 0 or 1, or false or true")
-        chosen += [name] * (text in ("1", "true"))
-    return tuple(chosen)
+    def source(self, path: Path, findings: Findings) -> Table | Iterator[Text]:
+        """The table in a file, or its texts if it has no columns; what is recognised is remarked.
 
+        Raises:
+            DataError: The file looks like something else.
+        """
+        kind, auto = self.data.format, self.data.format == "auto"
+        if auto:
+            usual = _ENDINGS.get(ending_of(path), "tsv" if self.marks else "lines")
+            kind = "folders" if os.path.isdir(path) else usual
+        table: Table | None = None
+        if kind == "lines" and auto:
+            table = self._of_lines(path, findings)
+        elif kind in ("csv", "tsv", "jsonl"):
+            if auto and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
+                findings.remark("lines `__label__LABEL text`")
+            else:
+                columns = self.data.columns
+                expected = columns.text or "text", *(self.marks or [columns.label or "label"])
+                table = open_table(path, findings, expected, kind)
+        if table is None and (self.second is not None or (self.marks and not self.trained)):
+            given = f"second is {self.second!r}" if self.second is not None else f"label is {list(self.marks)}"
+            raise DataError(f"'{path}' has no columns, but data.columns.{given}; give CSV, TSV or JSON lines")
+        if table is not None:
+            return table
+        return (self._folders if kind == "folders" else self._lines)(path, findings)
 
-def _table(path: Path, form: TextFormat, findings: Findings) -> Table | None:
-    """The table in a file; None for a folder or lines `label text`. What is recognised is remarked.
+    def choose(self, table: Table, _: bool) -> str:
+        """Set the columns of texts and labels: those given, those named so, or recognised ones; a remark on these.
 
-    Raises:
-        DataError: The file looks like something else.
-    """
-    kind = form.kind
-    if kind == "auto":
-        kind = "folders" if os.path.isdir(path) else _ENDINGS.get(ending_of(path), "tsv" if form.marks else "lines")
-        if kind not in ("folders", "lines") and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
-            findings.remark("lines `__label__LABEL text`")
+        Raises:
+            DataError: The table looks like something else, lacks a column of the run, or which column is which is
+                unclear.
+        """
+        marks, known = (self.marks if table.names or not isinstance(table, HeldTable) else ()), self.known
+        by_number = all(isinstance(one.given, int) for one in self.fields if one.name != "second")
+        if isinstance(table, CsvTable) and marks:
+            table.header = True
+        elif isinstance(table, CsvTable) and by_number and table.has_header:
+            note_header(table.names, table.path, "text", table.findings)
+
+        def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> Mapping[str, int | str] | str:
+            able = [one for one in facts if one.name not in (found.get("second"), *marks)]
+            if marks:
+                text = pick_text(able)
+                return text if isinstance(text, str) else {"text": text.name}
+            picked = pick(able, found["text"], found["label"], table.whole)
+            content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
+            if content is not None and content.kind != "labelled":
+                advice = self.advice(content.kind, Path(table.path))
+                raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{advice}")
+            return picked.unclear or picked.columns
+
+        fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
+        rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise
+        again = bool(known) and not marks
+        said = table.choose(fields, rule, again=again, trained=self.trained, known=known, least=least)
+        if self.trained and marks:
+            table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(marks)])
+        for n, mark in enumerate(marks):
+            if not table.has(mark):
+                raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
+            table.columns[f"label[{n}]"] = mark
+        return f"{said}, labels are {', '.join(marks)}" if said and marks else said
+
+    def _of_lines(self, path: Path, findings: Findings) -> CsvTable | None:
+        """The table of lines with tabs; None for lines `label text`, and anything else is refused."""
+        head = Head.of(path, findings)
+        if not head.filled or is_prefixed(head.filled):
             return None
-        if kind == "lines":
-            return _of_lines(path, form, findings)
-    if kind in ("folders", "lines"):
+        content, first = content_of(head), FirstWords.of(head.filled)
+        advice = "" if content is None else self.advice(content.kind, head.path)
+        if content is not None and content.kind == "tagged":
+            raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
+        table = CsvTable(path, findings, "\t", fixed=True)
+        if table.is_regular and self._is_clear(table):
+            table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
+            return table
+        known = sum(line.split(maxsplit=1)[0] in self.known for line in head.filled)
+        if first.of_sentences and 2 * known < len(head.filled):
+            raise DataError(
+                f"'{path}': {'its lines are plain sentences' if content is None else content.why}, and their first "
+                f"words do not look like labels ({first.values:,} different ones in {first.lines:,} lines, "
+                f"{first.singles:,} of them only once); expected lines `label text`{advice}; data.format=lines uses "
+                "the first words as labels anyway"
+            )
         return None
-    return open_table(path, findings, (form.text or "text", *(form.marks or [form.label or "label"])), kind)
 
+    def _is_clear(self, table: CsvTable) -> bool:
+        """True if columns of lines with tabs are given, or clear and not `label TAB text`."""
+        given = [one for one in table.given(self.fields, False, self.trained).values() if one is not None]
+        columns = table.facts(self.known, given)
+        if table.judged < (1 if self.known else FEW) or not {*given} <= {one.name for one in columns}:
+            return False
+        label_first = columns[0].repeats and columns[0].words == 1 and not table.header
+        unclear = label_first or pick(columns, whole=table.whole).unclear
+        return any(one != self.second for one in given) or not unclear
 
-def _choose(table: Table, form: TextFormat) -> str:
-    """Set the columns of text and label: those given, those named so, or recognised ones; a remark on these.
+    def _folders(self, path: Path, findings: Findings) -> Iterator[Text]:
+        if not os.path.isdir(path):
+            raise DataError(f"'{path}' is not a folder, but data.format is folders")
 
-    Raises:
-        DataError: The table looks like something else, lacks a column of the run, or which column is which is unclear.
-    """
-    if form.marks and (table.names or not isinstance(table, HeldTable)):
-        return _choose_marks(table, form)
+        def within(folder: Path) -> list[Path]:
+            return sorted(inside for inside in folder.iterdir() if not inside.name.startswith("."))
 
-    def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> Mapping[str, int | str] | str:
-        able = [one for one in facts if one.name != known.get("second")]
-        picked = pick(able, known["text"], known["label"], table.whole)
-        content = content_of(table.head) if picked.unclear and isinstance(table, CsvTable) else None
-        if content is not None and content.kind != "labelled":
-            raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{form.advice(content.kind, Path(table.path))}")
-        return picked.unclear or picked.columns
+        classes = [folder for folder in within(path) if folder.is_dir()]
+        if not classes:
+            what = "expected one for each class, with a file for each text"
+            raise DataError(f"folder '{path}' has no folders in it; {what}")
 
-    least, given = 1 if form.known else FEW, (form.text, form.label)
-    if isinstance(table, CsvTable) and all(isinstance(one, int) for one in given) and table.has_header:
-        note_header(table.names, table.path, "text", table.findings)
-    rule = None if form.second is not None and isinstance(table, HeldTable) else recognise
-    again = bool(form.known)
-    return table.choose(form.fields, rule, again=again, trained=form.trained, known=form.known, least=least)
+        def text(file: Path) -> Text:
+            lines = lines_of(file, findings, path) if size_of(file) else ()
+            labels = labels_in(file.parent.name, self.data, self.known)
+            return Text("\n".join([*map(unless_bad, [*lines])]), labels, f"{file.parent.name}/{file.name}")
 
+        files = (file for folder in classes for file in [one for one in within(folder) if one.is_file()])
+        return findings.usable(files, text)
 
-def _choose_marks(table: Table, form: TextFormat) -> str:
-    """Set the columns of the text and of labels that are columns of 0 and 1."""
-    if isinstance(table, CsvTable):
-        table.header = True
+    def _lines(self, path: Path, findings: Findings) -> Iterator[Text]:
+        first = [line.split(maxsplit=1)[0] for line in Head.of(path, findings).filled if LABEL_PREFIX in line]
+        # Commas that follow the labels of some lines only are part of them.
+        commas = bool(first) and all("," in word for word in first)
+        label = re.compile(LABEL_PREFIX + (r"([^,\s]*)(?:,\s*|\s+|$)" if commas else r"(\S*)(?:\s+|$)"))
 
-    def recognise(facts: Sequence[Facts], known: Mapping[str, Column]) -> dict[str, int | str] | str:
-        text = pick_text([one for one in facts if one.name not in (known.get("second"), *form.marks)])
-        return text if isinstance(text, str) else {"text": text.name}
+        def text(numbered: tuple[int, str | BadLine]) -> Text:
+            number, line = numbered[0], unless_bad(numbered[1])
+            word, rest, *_ = *line.split(maxsplit=1), "", ""
+            if number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
+                note_header([word, rest], path, "text", findings)
+            origin = f"{path.name}:{number}"
+            if not word.startswith(LABEL_PREFIX):
+                return Text(rest, labels_in(word, self.data, self.known), origin)
+            names, rest = [], line.strip()
+            while found := label.match(rest):
+                names.append(label_of(found[1]) or "")
+                rest = rest[found.end() :]
+            if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
+                rest = rest[1:-1].replace('""', '"')
+            if len(names) > 1 and not self.data.several_labels:
+                message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
+                raise findings.bad("several labels", path, number, message)
+            return Text(rest, tuple(dict.fromkeys(names)), origin)
 
-    said = table.choose(form.fields[:-1], recognise, trained=form.trained, least=1)
-    if form.trained:
-        table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(form.marks)])
-    for n, mark in enumerate(form.marks):
-        if not table.has(mark):
-            raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
-        table.columns[f"label[{n}]"] = mark
-    return said and f"{said}, labels are {', '.join(form.marks)}"
-
-
-def _of_lines(path: Path, form: TextFormat, findings: Findings) -> CsvTable | None:
-    """The table of lines with tabs; None for lines `label text`, and anything else is refused."""
-    head = Head.of(path, findings)
-    if not head.filled or is_prefixed(head.filled):
-        return None
-    content, first = content_of(head), FirstWords.of(head.filled)
-    if content is not None and content.kind == "tagged":
-        what = f"{content.why}; expected a text with its label on each line"
-        raise DataError(f"'{head.path}': {what}{form.advice(content.kind, head.path)}")
-    table = CsvTable(path, findings, "\t", fixed=True)
-    if table.is_regular and _is_clear(table, form):
-        table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
-        return table
-    known = sum(line.split(maxsplit=1)[0] in form.known for line in head.filled)
-    if first.of_sentences and 2 * known < len(head.filled):
-        why = "its lines are plain sentences" if content is None else content.why
-        what = (
-            f"{why}, and their first words do not look like labels ({first.values:,} different ones in "
-            f"{first.lines:,} lines, {first.singles:,} of them only once); expected lines `label text`"
-        )
-        looks = "" if content is None else form.advice(content.kind, head.path)
-        raise DataError(f"'{head.path}': {what}{looks}; data.format=lines uses the first words as labels anyway")
-    return None
-
-
-def _is_clear(table: CsvTable, form: TextFormat) -> bool:
-    """True if columns of lines with tabs are given, or clear and not `label TAB text`."""
-    given = [one for one in table.given(form.fields, False, form.trained).values() if one is not None]
-    columns = table.facts(form.known, given)
-    if table.judged < (1 if form.known else FEW) or not {*given} <= {one.name for one in columns}:
-        return False
-    label_first = columns[0].repeats and columns[0].words == 1 and not table.header
-    return any(one != form.second for one in given) or not (label_first or pick(columns, whole=table.whole).unclear)
-
-
-_SEVERAL = "data.several_labels=true allows several"
-_HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
-
-
-def _folders(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    if not os.path.isdir(path):
-        raise DataError(f"'{path}' is not a folder, but data.format is folders")
-
-    def within(folder: Path) -> list[Path]:
-        return sorted(inside for inside in folder.iterdir() if not inside.name.startswith("."))
-
-    classes = [folder for folder in within(path) if folder.is_dir()]
-    if not classes:
-        raise DataError(f"folder '{path}' has no folders in it; expected one for each class, with a file for each text")
-    files = (file for folder in classes for file in [one for one in within(folder) if one.is_file()])
-
-    def text(file: Path) -> Text:
-        lines = lines_of(file, findings, path) if size_of(file) else ()
-        whole = "\n".join([*map(unless_bad, list(lines))])
-        return Text(whole, labels_in(file.parent.name, form), origin=f"{file.parent.name}/{file.name}")
-
-    return findings.usable(files, text)
-
-
-def _lines(path: Path, form: TextFormat, findings: Findings) -> Iterator[Text]:
-    first = [line.split(maxsplit=1)[0] for line in Head.of(path, findings).filled if LABEL_PREFIX in line]
-    # Commas that follow the labels of some lines only are part of them.
-    commas = bool(first) and all("," in word for word in first)
-
-    def text(numbered: tuple[int, str | BadLine]) -> Text:
-        number, line = numbered[0], unless_bad(numbered[1])
-        words = line.split(maxsplit=1)
-        if number == 1 and [word.strip().casefold() for word in words] in _HEADERS:
-            note_header(words, path, "text", findings)
-        origin = f"{path.name}:{number}"
-        if not words:
-            return Text("", (), origin=origin)
-        if not words[0].startswith(LABEL_PREFIX):
-            return Text(words[1] if len(words) > 1 else "", labels_in(words[0], form), origin=origin)
-        names, rest = [], line.strip()
-        while rest.startswith(LABEL_PREFIX):
-            name, *others = re.split(r",\s*|\s+" if commas else r"\s+", rest.removeprefix(LABEL_PREFIX), maxsplit=1)
-            rest = others[0] if others else ""
-            names.append(label_of(name) or "")
-        if commas and re.fullmatch(r'"(?:[^"]|"")*"', rest):
-            rest = rest[1:-1].replace('""', '"')
-        if len(names) > 1 and not form.several:
-            message = f"'{path}' line {number} has {len(names)} labels ({', '.join(names)}); {_SEVERAL}"
-            raise findings.bad("several labels", path, number, message)
-        return Text(rest, tuple(dict.fromkeys(names)), origin=origin)
-
-    return findings.usable(enumerate(lines_of(path, findings), start=1), text)
+        return findings.usable(enumerate(lines_of(path, findings), start=1), text)

@@ -18,14 +18,15 @@ from __future__ import annotations
 
 import codecs
 import io
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from heed.data.pictures.files import PictureError
 
@@ -43,17 +44,7 @@ _GREY = {"1", "L", "LA", "La"}
 _WIDE: dict[str, np.dtype[Any]] = {"I;16": np.dtype("u2"), "I": np.dtype("i4"), "F": np.dtype("f4")}
 """Numbers of grey pictures with more than 8 bits a value, by Pillow's mode."""
 _ALPHA = {"LA", "La", "PA", "RGBA", "RGBa"}
-_ORIENTATION = 0x0112
-_UPRIGHT = {
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
-}
-_large = Lock()
+_opening = Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +78,20 @@ def decoded(data: bytes | NDArray[Any], max_pixels: int = MAX_PIXELS) -> tuple[D
     Raises:
         PictureError: As for `decode`.
     """
-    if isinstance(data, bytes):
-        return _decoded(data, max_pixels)
-    is_wide = data.ndim == 3 and data.shape[2] == 1 and data.dtype in _WIDE.values()
-    return (data if is_wide else from_array(data)), ()
+    if not isinstance(data, bytes):
+        is_wide = data.ndim == 3 and data.shape[2] == 1 and data.dtype in _WIDE.values()
+        return (data if is_wide else from_array(data)), ()
+    if not data:
+        raise PictureError("empty file", "is empty (0 bytes)")
+    with _damage_named(), _opened(data, max_pixels) as image:
+        notes = []
+        if getattr(image, "is_animated", False) and image.format in ("GIF", "PNG", "WEBP", "AVIF"):
+            notes.append("animated, the first frame is used")
+        if image.mode.startswith("I"):
+            notes.append("16 bits a value, reduced to 8")
+        elif any(";16" in str(tile) for tile in getattr(image, "tile", ())):  # as Pillow names such modes
+            notes.append("colours of 16 bits a value, only the upper 8 are read")
+        return from_pillow(image), tuple(notes)
 
 
 def levels_of(pixels: Decoded) -> Levels | None:
@@ -127,11 +128,15 @@ def with_channels(pixels: Decoded, channels: int | None) -> Decoded:
     return np.array(Image.fromarray(pixels, "RGB").convert("L"))[:, :, None]
 
 
-def from_array(array: Any) -> Array:
+def from_array(array: Any, is_unit: bool | None = None) -> Array:
     """An array or tensor as pixels `(height, width, 1 or 3)`.
 
     Values are 8-bit numbers, booleans, or numbers from 0 to 1 or from 0 to 255. The shape is `(height, width)`,
     `(height, width, 1 or 3)`, `(height, width, 4)` (transparent, over white) or `(1 or 3, height, width)`.
+
+    Args:
+        array: The array.
+        is_unit: True if floating-point values are from 0 to 1; by default if none is larger.
 
     Raises:
         PictureError: The array has another shape or other values.
@@ -146,81 +151,50 @@ def from_array(array: Any) -> Array:
             "not a picture",
             f"is an array of shape {np.asarray(array).shape}, expected (height, width) or (height, width, 3)",
         )
-    if values.dtype == np.uint8:
-        pixels = np.ascontiguousarray(values)
-    elif values.dtype == bool:
-        pixels = values.astype(np.uint8) * np.uint8(255)
-    else:
-        pixels = _as_bytes(values)
+    if values.dtype == bool:
+        values = values.astype(np.uint8) * np.uint8(255)
+    pixels = np.ascontiguousarray(values) if values.dtype == np.uint8 else _as_bytes(values, is_unit)
     return pixels if values.shape[2] != 4 else _over_white(Image.fromarray(pixels, "RGBA"))
 
 
-def from_pillow(image: Image.Image) -> Decoded:
-    """A Pillow image as upright pixels.
-
-    Raises:
-        PictureError: The image is damaged.
-    """
-    try:
-        return _pixels(_upright(image))
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise _damage(error) from None
-
-
-def _damage(error: Exception) -> PictureError:
-    """The error for a damaged picture, for which Pillow's plugins raise exceptions of any class."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    return PictureError("damaged picture", f"is cut off or damaged: {reason}")
-
-
-def _as_bytes(values: NDArray[Any]) -> Array:
+def _as_bytes(values: NDArray[Any], is_unit: bool | None) -> Array:
     """Numbers from 0 to 1 (floats only) or 0 to 255, as bytes."""
     if not np.issubdtype(values.dtype, np.number) or np.issubdtype(values.dtype, np.complexfloating):
         raise PictureError("not a picture", f"is an array of {values.dtype}, expected numbers from 0 to 255")
     least, most = float(values.min()), float(values.max())
-    if not (0 <= least and most <= 255):  # also False for NaN
+    scale = 255 if np.issubdtype(values.dtype, np.floating) and (most <= 1 if is_unit is None else is_unit) else 1
+    rounded = np.rint(values.astype(np.float64) * scale)
+    if not (0 <= rounded.min() and rounded.max() <= 255):  # also False for NaN
         wider = "; give 16 bits as a Pillow image (Image.fromarray)" * (values.dtype == np.uint16)
         expected = f"expected 0 to 255, or 0 to 1{wider}"
         raise PictureError("not a picture", f"has values from {least:g} to {most:g}, {expected}")
-    if most <= 1 and np.issubdtype(values.dtype, np.floating):
-        values = values * 255  # callers with several pictures decide by all of them
-    pixels: Array = np.rint(values).astype(np.uint8)
-    return pixels
+    return rounded.astype(np.uint8)
 
 
-def _decoded(data: bytes, max_pixels: int) -> tuple[Decoded, tuple[str, ...]]:
-    if not data:
-        raise PictureError("empty file", "is empty (0 bytes)")
+@contextmanager
+def _damage_named() -> Iterator[None]:
+    """Any error is that of a damaged picture, since Pillow's plugins raise exceptions of any class.
+
+    Raises:
+        PictureError: As before, or for another error.
+    """
     try:
-        with _opened(data, max_pixels) as image:
-            notes = []
-            if getattr(image, "is_animated", False) and image.format in ("GIF", "PNG", "WEBP", "AVIF"):
-                notes.append("animated, the first frame is used")
-            if image.mode.startswith("I"):
-                notes.append("16 bits a value, reduced to 8")
-            elif any(";16" in str(tile) for tile in getattr(image, "tile", ())):  # as Pillow names such modes
-                notes.append("colours of 16 bits a value, only the upper 8 are read")
-            image.load()
-            return _pixels(_upright(image)), tuple(notes)
+        yield
     except (PictureError, MemoryError):
         raise
     except Exception as error:
-        raise _damage(error) from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise PictureError("damaged picture", f"is cut off or damaged: {reason}") from None
 
 
 def _opened(data: bytes, max_pixels: int) -> Image.Image:
     try:
-        try:
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-            with _large:  # Pillow's own bound is global
-                bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
-                try:
-                    image = Image.open(io.BytesIO(data), formats=FORMATS)
-                finally:
-                    Image.MAX_IMAGE_PIXELS = bound
+        with _opening:  # Pillow's own bound on pixels is global
+            bound, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+            try:
+                image = Image.open(io.BytesIO(data), formats=FORMATS)
+            finally:
+                Image.MAX_IMAGE_PIXELS = bound
     except UnidentifiedImageError:
         raise PictureError("not a picture", f"is not a picture: {_looks_like(data)}") from None
     width, height = image.size
@@ -247,25 +221,33 @@ def _looks_like(data: bytes) -> str:
     return f"it begins with the bytes {data[:8].hex(' ')}"
 
 
-def _upright(image: Image.Image) -> Image.Image:
-    """The picture as it is displayed, whatever the camera's orientation."""
-    try:
-        method = _UPRIGHT.get(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # a damaged EXIF block; the pixels are intact
-        method = None
-    return image if method is None else image.transpose(method)
+@_damage_named()
+def from_pillow(image: Image.Image) -> Decoded:
+    """A Pillow image as pixels, as it is displayed, whatever the camera's orientation.
+
+    Raises:
+        PictureError: The image is damaged.
+    """
+    pixels, turn = _pixels(image), 1
+    with suppress(Exception):  # a damaged EXIF block; the pixels are intact
+        turn = int(image.getexif().get(ExifTags.Base.Orientation, 1))
+    if turn in (5, 6, 7, 8):
+        pixels = pixels.transpose(1, 0, 2)
+    if turn in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    return np.ascontiguousarray(pixels[:, ::-1] if turn in (2, 3, 6, 7) else pixels)
 
 
 def _pixels(image: Image.Image) -> Decoded:
+    """The pixels as they are stored."""
+    image.load()  # may change its mode
     if image.mode == "F" or image.mode.startswith("I"):
         return np.array(image, dtype=_WIDE.get(image.mode, _WIDE["I;16"]))[:, :, None]
+    is_grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))
     if image.mode in _ALPHA or "transparency" in image.info:
-        grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))
         pixels = _over_white(image.convert("RGBA"))
-        return pixels[:, :, :1].copy() if grey else pixels
-    if image.mode in _GREY or (image.mode == "P" and _is_grey(image)):
-        return np.array(image.convert("L"))[:, :, None]
-    return np.array(image.convert("RGB"))
+        return pixels[:, :, :1] if is_grey else pixels
+    return np.array(image.convert("L"))[:, :, None] if is_grey else np.array(image.convert("RGB"))
 
 
 def _is_grey(image: Image.Image) -> bool:

@@ -1,4 +1,4 @@
-"""Sizing and normalisation: pictures of any size and shape as arrays of one size, with mean 0 and deviation 1.
+"""From decoded pictures to the input of a model: sizing, random changes in training, normalisation.
 
 | crop | part that the model sees |
 |---|---|
@@ -6,33 +6,46 @@
 | pad | the whole picture, scaled, centred between black borders |
 | squash | the whole picture, scaled to the model's shape without keeping proportions |
 
-Normalisation is of each channel over the training pictures: value = (pixel / 255 - mean) / deviation
+Sized pictures are arrays `(batch, height, width, channels)` from 0 to 255. Each random number is a hash of (seed, pass,
+example), so neither the order of drawing, nor threads, nor the other examples of the batch matter, and no generator is
+needed for each picture.
+
+Normalisation is of each channel over the training pictures: value = (pixel / 255 - mean) / deviation. A run's sizing
+and normalisation are saved as `pictures.json`: size, channels, crop, levels, mean, deviation.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple, Self
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import Image
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from torch import Tensor
 
-from heed.data.pictures.decode import Array, Decoded, Levels, eight_bits, with_channels
+from heed.config.pictures import AugmentSection
+from heed.data.examples import STEP, mixed
+from heed.data.pictures.decode import Array, Decoded, eight_bits, with_channels
 from heed.errors import DataError
+from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_object
 
 Crop = Literal["centre", "pad", "squash"]
 Resample = Literal["nearest", "bilinear", "bicubic", "lanczos"]
 
-_FILTERS = {
-    "nearest": Image.Resampling.NEAREST,
-    "bilinear": Image.Resampling.BILINEAR,
-    "bicubic": Image.Resampling.BICUBIC,
-    "lanczos": Image.Resampling.LANCZOS,
-}
+Indices = Sequence[int] | NDArray[np.int64]
+FILE = "pictures.json"
+Side = Annotated[int, Field(gt=0, le=1 << 14)]
+"""Pixels of a side."""
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 _SMALLEST, _LARGEST, _STEP = 32, 224, 16
 """Range and step in pixels of sizes chosen for pictures of several sizes; multiples of the step fit patches."""
 
@@ -54,16 +67,18 @@ class Box(NamedTuple):
 class Sizing:
     """Scaling and cropping of pictures to one size; `crop` is explained in the module docstring."""
 
-    height: int  # pixels from top to bottom
-    width: int  # pixels from left to right
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    height: Side  # pixels from top to bottom
+    width: Side  # pixels from left to right
     channels: int  # 1 for grey, 3 for red, green and blue
     crop: Crop = "centre"  # treatment of pictures of another shape
     resample: Resample = "bilinear"  # Pillow's filter for scaling, with smoothing when a picture becomes smaller
     # With crop centre, the shorter side is scaled to this number of pixels and the model's size is cut out of the
     # middle (for checkpoints that were evaluated with a margin); with crop squash, both sides are scaled to it first.
     # By default the cut is as large as possible
-    shorter: int | None = None
-    levels: Levels | None = None  # of pictures with more than 8 bits a value: over all training pictures
+    shorter: Side | None = None
+    levels: tuple[Finite, Finite] | None = None  # of pictures with more than 8 bits a value: over all training pictures
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -78,6 +93,10 @@ class Sizing:
         image = Image.fromarray(np.ascontiguousarray(picture[:, :, 0] if self.channels == 1 else picture))
         return np.asarray(self._sized(image), dtype=np.uint8).reshape(self.shape)
 
+    def apply_all(self, pictures: Iterable[Decoded]) -> Array:
+        """Decoded pictures of any size as one array `(batch, height, width, channels)`."""
+        return np.array([self.apply(picture) for picture in pictures], dtype=np.uint8).reshape(-1, *self.shape)
+
     def placed(self, original_size: tuple[int, int]) -> Box:
         """The part of an original of this height and width that the model sees."""
         height, width = original_size
@@ -88,14 +107,12 @@ class Sizing:
         return Box(-top * down, -left * across, (self.height - top) * down, (self.width - left) * across)
 
     def _sized(self, image: Image.Image) -> Image.Image:
-        resample = _FILTERS[self.resample]
+        resample = Image.Resampling[self.resample.upper()]
         if self.crop == "centre" and self.shorter is None:
             top, left, bottom, right = self._centre(image.height, image.width)
             return image.resize((self.width, self.height), resample, (left, top, right, bottom))
         top, left, inner_height, inner_width = self._inside(image.height, image.width)
         scaled = image.resize((inner_width, inner_height), resample)
-        if (top, left, inner_height, inner_width) == (0, 0, self.height, self.width):
-            return scaled
         whole = Image.new(image.mode, (self.width, self.height))  # black
         whole.paste(scaled, (left, top))
         return whole
@@ -109,17 +126,16 @@ class Sizing:
 
     def _inside(self, height: int, width: int) -> tuple[int, int, int, int]:
         """Row and column in the result at which the scaled original begins (negative if it is cut), and its size."""
-        if self.crop == "squash":
-            inner_height, inner_width = (self.height, self.width) if self.shorter is None else (self.shorter,) * 2
-            return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
         if self.crop == "pad":
             scale = min(self.height / height, self.width / width)
             inner_height, inner_width = (max(1, round(side * scale)) for side in (height, width))
             return (self.height - inner_height) // 2, (self.width - inner_width) // 2, inner_height, inner_width
-        assert self.shorter is not None
-        shorter, longer = sorted((height, width))
-        other = max(1, int(self.shorter * longer / shorter))  # rounded down, as in torchvision and transformers
-        inner_height, inner_width = (self.shorter, other) if height <= width else (other, self.shorter)
+        inner_height = inner_width = self.shorter or 0
+        if self.crop == "squash" and self.shorter is None:
+            inner_height, inner_width = self.height, self.width
+        elif self.crop == "centre":
+            longer = max(1, int(inner_height * max(height, width) / min(height, width)))  # down, as in torchvision
+            inner_height, inner_width = (inner_height, longer) if height <= width else (longer, inner_width)
         return -((inner_height - self.height) // 2), -((inner_width - self.width) // 2), inner_height, inner_width
 
 
@@ -152,12 +168,73 @@ def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
     return [(height, width), *(one for one in scaled if min(one) < shorter)]
 
 
+class Draws:
+    """The random numbers of some examples in one pass; each named use has separate numbers."""
+
+    def __init__(self, seed: int, epoch: int, indices: Sequence[int] | NDArray[np.int64]) -> None:
+        digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
+        start = np.frombuffer(digest, dtype=np.uint64)
+        self._states = mixed(mixed(np.asarray(indices, dtype=np.uint64) * STEP + start) + start)
+
+    def uniform(self, use: str) -> NDArray[np.float64]:
+        """A number in [0, 1) for each example."""
+        digest = np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64)
+        return (mixed(self._states ^ digest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+    def below(self, use: str, count: int) -> NDArray[np.int64]:
+        """A whole number from 0 to `count` - 1 for each example."""
+        return (self.uniform(use) * count).astype(np.int64)
+
+
+def flip(pictures: Array, chosen: NDArray[np.bool_]) -> Array:
+    """Mirror the chosen pictures, left to right."""
+    flipped = pictures.copy()
+    flipped[chosen] = pictures[chosen][:, :, ::-1]
+    return flipped
+
+
+def crop(pictures: Array, border: int, tops: NDArray[np.int64], lefts: NDArray[np.int64]) -> Array:
+    """Cut pictures of the same size out of pictures with a black border, at these rows and columns.
+
+    Args:
+        pictures: `(batch, height, width, channels)`.
+        border: Pixels of black on each side.
+        tops: First row of each, from 0 to `2 * border`.
+        lefts: First column of each, from 0 to `2 * border`.
+
+    Source: He et al. 2016, arXiv:1512.03385, section 4.2.
+    """
+    _, height, width, _ = pictures.shape
+    wide = np.pad(pictures, ((0, 0), (border, border), (border, border), (0, 0)))
+    corners = zip(wide, tops.tolist(), lefts.tolist(), strict=True)
+    cut = [picture[top : top + height, left : left + width] for picture, top, left in corners]
+    return np.array(cut, dtype=np.uint8).reshape(pictures.shape)
+
+
+@dataclass(frozen=True)
+class Augment:
+    """The random changes of one run; they depend on (seed, pass, index of the picture) only."""
+
+    config: AugmentSection
+    seed: int
+
+    def pictures(self, pictures: Array, indices: Sequence[int] | NDArray[np.int64], epoch: int) -> Array:
+        """Change sized pictures `(batch, height, width, channels)` one by one: flip, then shift (crop)."""
+        draws, border = Draws(self.seed, epoch, indices), self.config.crop
+        if self.config.flip:
+            pictures = flip(pictures, draws.uniform("flip") < 0.5)
+        if border:
+            tops, lefts = (draws.below(use, 2 * border + 1) for use in ("crop top", "crop left"))
+            pictures = crop(pictures, border, tops, lefts)
+        return pictures
+
+
 @dataclass(frozen=True)
 class Normalisation:
     """Mean and standard deviation of each channel, with pixel values from 0 to 1; deviation 1 for constant ones."""
 
-    mean: tuple[float, ...]
-    deviation: tuple[float, ...]
+    mean: tuple[Finite, ...]
+    deviation: tuple[Annotated[Finite, Field(gt=0)], ...]
 
     @classmethod
     def of(cls, parts: Iterable[Array], channels: int) -> Self:
@@ -189,9 +266,47 @@ class Normalisation:
         shift = torch.tensor([-mean / deviation for mean, deviation in zip(self.mean, self.deviation, strict=True)])
         return scale.view(-1, 1, 1), shift.view(-1, 1, 1)
 
-    def undo(self, pixels: Tensor) -> Array:
-        """Inverse of `tensor`, rounded to whole pixel values and clamped to 0 .. 255."""
-        mean, deviation = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.deviation))
-        values = ((pixels.detach().cpu().float() * deviation + mean) * 255.0).round().clamp(0, 255).to(torch.uint8)
-        pictures: Array = values.permute(0, 2, 3, 1).numpy()
-        return pictures
+
+@dataclass(frozen=True)
+class PictureForm:
+    """Conversion of decoded pictures to model inputs: sizing, then normalisation."""
+
+    sizing: Sizing
+    normalisation: Normalisation
+
+    def tensor(self, pictures: Sequence[Array] | Array) -> Tensor:
+        """Decoded pictures of any size, or sized ones, as normalised float32 `(batch, channels, height, width)`."""
+        if isinstance(pictures, np.ndarray) and pictures.shape[1:] == self.sizing.shape:
+            return self.normalisation.tensor(pictures)
+        return self.normalisation.tensor(self.sizing.apply_all(pictures))
+
+    def save(self, folder: Path) -> None:
+        """Write `pictures.json` into a run folder."""
+        text = json.dumps(asdict(self.sizing) | asdict(self.normalisation), indent=1) + "\n"
+        write_whole(folder / FILE, lambda part: part.write_text(text, encoding="utf-8"))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read from the `pictures.json` of a run folder.
+
+        Raises:
+            RunError: The file is missing or damaged.
+        """
+        path = folder / FILE
+        values = read_object(path)
+        normal = {name: values.pop(name) for name in ("mean", "deviation") if name in values}
+        try:
+            sizing = TypeAdapter(Sizing).validate_json(json.dumps(values), strict=True)
+            normalisation = TypeAdapter(Normalisation).validate_json(json.dumps(normal), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            raise damaged(
+                path, f"{'.'.join(map(str, first['loc']))}: {first['msg']} ({first['input']!r:.40})"
+            ) from None
+        numbers = len(normalisation.mean), len(normalisation.deviation)
+        if sizing.channels not in (1, 3) or numbers != (sizing.channels, sizing.channels):
+            raise damaged(path, f"{sizing.channels} channels, but {numbers[0]} means, {numbers[1]} deviations")
+        if sizing.levels is not None and sizing.levels[0] > sizing.levels[1]:
+            low, high = sizing.levels
+            raise damaged(path, f"the level {low:g} of black is above that of white, {high:g}")
+        return cls(sizing, normalisation)

@@ -1,107 +1,175 @@
-"""The pictures of a split in a model's form, kept in memory if they fit, else decoded on access; and their batches.
+"""Pixels of pictures by place, the sized pictures of a split, kept in memory if they fit, and their batches.
 
-A run's sizing and normalisation are saved as `pictures.json`: size, channels, crop, levels, mean, deviation.
+A place is a text: a path, or `train-images-idx3-ubyte.gz#17`, `memory:train#17`, `digits#17` (by number, from 0).
+`Pixels` reads any of them in any order, from several threads at once and in forked processes. Decoding and scaling
+release Python's lock, so threads are as fast as processes, without copies between them.
 """
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from threading import Lock
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from heed.data.batch import Batch
-from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.decode import Array, Decoded
-from heed.data.pictures.sizing import Normalisation, Sizing
-from heed.data.pictures.source import Pixels
-from heed.storage.disk import write_whole
-from heed.storage.files import damaged, read_object
+from heed.data.pictures.decode import MAX_PIXELS, Array, Decoded, PictureFacts, decode, decoded, levels_of
+from heed.data.pictures.files import PictureError, read_idx
+from heed.data.pictures.sizing import Indices, Normalisation, Sizing
+from heed.errors import DataError
+from heed.storage.files import open_regular
+from heed.threads import cores
 
-FILE = "pictures.json"
-_WIDEST = 1 << 14
-"""Most pixels of a side."""
+T = TypeVar("T")
+R = TypeVar("R")
+_KEPT = 256 * 2**20
+"""Most bytes of pixels that are kept between reading, when every picture is decoded, and training."""
+_TOGETHER = 8
+"""Pictures that one thread reads at a time."""
+_OPENING = Lock()
+"""Held while files are opened; of the module, so that a run can be copied by pickle."""
 
 
-@dataclass(frozen=True)
-class PictureForm:
-    """Conversion of decoded pictures to model inputs: sizing, then normalisation."""
+class Pixels:
+    """Reader of pictures by place.
 
-    sizing: Sizing
-    normalisation: Normalisation
+    `sources` have the pictures of places with a number, by the name before "#"; they are indexed by the number, safe in
+    threads and in forked processes, and return the bytes of a file or an array. `known` are facts about decoded
+    pictures, by place.
+    """
 
-    def sized(self, pictures: Sequence[Decoded]) -> Array:
-        """Decoded pictures of any size as one array `(batch, height, width, channels)`."""
-        if not pictures:
-            return np.empty((0, *self.sizing.shape), dtype=np.uint8)
-        return np.stack([self.sizing.apply(picture) for picture in pictures])
-
-    def tensor(self, pictures: Sequence[Array] | Array) -> Tensor:
-        """Decoded pictures of any size, or sized ones, as normalised float32 `(batch, channels, height, width)`."""
-        if isinstance(pictures, np.ndarray) and pictures.shape[1:] == self.sizing.shape:
-            return self.normalisation.tensor(pictures)
-        return self.normalisation.tensor(self.sized([*pictures]))
-
-    def text(self) -> str:
-        """As JSON."""
-        values: dict[str, Any] = {**asdict(self.sizing), **asdict(self.normalisation)}
-        return json.dumps(values, indent=1) + "\n"
-
-    def save(self, folder: Path) -> None:
-        """Write `pictures.json` into a run folder."""
-        text = self.text()
-        write_whole(folder / FILE, lambda part: part.write_text(text, encoding="utf-8"))
+    def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
+        """Arguments as in `data.max_pixels` and `data.workers`."""
+        self.max_pixels = max_pixels
+        self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
+        self.sources: dict[str, Any] = {}
+        self.known: dict[str, PictureFacts] = {}
+        self._same: dict[PictureFacts, PictureFacts] = {}
+        self._kept: dict[str, Decoded] = {}
+        self._room = _KEPT
 
     @classmethod
-    def load(cls, folder: Path) -> Self:
-        """Read from the `pictures.json` of a run folder.
+    def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
+        """Reader for a `data` section; `given` are pictures passed in Python, by split."""
+        pixels = cls(max_pixels=getattr(data, "max_pixels", MAX_PIXELS), workers=getattr(data, "workers", "auto"))
+        for held in (given or {}).values():
+            pixels.sources |= getattr(held, "sources", {})
+        return pixels
+
+    def get(self, place: str) -> bytes | NDArray[Any]:
+        """The bytes of a file, or the array, at a place.
 
         Raises:
-            RunError: The file is missing or damaged.
+            PictureError: There is nothing readable at the place, which the message does not name.
         """
-        path = folder / FILE
-        values = read_object(path)
+        name, _, number = place.rpartition("#")
+        if number.isdecimal():
+            with _OPENING:
+                if name not in self.sources and os.path.isfile(name) and not os.path.isfile(place):
+                    self.sources[name] = read_idx(Path(name))
+            if name in self.sources:
+                data: bytes | NDArray[Any] = self.sources[name][int(number)]
+                return data
         try:
-            mean, deviation = (tuple(map(float, values.pop(name))) for name in ("mean", "deviation"))
-            form = cls(
-                TypeAdapter(Sizing).validate_json(json.dumps(values), strict=True), Normalisation(mean, deviation)
-            )
-            if unknown := values.keys() - asdict(form.sizing).keys():
-                raise ValueError(f"it has an unknown field {min(unknown)!r}")
-            sides = [side for side in (form.sizing.height, form.sizing.width, form.sizing.shorter) if side is not None]
-            if not (0 < min(sides) <= max(sides) <= _WIDEST and form.sizing.channels in (1, 3)):
-                raise ValueError(f"its pictures have {sides} pixels a side and {form.sizing.channels} channels")
-            levels = form.sizing.levels or (0.0, 0.0)
-            if not all(map(math.isfinite, mean + deviation + levels)) or min(deviation, default=1.0) <= 0:
-                raise ValueError("a mean or level is not finite, or a deviation is not above 0")
-            if levels[0] > levels[1]:
-                raise ValueError(f"the level {levels[0]:g} of black is above that of white, {levels[1]:g}")
-            if not len(mean) == len(deviation) == form.sizing.channels:
-                raise ValueError(f"{form.sizing.channels} channels, but {len(mean)} means, {len(deviation)} deviations")
-            return form
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-        except KeyError as error:
-            raise damaged(path, f"it has no {error}") from None
-        except (ValueError, TypeError, OverflowError) as error:
-            raise damaged(path, str(error)) from None
+            with open_regular(Path(place)) as file:
+                return file.read()
+        except FileNotFoundError:
+            raise PictureError("missing file", "does not exist") from None
+        except OSError as error:
+            raise PictureError("unreadable file", f"cannot be read: {error.strerror or error}") from None
+
+    def decode(self, place: str) -> Decoded:
+        """The upright pixels at one place, `(height, width, channels)`.
+
+        Raises:
+            PictureError: As for `get` and the function `decode`.
+        """
+        kept = self._kept.pop(place, None)
+        return decode(self.get(place) if kept is None else kept, max_pixels=self.max_pixels)
+
+    def read(self, places: Sequence[str]) -> list[Decoded]:
+        """The pixels at some places, as for `decode`.
+
+        Raises:
+            DataError: A picture cannot be read; the message names it and says why.
+        """
+        return list(self.each(named(self.decode), places))
+
+    def facts(self, places: Sequence[str]) -> list[PictureFacts]:
+        """The sizes and channels of the pictures at some places, before sizing.
+
+        Raises:
+            DataError: A picture cannot be read; the message names it and says why.
+        """
+        unknown = [place for place in places if place not in self.known]
+        for _ in self.each(named(lambda place: self.examine(place, self.get(place))), unknown):
+            pass
+        return [self.known[place] for place in places]
+
+    def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
+        """Decode the data at a place; keep its facts, and the pixels of small pictures while there is room.
+
+        Raises:
+            PictureError: The data cannot be decoded.
+        """
+        pixels, notes = decoded(data, self.max_pixels)
+        height, width, channels = pixels.shape
+        facts = PictureFacts(height, width, channels, notes, levels_of(pixels))
+        self.known[place] = self._same.setdefault(facts, facts)
+        if isinstance(data, bytes) and pixels.nbytes <= self._room:
+            self._room -= pixels.nbytes
+            self._kept[place] = pixels
+        return facts
+
+    def each(self, function: Callable[[T], R], items: Iterable[T], together: int = _TOGETHER) -> Iterator[R]:
+        """`function` of every item, in order, computed by `workers` threads for `together` items at a time."""
+        rest = iter(items)
+        parts = iter(lambda: list(islice(rest, together)), [])
+        with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures") as pool:
+            while some := list(islice(parts, max(1, 8 * self.workers))):
+                apply = pool.map if self.workers and len(some) > 1 else map
+                for made in apply(lambda part: [function(item) for item in part], some):
+                    yield from made
 
 
-Indices = Sequence[int] | NDArray[np.int64]
+def named(read: Callable[[str], R]) -> Callable[[str], R]:
+    """A function of a place whose errors name it.
+
+    Raises:
+        DataError: For a `PictureError`.
+    """
+
+    def read_named(place: str) -> R:
+        try:
+            return read(place)
+        except PictureError as error:
+            raise DataError(f"'{place}' {error}") from None
+
+    return read_named
+
+
+def picture_digest(data: bytes | NDArray[Any]) -> str:
+    """A hash that identifies a picture: of its file's bytes, or of an array's shape and values."""
+    if isinstance(data, bytes):
+        return hashlib.blake2b(data, digest_size=16).hexdigest()
+    digest = hashlib.blake2b(repr(data.shape).encode(), digest_size=16)
+    digest.update(np.ascontiguousarray(data).data)
+    return digest.hexdigest()
+
+
 Change = Callable[[Array, Indices], Array]
 """Changes sized pictures `(batch, height, width, channels)`, given with their indices, independently of each other."""
 
-_TOGETHER = 1_000
+_PART = 1_000
 """Pictures processed at a time."""
 _SAMPLE = 2_000
 """Evenly spread pictures from which the normalisation of a set that is not kept is computed."""
@@ -110,17 +178,14 @@ _SHARED = 2**20
 
 
 class PictureStore:
-    """Sized pictures by index; results do not depend on memory or on the number of threads.
-
-    Decoding and scaling release Python's lock, so threads are as fast as processes, without copies between them.
-    """
+    """Sized pictures by index; results do not depend on memory or on the number of threads."""
 
     def __init__(self, pixels: Pixels, places: Sequence[str], sizing: Sizing, in_memory: int = 2_000) -> None:
         """Store the pictures at these places.
 
         Args:
             pixels: Reader of the pictures, with `workers` threads.
-            places: Places of the pictures (`heed.data.pictures.source`).
+            places: Places of the pictures.
             sizing: Sizing to one size.
             in_memory: Megabytes; if the sized pictures need no more, they are kept, and each is decoded once.
         """
@@ -130,7 +195,6 @@ class PictureStore:
         self.is_kept = len(places) * self._values <= in_memory * 10**6
         self._kept = np.empty((len(places) if self.is_kept else 0, *sizing.shape), dtype=np.uint8)
         self._known = np.zeros(len(places), dtype=bool)
-        self._pool: ThreadPoolExecutor | None = None
 
     def __len__(self) -> int:
         return len(self._places)
@@ -141,27 +205,28 @@ class PictureStore:
         Raises:
             DataError: A picture can no longer be read; the message names it.
         """
-        parts = self._parts(indices, change is not None)
+        every, workers = np.asarray(indices, dtype=np.int64), self._pixels.workers
+        is_fast = self._known[every].all() and (change is None or len(every) * self._values < _SHARED)
+        is_shared = workers > 1 and len(every) >= 2 * workers and not is_fast
 
-        def made(part: Indices) -> Array:
+        def made(part: NDArray[np.int64]) -> Array:
             pictures = self._sized(part)
             return pictures if change is None else change(pictures, part)
 
-        if len(parts) == 1:
-            return made(parts[0])
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._pixels.workers, thread_name_prefix="pictures")
-        return np.concatenate(list(self._pool.map(made, parts)))
+        if not is_shared:
+            return made(every)
+        parts = np.array_split(every, 2 * workers)  # some are slower than others
+        return np.concatenate(list(self._pixels.each(made, parts, together=1)))
 
     def skip_reading(self) -> None:
         """Take any values for the pixels of pictures that are kept: a trial measures no reading."""
-        self._known[:] = True
+        self._known[:] = self.is_kept
 
     def parts(self, indices: Sequence[int] | None = None) -> Iterator[Array]:
         """The pictures at these indices, by default all, some at a time."""
         chosen = range(len(self)) if indices is None else indices
-        for start in range(0, len(chosen), _TOGETHER):
-            yield self.take(chosen[start : start + _TOGETHER])
+        for start in range(0, len(chosen), _PART):
+            yield self.take(chosen[start : start + _PART])
 
     def normalisation(self) -> Normalisation:
         """Mean and deviation of each channel over all pictures, or over 2,000 of them if they are not kept."""
@@ -170,34 +235,15 @@ class PictureStore:
             sample = [i * len(self) // _SAMPLE for i in range(_SAMPLE)]
         return Normalisation.of(self.parts(sample), self.sizing.channels)
 
-    def _parts(self, indices: Indices, changed: bool) -> Sequence[Indices]:
-        """The indices for each thread; one part if several would not be faster."""
-        workers, count = self._pixels.workers, len(indices)
-        if workers < 2 or count < 2 * workers:
-            return [indices]
-        heavy = changed and count * self._values >= _SHARED
-        if not heavy and self.is_kept and self._known[np.asarray(indices)].all():
-            return [indices]
-        number = 4 * workers if count >= 16 * workers else workers  # some are slower than others
-        return [indices[i * count // number : (i + 1) * count // number] for i in range(number)]
-
-    def _sized(self, indices: Indices) -> Array:
-        places: NDArray[np.int64] = np.asarray(indices, dtype=np.int64)
+    def _sized(self, indices: NDArray[np.int64]) -> Array:
+        """The pictures, read one by one, so that only one in its original size is in memory."""
+        read = named(self._pixels.decode)
         if not self.is_kept:
-            pictures = np.empty((len(places), *self.sizing.shape), dtype=np.uint8)
-            for row, i in enumerate(places.tolist()):
-                pictures[row] = self._one(i)
-            return pictures
-        for i in places[~self._known[places]].tolist():
-            self._kept[i] = self._one(i)
+            return self.sizing.apply_all(read(self._places[i]) for i in indices.tolist())
+        for i in indices[~self._known[indices]].tolist():
+            self._kept[i] = self.sizing.apply(read(self._places[i]))
             self._known[i] = True  # set last, since another thread may read it
-            self._pixels.forget([self._places[i]])
-        return self._kept[places]
-
-    def _one(self, index: int) -> Array:
-        # Read one by one, so that only one picture in its original size is in memory.
-        (picture,) = self._pixels.read([self._places[index]], self.sizing.channels)
-        return self.sizing.apply(picture)
+        return self._kept[indices]
 
 
 @dataclass(frozen=True)
@@ -216,29 +262,3 @@ class PictureBatch(Batch):
     @property
     def padding_share(self) -> float:
         return 0.0
-
-
-def collate_pictures(
-    store: PictureStore,
-    targets: Tensor,
-    indices: list[int],
-    form: PictureForm,
-    augment: Augment | None = None,
-    *,
-    epoch: int = 0,
-) -> PictureBatch:
-    """A batch of some pictures of a split.
-
-    Args:
-        store: The pictures of the split.
-        targets: Label ids of the split `(pictures,)`.
-        indices: The pictures of the batch.
-        form: Normalisation.
-        augment: Random changes, in training.
-        epoch: The pass for which changes are drawn.
-    """
-    change = None
-    if augment is not None and augment.config.changes_pictures:
-        change = partial(augment.pictures, epoch=epoch)
-    pixels = form.normalisation.tensor(store.take(np.array(indices), change))
-    return PictureBatch(indices, pixels, targets[indices])

@@ -40,8 +40,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from heed.data.pictures.sizing import Normalisation, Resample, Sizing
-from heed.data.pictures.store import PictureForm
+from heed.data.pictures.sizing import Normalisation, PictureForm, Resample, Sizing
 from heed.errors import ConfigError
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (

@@ -80,7 +80,7 @@ class Examiner(Generic[R, E, O]):
     def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
         """Outputs of a run for some examples; `beam_size` only if `has_beam`."""
         reader: Any = run
-        return reader.predict([example.source for example in examples])  # type: ignore[no-any-return]
+        return reader.predict([reader.input_of(example) for example in examples])  # type: ignore[no-any-return]
 
     def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
         """Tokens written for all examples; tokens read, for a task that writes none."""
@@ -96,7 +96,7 @@ class Examiner(Generic[R, E, O]):
 
     def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
-        shown = capability(run, "look").look(self.sources[index])
+        shown = capability(run, "look").look(run.input_of(self.examples[index]))
         assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
 

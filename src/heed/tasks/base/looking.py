@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.data.examples import is_blank
-from heed.data.kinds.inputs import one_pair
+from heed.data.kinds.inputs import pair_of
 from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
@@ -64,10 +64,10 @@ class LooksAtText(ABC):
             ConfigError: It is not a text, or it is blank.
         """
         if self.task.pairs:
-            text = one_pair(text)
-        if not isinstance(text, str):
+            text = pair_of(text, "the input")
+        elif not isinstance(text, str):
             raise ConfigError(f"text is {described(text)}, expected one text")
-        if is_blank(text):
+        if is_blank("".join(text)):
             raise ConfigError("the text is blank")
         return text
 

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from heed.config import RunConfig, TokenizerConfig
 from heed.data.batch import Batch
-from heed.data.kinds.features import Standard
+from heed.data.kinds.features import Standard, load, save
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError
-from heed.storage.disk import write_whole
 from heed.tasks.base.task import C, E, Task
 from heed.visible import escaped
 
@@ -64,11 +63,10 @@ class NumericTask(Task[C, E], Generic[C, E]):
     @classmethod
     def load_standard(cls, folder: Path) -> Standard:
         """The standardisation of a run folder."""
-        return Standard.load(folder / _STANDARD)
+        return load(folder / _STANDARD, Standard)
 
     def save(self, folder: Path) -> None:
-        text = self.standard.text()
-        write_whole(folder / _STANDARD, lambda part: part.write_text(text, encoding="utf-8"))
+        save(folder / _STANDARD, self.standard)
 
     def axes(self) -> dict[str, list[str]]:
         return {"columns": [*self.standard.columns]}

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from heed.data.kinds.inputs import BETWEEN, parted
+from heed.data.kinds.inputs import pair_of, texts_of
 from heed.errors import ConfigError
 from heed.visible import to_json
 
@@ -186,23 +186,25 @@ class TextOutputs(Outputs):
         """Plural name, in messages, of parts of a text that were never seen in training."""
         return units(self.run.tokenizer.unit) if self.run.task.tokenizers() else "pieces"
 
-    def write(self, texts: list[str]) -> Iterator[Written]:
-        """The output for each text."""
+    @property
+    def pairs(self) -> bool:
+        """True if an input is a pair of texts."""
+        return bool(self.run.task.pairs)
+
+    def write(self, texts: list[Any]) -> Iterator[Written]:
+        """The output for each input, a text or a pair of texts."""
         for text, one in zip(texts, self.run.predictions(texts), strict=True):
             yield Written(self.lines(text, one), one.uncertainty, unread=one.unread)
 
-    def lines(self, text: str, prediction: Prediction) -> tuple[str, ...]:
+    def lines(self, text: Any, prediction: Prediction) -> tuple[str, ...]:
         """The lines of one output."""
+        parts = texts_of(text)
         if self.options.get("json"):
-            return (to_json({self.key: self.given(text), **prediction.as_json()}),)
-        return prediction.lines(text, self.options)
+            return (to_json({**dict(zip((self.key, "second"), parts, strict=False)), **prediction.as_json()}),)
+        return prediction.lines("\t".join(parts), self.options)
 
-    def given(self, text: str) -> Any:
-        """The input as a value of JSON."""
-        return list(parted(text)) if self.run.task.pairs else text
-
-    def answer(self, text: str) -> str:
-        """The output for one typed text."""
+    def answer(self, text: Any) -> str:
+        """The output for one typed input."""
         (prediction,) = self.run.predictions([text])
         return prediction.summary() + self.not_read(prediction)  # type: ignore[no-any-return]
 
@@ -210,7 +212,7 @@ class TextOutputs(Outputs):
         """A line on what was not read of a typed text, after its answer."""
         return f"\n({prediction.unread:,} of its tokens not read: {self.limit})" if prediction.unread else ""
 
-    def arguments(self, texts: list[str]) -> list[str]:
+    def arguments(self, texts: list[str]) -> list[Any]:
         """The inputs given by the arguments of the command.
 
         Raises:
@@ -228,14 +230,18 @@ class TextOutputs(Outputs):
             ConfigError: The task cannot use inputs that look like these.
         """
 
-    def check(self, text: str, place: str) -> None:
-        """Refuse an input that cannot be answered; `place` names it, such as "stdin line 3".
+    def read(self, line: Any, place: str) -> Any:
+        """The input in a line, or in a row; `place` names it, such as "stdin line 3".
 
         Raises:
-            ConfigError, DataError: The message begins with the place.
+            ConfigError, DataError: It cannot be answered; the message begins with the place.
         """
-        if self.run.task.pairs and text.strip() and BETWEEN not in text:
-            raise ConfigError(f"{place} is {text[:60]!r}, but this run reads pairs: two texts separated by a tab")
+        if self.pairs and isinstance(line, str) and line.strip() and (count := len(line.split("\t"))) != 2:
+            what = f"{count} column{'' if count == 1 else 's'}, expected two texts with a tab between them"
+            raise ConfigError(f"{place} has {what}: {short(line)}")
+        if not self.pairs and not isinstance(line, str):
+            raise ConfigError(f"{place} is a pair of texts, but this run reads single texts")
+        return pair_of(line, place) if self.pairs else line
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         """The texts of a file of columns or JSON lines, and a remark on which they are; None for plain lines.
@@ -244,7 +250,7 @@ class TextOutputs(Outputs):
         """
         return None
 
-    def unknown_in(self, text: str) -> Sequence[str]:
+    def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
         return self.run.tokenizer.unknown_in(text) if self.run.task.tokenizers() else ()
 

@@ -17,7 +17,7 @@ from heed import tasks
 from heed.config import RunConfig
 from heed.config.data import without_missing
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import BETWEEN, is_pair, one_pair, one_text, pairs_of
+from heed.data.kinds.inputs import is_pair, pair_fields, pair_of, pairs_of, pairs_typed
 from heed.data.readers import column_names, to_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
@@ -366,16 +366,17 @@ class TextRun(Run[T, M], Generic[T, M, P]):
             DataError: An item is not a text; the message names it.
         """
         self.check_options(options)
+        columns: Any = getattr(self.config.data, "columns", None)
+        single = isinstance(text, str)
         if self.task.pairs:
-            columns = self.config.data.columns
-            given: Any = one_pair(text) if is_pair(text) else pairs_of(text, "texts", (columns.text, columns.second))
+            single = single or is_pair(text)
+            fields = pair_fields(columns.text, columns.second)
+            inputs: list[Any] = [pair_of(text, "the input")] if single else pairs_of(text, "texts", fields)
         else:
-            columns = getattr(self.config.data, "columns", None)
             own = [column for name in ("text", "source") if (column := getattr(columns, name, None)) is not None]
-            given = text if isinstance(text, str) else to_texts(text, "texts", (*own, *self.text_columns))
-        if isinstance(given, str):
-            return self.predictions([given], **options)[0]
-        return Predictions(self.predictions(given, **options))
+            inputs = [text] if single else to_texts(text, "texts", (*own, *self.text_columns))
+        made = self.predictions(inputs, **options)
+        return made[0] if single else Predictions(made)
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """Refuse keywords that `predict` does not have.
@@ -388,21 +389,14 @@ class TextRun(Run[T, M], Generic[T, M, P]):
                 near = suggest(name, self.options) if self.options else "; this task has no options"
                 raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
 
-    def typed(self, texts: Sequence[str]) -> list[str]:
+    def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of the command; if the run reads pairs, each is two, or one with a tab.
 
         Raises:
             ConfigError: A second text is missing.
         """
-        if not self.task.pairs or all(BETWEEN in text for text in texts):
-            return list(texts)
-        if len(texts) % 2:
-            given = "1 text was" if len(texts) == 1 else f"{len(texts)} texts were"
-            raise ConfigError(
-                f"this run reads pairs of texts, but {given} given; give two for each pair: 'FIRST' 'SECOND'"
-            )
-        return [one_text(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+        return pairs_typed(texts, "this run reads") if self.task.pairs else list(texts)
 
     @abstractmethod
-    def predictions(self, texts: Sequence[str], **options: Any) -> list[P]:
-        """The prediction for each text."""
+    def predictions(self, texts: Sequence[Any], **options: Any) -> list[P]:
+        """The prediction for each text, or pair of texts."""

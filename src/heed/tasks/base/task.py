@@ -64,7 +64,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
     pairs: ClassVar[bool] = False
-    """True if an input is a pair of texts, which is handled as one text with a tab between both."""
+    """True if an input is a pair of texts."""
     given: Mapping[str, Sequence[E]] | None = None
     """The examples that were passed in Python, by split."""
     folder: Path | None = None

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from heed.data.batch import TokenText
+from heed.data.examples import Text
+from heed.data.kinds.inputs import Input
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import Words
@@ -21,7 +23,7 @@ from heed.tasks.classification.task import Classification, Classifier
 def explain(
     task: Classification,
     model: Classifier,
-    text: str,
+    text: Input,
     target: str | None = None,
     rather_than: str | None = None,
     ngrams: bool = True,
@@ -33,8 +35,8 @@ def explain(
     Raises:
         ConfigError: The run has no such label.
     """
-    text = task.stripped(text)
-    (encoded,) = task.encode_texts([text])
+    example = task.example_of(text)
+    (encoded,) = task.encode([example])
     (probabilities,) = task.classify(model, [encoded])
     label = target if target is not None else task.labels[int(probabilities.argmax())]
     numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
@@ -52,15 +54,15 @@ def explain(
     elif fixed is not None:
         part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
         notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
-    words, special = _own_words(task, model, text, encoded), names_of_special(task, model)
+    words, special = _own_words(task, model, example, encoded), names_of_special(task, model)
     start, end = task.tokenizer.special[2:]
     around = (special[start],) * model.has_cls, (special[end],) * model.framed
     return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes), around)
 
 
-def contrast(task: Classification, model: Classifier, text: str, other: str) -> dict[str, Any]:
+def contrast(task: Classification, model: Classifier, text: Input, other: Input) -> dict[str, Any]:
     """The score that tells two texts apart: the logit of the other's label minus that of the text's, if they differ."""
-    encoded = [*task.encode_texts([task.stripped(text)]), *task.encode_texts([task.stripped(other)])]
+    encoded = task.encode_texts([text, other])
     own, there = (task.labels[int(task.classify(model, [one])[0].argmax())] for one in encoded)
     return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
 
@@ -96,7 +98,7 @@ def _scored(
     return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
 
 
-def _own_words(task: Classification, model: Classifier, text: str, encoded: TokenText) -> Words:
+def _own_words(task: Classification, model: Classifier, text: Text, encoded: TokenText) -> Words:
     """The words of a text, without [CLS] and [SEP] around it."""
     typed = spans_of(task, text, model, encoded)
     own = replace(typed, spans=typed.spans[int(model.has_cls) :])

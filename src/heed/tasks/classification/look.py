@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from heed.data.batch import TokenText
-from heed.data.kinds.inputs import BETWEEN, parted
+from heed.data.examples import Text
+from heed.data.kinds.inputs import Input
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
@@ -45,6 +46,8 @@ _MOST = 12
 """Largest number of n-grams listed."""
 _READ_BESIDE = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
 """End of the note on words never seen in training where n-grams stand beside the network."""
+_BETWEEN = "\0"
+"""A character that is in no text, between the texts of a pair whose spans are counted together."""
 CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
@@ -63,7 +66,7 @@ def answer_of(task: Classification, model: Classifier, encoded: TokenText, words
                 start, stop = typed.spans[first + n]
                 read = f"{read[:start]} {read[stop:]}"
             if read != typed.text:
-                (ngrams,) = task.ngrams_of([read])
+                (ngrams,) = task.ngrams_of([task.example_of(read.split(_BETWEEN) if task.pairs else read)])
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 
@@ -146,7 +149,9 @@ def ngrams_of_filters(
 
 
 @torch.no_grad()
-def ngrams_fitted(task: Classification, model: Classifier, encoded: TokenText, text: str, label: str) -> Shading | None:
+def ngrams_fitted(
+    task: Classification, model: Classifier, encoded: TokenText, text: Text, label: str
+) -> Shading | None:
     """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
 
     An n-gram that occurs several times counts once.
@@ -192,7 +197,7 @@ def _text(words: Words, tokens: range) -> str:
 def look_at_text(
     task: Classification,
     model: Classifier,
-    text: str,
+    text: Input,
     *,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -209,8 +214,8 @@ def look_at_text(
     Raises:
         ConfigError: The model does not have this attention, or has no gates.
     """
-    text = task.stripped(text)
-    (encoded,) = task.encode_texts([text])
+    example = task.example_of(text)
+    (encoded,) = task.encode([example])
     with edit(model, *edits):
         with watched(model) as seen:
             batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
@@ -219,7 +224,7 @@ def look_at_text(
     prediction = task.prediction(probabilities)
     start, end = task.tokenizer.special[2:]
     ids = [*([start] if model.has_cls else []), *task.tokens_of(encoded), *([end] if model.framed else [])]
-    typed = spans_of(task, text, model, encoded)
+    typed = spans_of(task, example, model, encoded)
     about = task.tokenizer, ids, "text", names_of_special(task, model), typed
     words = Words.of(*about)
     drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
@@ -233,7 +238,7 @@ def look_at_text(
     label = prediction.labels[0] if prediction.labels else best
     further = [
         ngrams_of_filters(task, model, seen, words, len(ids), label),
-        ngrams_fitted(task, model, encoded, text, label),
+        ngrams_fitted(task, model, encoded, example, label),
     ]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
@@ -242,10 +247,10 @@ def look_at_text(
         further.append(contributions_of(task, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
-    unknown = [one for part in split_texts(text, task.config.data) for one in task.tokenizer.unknown_in(part)]
+    unknown = [one for part in split_texts(example, task.config.data) for one in task.tokenizer.unknown_in(part)]
     return Look(
         title or task.title,
-        text,
+        example.text,
         prediction.label,
         (*maps, *gate_maps(nets, task.config.model.name, gates, units)),
         frames,
@@ -253,6 +258,7 @@ def look_at_text(
         (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
+        second=example.second or "",
         answer=answer,
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
@@ -266,21 +272,20 @@ def names_of_special(task: Classification, model: Classifier) -> dict[int, str]:
     return {end: SEP, start: CLS}
 
 
-def spans_of(task: Classification, text: str, model: Classifier, encoded: TokenText) -> InputSpans:
-    """The span of the text that each token covers."""
-    whole = list(parted(text)) if task.pairs else [text]
-    parts = whole if task.hierarchical else split_texts(text, task.config.data)
+def spans_of(task: Classification, text: Text, model: Classifier, encoded: TokenText) -> InputSpans:
+    """The span of the text that each token covers; the texts of a pair are one after the other."""
+    parts = [*text.texts] if task.hierarchical else split_texts(text, task.config.data)
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []
         for place, inside in task.parts(part):
             own += [(start + place + a, start + place + b) for a, b in task.tokenizer.encode(inside).spans]
-        if task.pairs and number == 0:  # either text of a pair may have been cut
+        if len(parts) > 1 and number == 0:  # either text of a pair may have been cut
             ids, end = task.tokens_of(encoded), task.tokenizer.special.end
             own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
         places += own
-        start += len(part) + 1
-    return InputSpans(BETWEEN.join(parts), places)
+        start += len(part) + len(_BETWEEN)
+    return InputSpans(_BETWEEN.join(parts), places)
 
 
 def _seen(

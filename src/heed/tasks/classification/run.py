@@ -16,10 +16,12 @@ from heed.data.batch import TokenText
 from heed.data.corpus import sample_of
 from heed.data.examples import Text, is_blank
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import input_texts, pair_lines
+from heed.data.kinds.inputs import Input, inputs_in, pair_fields, texts_of
 from heed.data.kinds.texts import text_reader
+from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.evaluation.measures import Outcomes
+from heed.tasks import suggest_task
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction, LabelRun, label_ensemble
@@ -30,7 +32,7 @@ from heed.tasks.base.tracing import HasPatching
 from heed.tasks.classification.attribution import contrast, explain
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
-from heed.tasks.classification.task import Classification, Classifier, split_texts, text_format
+from heed.tasks.classification.task import Classification, Classifier, split_texts
 
 
 class ClassificationOutputs(TextOutputs):
@@ -39,15 +41,15 @@ class ClassificationOutputs(TextOutputs):
     run: ClassificationRun
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
-        data, labels = self.run.task.config.data, self.run.task.labels
-        if self.run.task.pairs:
-            return pair_lines(path, (data.columns.text, data.columns.second), findings)
+        data, columns = self.run.task.config.data, self.run.task.config.data.columns
+        fields = pair_fields(columns.text, columns.second) if self.pairs else [Field("text", columns.text)]
         trained = data.train if isinstance(data, LabelledData) else ()
-        return input_texts(path, data.columns.text, ("text",), findings, labels, trained)
+        return inputs_in(path, fields, findings, self.run.task.labels, trained)
 
-    def unknown_in(self, text: str) -> Sequence[str]:
-        parts = split_texts(text, self.run.task.config.data)  # as the model reads it
-        return [piece for part in parts for piece in self.run.task.tokenizer.unknown_in(part)]
+    def unknown_in(self, text: Input) -> Sequence[str]:
+        task = self.run.task
+        parts = split_texts(task.example_of(text), task.config.data)  # as the model reads it
+        return [piece for part in parts for piece in task.tokenizer.unknown_in(part)]
 
 
 class ClassificationRun(
@@ -67,17 +69,17 @@ class ClassificationRun(
     explain = staticmethod(explain)
     contrast = staticmethod(contrast)
 
-    def predictions(self, texts: Sequence[str]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
-        """The label of each text."""
+    def predictions(self, texts: Sequence[Input]) -> list[LabelPrediction]:  # type: ignore[override]  # no options
+        """The label of each text, or pair of texts."""
         encoded = self.task.encode_texts(texts)
         return [
             LabelPrediction("", (), 0.0, {}, self.task.several_labels)
-            if is_blank(one)
+            if all(map(is_blank, texts_of(one)))
             else replace(self.task.prediction(row), unread=tokens.cut)
             for one, row, tokens in zip(texts, self.probabilities(texts, encoded), encoded, strict=True)
         ]
 
-    def probabilities(self, texts: Sequence[str], encoded: Sequence[TokenText] | None = None) -> Tensor:
+    def probabilities(self, texts: Sequence[Input], encoded: Sequence[TokenText] | None = None) -> Tensor:
         """The probability of each label of each text, `(texts, labels)`; `encoded` are the same texts as tokens."""
         if len(self.members) == 1 and encoded is not None:
             return self.task.classify(self.model, encoded)
@@ -87,13 +89,16 @@ class ClassificationRun(
         """Labelled texts from files in the format of the run's own; blank ones are left out."""
         data = self.task.config.data
         findings = Findings.of(data, strict=True)
-        texts = text_reader(text_format(data, self.task.labels)).read([*map(str, files)], findings)
-        found = [text for text in texts if not is_blank(text.text)]
+        texts = text_reader(data, self.task.labels, suggest_task).read([*map(str, files)], findings)
+        found = [text for text in texts if not text.blank]
         self.reading = findings.lines()
         return found
 
+    def input_of(self, example: Text) -> Input:
+        return example.text if example.second is None else (example.text, example.second)
+
     def label(self, examples: Sequence[Text]) -> list[LabelPrediction]:
-        return self.predictions([example.text for example in examples])
+        return self.predictions([self.input_of(example) for example in examples])
 
     def outcomes(
         self,
@@ -102,9 +107,11 @@ class ClassificationRun(
         labels: Sequence[str] | None = None,
         several: bool | None = None,
     ) -> Outcomes:
-        encoded = self.task.encode([replace(example, text=self.task.stripped(example.text)) for example in examples])
+        texts = [self.input_of(one) for one in examples]
+        read = [replace(self.task.example_of(self.input_of(e)), labels=e.labels, origin=e.origin) for e in examples]
+        encoded = self.task.encode(read)
         if outputs is None and examples:
-            outputs = [self.task.prediction(row) for row in self.probabilities([e.text for e in examples], encoded)]
+            outputs = [self.task.prediction(row) for row in self.probabilities(texts, encoded)]
         outcomes = super().outcomes(examples, outputs, labels, several)
         outcomes.details["cut"] = sum(text.cut > 0 for text in encoded)
         return outcomes
@@ -116,7 +123,7 @@ class ClassificationRun(
             alone = self.task.ngram_logits(self.model, self.task.encode(examples))
             made[ALONE] = [self.task.prediction(row) for row in self.task.probabilities(alone)]
         if self._tfidf is not None and examples:
-            made[NAME] = self._tfidf.predict([one.text for one in examples])
+            made[NAME] = self._tfidf.predict([one.source for one in examples])
         return {name: self.without_probabilities(examples, outputs) for name, outputs in made.items()}
 
     @cached_property
@@ -125,7 +132,7 @@ class ClassificationRun(
         if known is None:
             return None
         known = sample_of(known, MOST_FITTED)
-        return TfidfClassifier([one.text for one in known], [one.labels for one in known], self.task.several_labels)
+        return TfidfClassifier([one.source for one in known], [one.labels for one in known], self.task.several_labels)
 
     @classmethod
     def examiner(cls) -> type[ClassificationExaminer]:
@@ -136,7 +143,7 @@ class ClassificationExaminer(LabelExaminer[ClassificationRun, Text, LabelPredict
     """Texts, drawn without the contributions of words, which take a pass for each word."""
 
     def count_tokens(self, run: ClassificationRun, outputs: Sequence[LabelPrediction]) -> int:
-        return sum(text.length for text in run.task.encode_texts(self.sources))
+        return sum(text.length for text in run.task.encode_texts([run.input_of(one) for one in self.examples]))
 
     def drawing(self, run: ClassificationRun, index: int, *given: Any) -> Markup:
-        return shadings_html(run.look(self.sources[index], contributions=False).look)
+        return shadings_html(run.look(run.input_of(self.examples[index]), contributions=False).look)

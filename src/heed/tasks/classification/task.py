@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from typing import Any, Self
 
 import numpy as np
@@ -22,8 +22,8 @@ from heed.data.corpus import Lengths, Rows, StoredExamples, joined, parts_of
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, split_sentences, take, without_breaks
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import parted
-from heed.data.kinds.texts import TextFormat, text_reader
+from heed.data.kinds.inputs import Input, pair_of
+from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, hold
 from heed.data.splits import Splits, open_splits
 from heed.data.tokens.special import Special, lack_spaces
@@ -153,18 +153,15 @@ def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bo
     return [*whole, between, *other], sum(lengths) - sum(kept)
 
 
-def split_texts(text: str, data: TextOptions) -> list[str]:
+def _read(text: Text, whole: bool) -> list[str]:
+    """The text, or both texts of a pair without blanks around them; `whole`: as they are."""
+    return [part if whole or text.second is None else part.strip() for part in text.texts]
+
+
+def split_texts(text: Text, data: TextOptions) -> list[str]:
     """The text, or both texts of a pair, without line breaks; those of an imported run as they are."""
     whole = getattr(data, "imported", None) is not None
-    parts = (text,) if data.columns.second is None else parted(text, strip=not whole)
-    return [part if whole else without_breaks(part) for part in parts]
-
-
-def text_format(data: TextOptions, labels: Sequence[str] = ()) -> TextFormat:
-    """The format of a configuration's files; with the `labels` of the training set, of files that its run reads."""
-    columns, given = data.columns, (data.several_labels, data.label_separator, frozenset(labels), suggest_task)
-    label, marks = (None, tuple(columns.label)) if isinstance(columns.label, list) else (columns.label, ())
-    return TextFormat(data.format, columns.text, label, *given, columns.second, trained=bool(labels), marks=marks)
+    return [part if whole else without_breaks(part) for part in _read(text, whole)]
 
 
 def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
@@ -198,8 +195,9 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         for split in task.split_names:
             task.encoded(split)
         if task.several_labels:
-            never = (one for one in text_format(task.config.data).marks if one not in task.labels)
-            task.splits.remarks += (f"no training {task.unit} has the label '{one}': left out" for one in never)
+            marks = task.config.data.columns.label
+            never = [one for one in marks if one not in task.labels] if isinstance(marks, list) else []
+            task.splits.remarks += [f"no training {task.unit} has the label '{one}': left out" for one in never]
             task.splits.remarks += spelling_lines(task.label_counts("train"))
         else:
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
@@ -214,14 +212,14 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         if isinstance(data, PlantedData):
             what = data.sentences, data.seed
             return drawn(data, lambda name, size: [d.text for d in draw_documents(name, size, *what)], "texts")
-        return open_splits(data, text_reader(text_format(data)), given)
+        return open_splits(data, text_reader(data, advice=suggest_task), given)
 
     @classmethod
     def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Text]:
         columns = config.data.columns
         second = () if columns.second is None else ("second",)
-        held = hold(data, split, text_reader(text_format(config.data)), ["text", *second, "label"], findings)
-        check_order([one.text for one in held], [",".join(one.labels) for one in held], split)
+        held = hold(data, split, text_reader(config.data, advice=suggest_task), ["text", *second, "label"], findings)
+        check_order([one.source for one in held], [",".join(one.labels) for one in held], split)
         return held
 
     @classmethod
@@ -230,7 +228,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def texts_of(cls, example: Text) -> Sequence[str]:
-        return (example.text,)
+        return (example.source,)
 
     @classmethod
     def labels_of(cls, example: Text) -> Iterable[str]:
@@ -238,18 +236,15 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     @classmethod
     def train_tokenizer(cls, config: ClassificationConfig, examples: Sequence[Text]) -> TextTokenizer:
-        texts = [part for example in examples for part in split_texts(example.text, config.data)]
+        texts = [part for example in examples for part in split_texts(example, config.data)]
         return TextTokenizer.train_to_read(texts, config.tokenizer)
 
     def made_of(self, examples: Sequence[Text], rows: Sequence[Rows]) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        return self._with_ngrams([e.text for e in examples], labels, rows)
-
-    def _with_ngrams(self, texts: Sequence[str], labels: Iterable[list[int]], rows: Sequence[Rows]) -> list[TokenText]:
-        given = zip(map(self._cut(), rows), labels, self.ngrams_of(texts), strict=False)
+        given = zip(map(self._cut(), rows), labels, self.ngrams_of(examples), strict=True)
         return [TokenText(sentences, numbers, gone, ngrams) for (sentences, gone), numbers, ngrams in given]
 
-    def ngrams_of(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+    def ngrams_of(self, texts: Sequence[Text]) -> list[NDArray[np.int32]]:
         """The distinct n-grams of texts as rows of the table."""
         if (reading := self.reading) is None:
             return [np.zeros(0, dtype=np.int32)] * len(texts)
@@ -266,25 +261,16 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             return None
         return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets)
 
-    def words_of(self, text: str) -> list[str]:
+    def words_of(self, text: Text) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
         texts = [ngrams.words_of(self.tokenizer.normalize(one)) for one in split_texts(text, self.config.data)]
         first, *others = (words[: self.config.data.max_length] for words in texts)
         return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
     def rows_of(self, examples: Sequence[Text]) -> list[Rows]:
-        return self._rows([example.text for example in examples])
-
-    @property
-    def rows_by(self) -> dict[str, Any]:
-        data = self.config.data.model_dump(include={"sentence_separator"})
-        return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
-
-    def _rows(self, texts: Sequence[str]) -> list[Rows]:
         """The tokens of each text, or of both texts of each pair, and the number of them in each part of these."""
-        pairs, strip, cut = self.pairs, not self.is_imported, self.parts
-        sides = [parted(text, strip) for text in texts] if pairs else [(text,) for text in texts]
-        parts = [[cut(side) for side in each] for each in sides]
+        cut, whole = self.parts, self.is_imported
+        parts = [[cut(side) for side in _read(example, whole)] for example in examples]
         tokens = iter(self.tokenizer.encode_all([part for each in parts for of_side in each for _, part in of_side]))
         rows = ([joined(list(islice(tokens, len(of_side)))) for of_side in each] for each in parts)
         return [[*chain(*zip(*each, strict=True))] for each in rows]
@@ -292,6 +278,11 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     @property
     def num_rows(self) -> int:
         return 2 + 2 * self.pairs
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        data = self.config.data.model_dump(include={"sentence_separator"})
+        return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
 
     def _cut(self) -> Callable[[Rows], Cut]:
         """Makes a text sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
@@ -362,10 +353,16 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         """True if two end tokens separate the texts of a pair."""
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
-    def encode_texts(self, texts: Sequence[str]) -> list[TokenText]:
-        """Texts without labels to tokens."""
-        texts = [self.stripped(text) for text in texts]
-        return self._with_ngrams(texts, repeat([]), self._rows(texts))
+    def example_of(self, text: str | Sequence[str]) -> Text:
+        """An input as an example without labels, and without blanks around its texts."""
+        if isinstance(text, str) and not self.pairs:
+            return Text(self.stripped(text))
+        first, second = map(self.stripped, pair_of(text, "the input"))
+        return Text(first, second=second)
+
+    def encode_texts(self, texts: Sequence[Input]) -> list[TokenText]:
+        """Texts, or pairs of texts, without labels to tokens."""
+        return self.encode([self.example_of(text) for text in texts])
 
     def tokens_of(self, encoded: TokenText) -> list[int]:
         return [token for sentence in encoded.sentences for token in sentence]
@@ -431,7 +428,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             longest = LONGEST if len(self.splits.examples["train"]) * len(self.labels) <= _MOST_WORK else longest
         fields = {**head.model_dump(), "head": kind, "ngrams": longest}
         if longest and head.ngram_characters is None:
-            characters = sum(len(example.text) for example in self.splits.examples["train"])
+            characters = sum(len(example.source) for example in self.splits.examples["train"])
             few = characters * max(1, len(self.labels) - (len(self.labels) == 2)) <= ngrams.MOST_CHARACTERS
             fields["ngram_characters"] = ngrams.CHARACTERS if few else 0
         name, body = self.config.model.name, self.body_class

@@ -198,13 +198,13 @@ class DialogueOutputs(WritingOutputs):
         turns: list[str] = self.run.typed(texts)
         return turns
 
-    def check(self, text: str, place: str) -> None:
-        if not text.lstrip().startswith("{"):  # any other text is turns
-            return
-        try:
-            self.run.conversation(text)
-        except DataError as error:
-            raise DataError(f"{place}: {error}") from None
+    def read(self, line: Any, place: str) -> str:
+        if line.lstrip().startswith("{"):  # any other text is turns
+            try:
+                self.run.conversation(line)
+            except DataError as error:
+                raise DataError(f"{place}: {error}") from None
+        return str(line)
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         self._findings = findings

@@ -53,7 +53,7 @@ class Looking:
 
     def __init__(self, task: Images, model: PictureClassifier, picture: Decoded, edits: Sequence[Edit]) -> None:
         self.task, self.model, self.edits = task, model, edits
-        self.sized = task.form.sized([picture])
+        self.sized = task.form.sizing.apply_all([picture])
         self.box = task.form.sizing.placed((picture.shape[0], picture.shape[1]))
         self.size = (task.form.sizing.height, task.form.sizing.width)
         self.pixels = task.form.tensor(self.sized).to(next(model.parameters()).device)
@@ -339,7 +339,7 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
         )
     each: list[Tensor] = []
     for start in range(0, len(chosen), _TOGETHER):
-        pixels = task.form.tensor(task.form.sized(chosen[start : start + _TOGETHER])).to(device)
+        pixels = task.form.tensor(task.form.sizing.apply_all(chosen[start : start + _TOGETHER])).to(device)
         with watched(model) as seen:
             model(pixels)
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]

@@ -22,10 +22,9 @@ from heed.data.examples import Picture, label_order
 from heed.data.findings import found_table
 from heed.data.kinds.pictures import class_names
 from heed.data.pictures.decode import eight_bits
-from heed.data.pictures.files import is_hidden, is_idx, is_picture, read_idx, refuse_archive
-from heed.data.pictures.sizing import Sizing, settled_size
-from heed.data.pictures.source import Pixels, Source
-from heed.data.pictures.store import PictureForm, PictureStore
+from heed.data.pictures.files import files_below, is_idx, is_picture, read_idx, refuse_archive
+from heed.data.pictures.sizing import PictureForm, Sizing, settled_size
+from heed.data.pictures.store import PictureStore, Pixels
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
@@ -64,13 +63,10 @@ def _places(name: str) -> Sequence[str]:
 
 def _inside(folder: Path) -> list[str]:
     """The pictures in a folder at any depth, by file extension; hidden files and folders are left out."""
-    found = []
-    for root, folders, files in os.walk(folder):
-        folders[:] = sorted(one for one in folders if not is_hidden([one]))
-        found += [os.path.join(root, one) for one in files if is_picture(one) and not is_hidden([one])]
-    if not found:
+    inside = [os.path.join(folder, *parts) for parts in files_below(str(folder)) if is_picture(parts[-1])]
+    if not inside:
         raise ConfigError(f"folder '{folder}' contains no pictures (files that end in .jpg, .png and so on)")
-    return sorted(found)
+    return sorted(inside)
 
 
 @dataclass
@@ -152,7 +148,7 @@ class PictureAccess:
     def __init__(self, data: Any, sizing: Sizing) -> None:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
-        self._sources: dict[str, Source] = {}  # of pictures passed in Python
+        self._sources: dict[str, Any] = {}  # of pictures passed in Python
         self._splits: Mapping[str, Sequence[Picture]] = {}
         self._stores: dict[str, PictureStore] = {}
         self._last: tuple[Sequence[Picture], PictureStore] | None = None
@@ -162,11 +158,10 @@ class PictureAccess:
         self._splits, self.pixels = splits.examples, splits.pixels
         self.know(self._sources)
 
-    def know(self, sources: Mapping[str, Source]) -> None:
+    def know(self, sources: Mapping[str, Any]) -> None:
         """Add the sources of further pictures."""
         self._sources |= sources
-        for name, source in sources.items():
-            self.pixels.add(name, source)
+        self.pixels.sources |= sources
 
     def keep(self, name: str, store: PictureStore) -> None:
         """Set the store of sized pictures of a split."""
@@ -339,7 +334,7 @@ def _sample(task: Any, index: int, picture: Picture) -> tuple[str, str, list[Tag
     (facts,) = task.access.pixels.facts([picture.place])
     pictures = [_original(task, picture.place), picture_tag(seen[0], "")]
     if task.config.augment.changes_pictures:
-        pictures += [picture_tag(task.augment.picture(seen[0], index, epoch), "") for epoch in range(_AUGMENTED)]
+        pictures += [picture_tag(task.augment.pictures(seen, [index], epoch)[0], "") for epoch in range(_AUGMENTED)]
     return picture.origin, f"{facts.width} x {facts.height}", pictures
 
 

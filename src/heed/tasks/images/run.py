@@ -20,12 +20,12 @@ from torch import Tensor
 
 from heed.data.examples import Picture
 from heed.data.findings import BadLine, Findings
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, files_named, hold_pictures, picture_reader, pictures_of
 from heed.data.pictures.decode import Array, Decoded, PictureError, eight_bits
-from heed.data.pictures.source import Pixels
-from heed.data.pictures.store import PictureStore
+from heed.data.pictures.store import PictureStore, Pixels
 from heed.data.readers import column_names
+from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError, DataError, UnknownKeywordError, whole_number
 from heed.evaluation.measures import Outcomes, share
@@ -139,8 +139,8 @@ class PictureOutputs(TextOutputs):
             return enumerate(places, start=1), f"{len(places):,} picture{'s' * (len(places) != 1)} of '{path}'"
         data = self.run.task.config.data
         columns = getattr(data, "columns", None)
-        column, names = getattr(columns, "path", None), (*PATH_NAMES, "image_id", "id")
-        found = input_texts(path, column, names, findings, self.run.task.labels)
+        field = Field("text", getattr(columns, "path", None), (*PATH_NAMES, "image_id", "id"))
+        found = inputs_in(path, [field], findings, self.run.task.labels)
         if found is None:
             return None
         folder = getattr(data, "folder", None)
@@ -429,7 +429,7 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
 
     def probabilities_of(self, arrays: Sequence[Any]) -> Tensor:
         """The probability of each label of decoded pictures, `(pictures, labels)`."""
-        return self.mean(lambda run: run.classify(run.task.form.sized(arrays)))
+        return self.mean(lambda run: run.classify(run.task.form.sizing.apply_all(arrays)))
 
     def probabilities(self, examples: Sequence[Picture], pixels: Pixels | None = None) -> Tensor:
         """The probability of each label of examples, read by `pixels` or by the first run, `(pictures, labels)`."""

@@ -13,7 +13,8 @@ from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pictures import picture_reader
-from heed.data.pictures.source import Arrays, Listing, Pixels, bundles
+from heed.data.pictures.files import Listing
+from heed.data.pictures.store import Pixels
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.errors import DataError
 
@@ -34,7 +35,7 @@ def open_pictures(
     """
     if isinstance(data, DigitPictures):
         drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
-        pixels.add(DIGITS, Arrays(images))
+        pixels.sources[DIGITS] = images
         return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
     assert isinstance(data, OwnData), f"no source of {data!r}"
     remarks: list[str] = []
@@ -79,9 +80,4 @@ def with_sets(data: D) -> tuple[D, list[str]]:
 
 def sets_in(path: str) -> dict[str, str]:
     """Split -> its folder or file, if a folder contains a training set and others; else empty."""
-    if not os.path.isdir(path):
-        return {}
-    held = bundles(path)
-    if len(held) > 1 and "train" in held:
-        return {split: file for split, file in held.items() if split}
-    return Listing.of(path).splits()
+    return Listing(path).splits() if os.path.isdir(path) else {}

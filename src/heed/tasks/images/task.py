@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -23,9 +23,8 @@ from heed.data.batch import Plan, plan_even
 from heed.data.examples import Picture
 from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
-from heed.data.pictures.augmentation import Augment
-from heed.data.pictures.sizing import Normalisation, Sizing, smaller_sizes
-from heed.data.pictures.store import PictureBatch, PictureForm, PictureStore, collate_pictures
+from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, smaller_sizes
+from heed.data.pictures.store import PictureBatch, PictureStore
 from heed.errors import ConfigError
 from heed.models.base import ImageConfig, ImageEncoder
 from heed.shapes import ReturnsTensor
@@ -414,8 +413,9 @@ class Images(Task[ImagesConfig, Picture], LabelHead):
         return plan_even(len(self.splits.examples["train"]), training.batch_size, training.seed, epoch)
 
     def collate(self, indices: list[int], epoch: int = 0) -> PictureBatch:
-        given = self.sized("train"), self._train_targets, indices, self.form, self.augment
-        return collate_pictures(*given, epoch=epoch)
+        change = partial(self.augment.pictures, epoch=epoch) if self.config.augment.changes_pictures else None
+        pictures = self.sized("train").take(indices, change)
+        return PictureBatch(indices, self.form.normalisation.tensor(pictures), self._train_targets[indices])
 
     @cached_property
     def augment(self) -> Augment:

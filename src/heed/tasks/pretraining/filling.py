@@ -305,13 +305,13 @@ class NextSentence(Prediction):
     """Two texts, and the probability that the second follows the first.
 
     Attributes:
-        first: The first text.
+        text: The first text.
         second: The second text.
         probability: The probability that it follows.
         unread: Number of tokens that were not read, in texts longer than the model's positions.
     """
 
-    first: str
+    text: str
     second: str
     probability: float
     unread: int = 0
@@ -327,11 +327,11 @@ class NextSentence(Prediction):
         return ANSWERS[not self.follows]
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{name: getattr(self, name) for name in ("first", "second", "follows", "probability")}]
+        return [{name: getattr(self, name) for name in ("text", "second", "follows", "probability")}]
 
     def as_json(self) -> dict[str, Any]:
         probability = round(self.probability, 6)
-        values = {"first": self.first, "second": self.second, "follows": self.follows, "probability": probability}
+        values = {"text": self.text, "second": self.second, "follows": self.follows, "probability": probability}
         return with_unread(values, self)
 
     def summary(self) -> str:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.kinds.documents import Document
-from heed.data.kinds.inputs import BETWEEN, one_text
+from heed.data.kinds.inputs import Input, pairs_typed, texts_of
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
@@ -28,7 +28,7 @@ from heed.tasks.base.attributing import Attributes, Explained, chosen, padded, p
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText, Words, encoder_frames, notes_on, views_of_text, watched
-from heed.tasks.base.predictions import Prediction, Predictions, TextOutputs, Written, check_choices, one_line, short
+from heed.tasks.base.predictions import Predictions, TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun
 from heed.tasks.pretraining.filling import (
     ANSWERS,
@@ -65,7 +65,7 @@ _CANDIDATES = 5
 def look_at_row(
     task: Pretraining,
     model: Pretrainer,
-    text: str,
+    text: Input,
     *,
     edits: Sequence[Edit] = (),
     title: str = "",
@@ -78,6 +78,7 @@ def look_at_row(
     Raises:
         ConfigError: The chosen attention does not exist, or the text is longer than the model can read.
     """
+    text, pair = (text, pair) if isinstance(text, str) else text
     tokenizer, ids = task.tokenizer, _framed_ids(task, text, pair)
     with edit(model, *edits):
         with watched(model) as seen:
@@ -92,13 +93,14 @@ def look_at_row(
     unknown = [piece for one in filter(None, (text, pair)) for piece in tokenizer.unknown_in(one.replace(MASK, " "))]
     return Look(
         title or task.title,
-        text if pair is None else f"{text} / {pair}",
+        text,
         output,
         tuple(view.map for view in views),
         encoder_frames([], words, states, views),
         (),
         (*notes, *notes_on(unknown, edits)),
         names=("text", "filled" if pair is None else "answer"),
+        second=pair or "",
         answer=_answer(task, model, text, ids, pair is not None, words),
     )
 
@@ -149,7 +151,7 @@ def _answer(task: Pretraining, model: Pretrainer, text: str, ids: list[int], pai
 def explain(
     task: Pretraining,
     model: Pretrainer,
-    text: str | tuple[str, str],
+    text: Input,
     target: str | None = None,
     rather_than: str | None = None,
 ) -> Explained:
@@ -260,37 +262,29 @@ class PretrainingOutputs(TextOutputs):
         if choices and options["nbest"] != 1:
             raise ConfigError("--choice ranks all given words, so --nbest does not apply")
 
-    def arguments(self, texts: list[str]) -> list[str]:
-        if not self.options["next"]:
-            return texts
-        if len(texts) % 2:
-            raise ConfigError(
-                f"--next takes pairs of texts, but got {len(texts)} in all; give the first and the second text in "
-                'quotes (heed predict RUN --next "He went out." "It was cold.")'
-            )
-        return [one_text(*pair) for pair in zip(texts[::2], texts[1::2], strict=True)]
+    @property
+    def pairs(self) -> bool:
+        return bool(self.options["next"])
+
+    def arguments(self, texts: list[str]) -> list[Any]:
+        return pairs_typed(texts, "--next reads") if self.pairs else texts
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         self._in_lines = where is not None
 
-    def check(self, text: str, place: str) -> None:
-        if not text.strip():
-            return
-        if not self.options["next"]:
-            check_masks(text, self.run.task.tokenizer, place)
-        elif (count := len(text.split(BETWEEN))) != 2:
-            raise ConfigError(
-                f"{place} has {count} column{'' if count == 1 else 's'}, expected two texts with a tab between them: "
-                f"{short(text)}"
-            )
+    def read(self, line: Any, place: str) -> Any:
+        read = super().read(line, place)
+        if not self.pairs and read.strip():
+            check_masks(read, self.run.task.tokenizer, place)
+        return read
 
-    def unknown_in(self, text: str) -> Sequence[str]:
+    def unknown_in(self, text: Any) -> Sequence[str]:
         tokenizer = self.run.task.tokenizer
         mask = MASK if tokenizer.mask is None else tokenizer.token(tokenizer.mask)
-        plain = self.run.task.as_read(text).replace(MASK, " ").replace(mask, " ")
-        return tokenizer.unknown_in(plain.replace(BETWEEN, " "))
+        plain = (self.run.task.as_read(one).replace(MASK, " ").replace(mask, " ") for one in texts_of(text))
+        return [piece for one in plain for piece in tokenizer.unknown_in(one)]
 
-    def write(self, texts: list[str]) -> Iterator[Written]:
+    def write(self, texts: list[Any]) -> Iterator[Written]:
         if self.options["choice"]:
             yield from (Written(self._ranked(text, above=self._in_lines)) for text in texts)
         else:
@@ -298,23 +292,17 @@ class PretrainingOutputs(TextOutputs):
                 self._unread = max(self._unread, 0 if one is None else one.unread)
                 yield Written(("",) if one is None else self.lines(text, one))
 
-    def _predicted(self, texts: Sequence[str], most: int) -> Sequence[FilledText | NextSentence | None]:
+    def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
-        if not self.options["next"]:
+        if not self.pairs:
             return self.run.predict(texts, most=most)
-        pairs = [tuple(text.split(BETWEEN)) for text in texts if text.strip()]
-        found = iter(self.run.follows(pairs))  # type: ignore[arg-type]  # two columns each, see `check`
-        return [next(found) if text.strip() else None for text in texts]
-
-    def lines(self, text: str, prediction: Prediction) -> tuple[str, ...]:
-        if self.options["json"] and isinstance(prediction, NextSentence):
-            return (to_json(prediction.as_json()),)
-        return super().lines(text, prediction)
+        found = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
+        return [next(found) if "".join(pair).strip() else None for pair in texts]
 
     def notes(self) -> list[str]:
         if not self._unread:
             return []
-        part = "the part where the two meet" if self.options["next"] else "the part around the masks"
+        part = "the part where the two meet" if self.pairs else "the part around the masks"
         most = self.run.task.positions
         return [f"a text is longer than the {most} tokens that the model reads at once: only {part} was read"]
 
@@ -328,11 +316,9 @@ class PretrainingOutputs(TextOutputs):
         lines = [one_line(text)] if above else []
         return (*lines, "probability  log-prob  pieces  choice", *(str(one) for one in ranked))
 
-    def answer(self, text: str) -> str:
+    def answer(self, text: Any) -> str:
         if self.options["choice"]:
             return "\n".join(self._ranked(text))
-        if self.options["next"] and text.count(BETWEEN) != 1:
-            return "type two texts with a tab between them"
         (found,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
         if found is None:
             return ""

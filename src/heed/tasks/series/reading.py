@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.examples import select
-from heed.data.kinds.numbers import Rows, hold_rows, names_of, number_columns, read_rows, with_dates, without_counters
+from heed.data.kinds.numbers import Rows, hold_rows, number_columns, read_rows, without_counters
 from heed.data.readers import column_names, label_of
-from heed.errors import DataError, suggest
+from heed.errors import DataError
 from heed.tasks.base.report import counted
 from heed.tasks.series.config import SeriesData
 from heed.tasks.series.dates import Step, Timeline, find_dates
@@ -56,9 +55,7 @@ def read_series(path: Path, data: SeriesData, columns: Sequence[str] | None = No
     Raises:
         DataError: The file cannot be read; a column, a date or a value is missing; dates repeat.
     """
-    values = data.columns.values if columns is None else columns
-    rows = read_rows(path, **_choice(names_of(path, values), values, columns))
-    return _series(rows, path.name, data, columns)
+    return _series(read_rows(path, **_choice(data, columns)), path.name, data, columns)
 
 
 def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str] | None = None) -> list[NamedSeries]:
@@ -71,10 +68,7 @@ def hold_series(given: Any, split: str, data: SeriesData, columns: Sequence[str]
     made: list[NamedSeries] = []
     for n, part in enumerate(given if several else [given]):
         name = f"{split} series {n}" if several else split
-        names = column_names(part := with_dates(part)) or ()
-        values = (data.columns.values if columns is None else columns) if names else None
-        rows = hold_rows(part, name, **_choice(names, values, columns))
-        made += _series(rows, name, data, columns)
+        made += _series(hold_rows(part, name, **_choice(data, columns)), name, data, columns)
     return made
 
 
@@ -83,35 +77,33 @@ def _is_series(data: Any) -> bool:
     return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
 
 
-def _choice(names: Sequence[str], values: Sequence[int | str] | None, columns: Sequence[str] | None) -> dict[str, Any]:
+def _choice(data: SeriesData, columns: Sequence[str] | None) -> dict[str, Any]:
     """What to read: the values first, and all other columns as they are, for dates and names of series."""
-    if values is None:
-        return {"wanted": None}
-    others = [n for n, name in enumerate(names) if name not in values and n not in values]
-    kinds = None if columns is None else {name: False for name in names} | dict.fromkeys(columns, True)
-    return {"wanted": [*values, *others], "categories": others, "kinds": kinds}
+    if columns is not None:
+        return {"wanted": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
+    asked = {"date": data.columns.date, "series": data.columns.series}
+    others = {option: name for option, name in asked.items() if name not in (None, "auto", "none")}
+    return {"wanted": data.columns.values, "others": others}
 
 
 def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
-    names, origins, said = rows.columns, rows.origins, [*rows.said]
+    names, said, cells = rows.columns, [*rows.said], rows.cells.reset_index(drop=True)
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
-    for kind, name in (("date", date), ("series", by)):
-        if columns is None and name not in (None, "auto", "none", *names):
-            has = f"{rows.split} has no column '{name}'{suggest(str(name), names)}"
-            raise DataError(f"{has}; set data.columns.{kind}")
     chosen = [] if values is None else [*names[: len(values)]]
     groups = {"": np.arange(len(rows))}
     if by in names:
-        labels = rows.cells[by].map(label_of)
+        labels = cells[by].map(label_of)
         if labels.isna().any():
-            raise DataError(f"{origins[int(labels.isna().argmax())]}, column '{by}': the name of the series is missing")
+            raise DataError(
+                f"{rows.origin(int(labels.isna().argmax()))}, column '{by}': the name of the series is missing"
+            )
         groups = labels.groupby(labels, sort=False).indices
-    able = rows.cells[[name for name in names if name == date or name not in (by, *chosen)]]
+    able = cells[[name for name in names if name == date or name not in (by, *chosen)]]
     dates = None
     if date != "none" and able.shape[1]:
         form, wanted = data.date_format, date if date in names else None
-        dates = find_dates(able, [*groups.values()], origins.__getitem__, wanted, form)
+        dates = find_dates(able, [*groups.values()], rows.origin, wanted, form)
         if columns is None and form is not None and (dates is None or dates.format != form):
             raise DataError(f"{rows.split} has no column of dates such as {form} (data.date_format)")
     timed = {} if dates is None else {name: dates.timeline(group) for name, group in groups.items()}
@@ -120,7 +112,7 @@ def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | 
             raise DataError(_repeated(rows, groups[name][line.order], line, by))
     if values is None:
         chosen = [name for name in names if name != by and (dates is None or name not in dates.names)]
-        kept = [without_counters(rows.cells[chosen].iloc[group]) for group in groups.values()]
+        kept = [without_counters(cells[chosen].iloc[group]) for group in groups.values()]
         chosen, every = [name for name in chosen if any(name in part for part, _ in kept)], chosen
         said += [line for _, lines in kept for line in lines] if len(chosen) < len(every) else []
     numbers = number_columns(rows, chosen, data.missing)
@@ -136,9 +128,8 @@ def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | 
                 raise DataError(f"{name or source} has no value in column '{table.isna().any().idxmax()}'")
         made.append(
             NamedSeries(
-                table.reset_index(drop=True),
+                table.set_axis(rows.cells.index[order]),
                 (),
-                select(origins, order),
                 rows.split,
                 name=str(name) or source,
                 order=order,
@@ -154,11 +145,12 @@ def _series(rows: Rows, source: str, data: SeriesData, columns: Sequence[str] | 
 def _repeated(rows: Rows, order: NDArray[np.int64], timeline: Timeline, by: str | None) -> str:
     """The message about dates that repeat within a series."""
     row, dates = int(timeline.repeated[0]), timeline.column
-    lines = f"{rows.origins[int(order[row - 1])]} and {rows.origins[int(order[row])]}"
+    lines = f"{rows.origin(int(order[row - 1]))} and {rows.origin(int(order[row]))}"
     what = f"{lines} have the same date, {dates.written(int(order[row]))}"
-    able = {name: rows.cells[name].nunique() for name in rows.columns if by is None and name not in dates.names}
-    for name in sorted(able, key=lambda name: (rows.cells[name].dtype == float, able[name])):
-        pairs = pd.DataFrame({"date": dates.times, "name": rows.cells[name]})
+    cells = rows.cells.reset_index(drop=True)
+    able = {name: cells[name].nunique() for name in rows.columns if by is None and name not in dates.names}
+    for name in sorted(able, key=lambda name: (cells[name].dtype == float, able[name])):
+        pairs = pd.DataFrame({"date": dates.times, "name": cells[name]})
         if 2 * able[name] <= len(rows) and not pairs.duplicated().any():
             return f"{what}: they are several series; data.columns.series={name} reads one for each '{name}'"
     return f"{what}; leave one of the rows out, or name the column that tells series apart: data.columns.series"
@@ -182,7 +174,7 @@ def remarks_on(series: Sequence[NamedSeries]) -> list[str]:
     if count := sum(bool((np.diff(one.order) < 0).any()) for one, _ in timed):
         lines.append(f"rows sorted by their dates: those of {count:,} series were in another order")
     gaps = [
-        f"{line.missing[row - 1]:,} after {line.column.written(one.order[row - 1])} ({one.origins[row - 1]})"
+        f"{line.missing[row - 1]:,} after {line.column.written(one.order[row - 1])} ({one.origin(row - 1)})"
         for one, line in timed
         for row in one.gaps
     ]

@@ -10,8 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from heed.data.kinds.numbers import with_dates
-from heed.data.readers import column_names
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
@@ -150,9 +148,8 @@ class SeriesRun(Run[Series, Forecaster]):
     body = staticmethod(body)
 
     def held(self, data: Any) -> Sequence[Part]:
-        columns = self.task.standard.columns
-        series = hold_series(data, "examples", self.task.config.data, columns)
-        return all_to_forecast(series, columns, self.task.window, ConfigError)
+        series = self._series(data, "examples")
+        return all_to_forecast(series, self.task.standard.columns, self.task.window)
 
     def predict(self, rows: Any, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow a series.
@@ -167,13 +164,10 @@ class SeriesRun(Run[Series, Forecaster]):
             the names of the series and the dates that follow.
 
         Raises:
-            ConfigError: The series has no rows, or the wrong number of columns; or the horizon is too long.
-            DataError: A value is not a number, or a column is missing.
+            ConfigError: The horizon is too long.
+            DataError: The series has no rows, a value is not a number, or a column is missing.
         """
-        series = self._series(rows)
-        if isinstance(series, np.ndarray):
-            return Forecast.of(self._forecast([series], horizon)[0], self.task.standard.columns)
-        forecast = self.forecast(series, horizon)
+        forecast = self.forecast(self._series(rows), horizon)
         index = getattr(rows, "index", None)
         if forecast.keys is not None and isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
             name = index.name or "date"
@@ -183,37 +177,21 @@ class SeriesRun(Run[Series, Forecaster]):
     def forecast(self, series: Sequence[NamedSeries], horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow each of several series, from the rows after its last gap."""
         columns, first = self.task.standard.columns, series[0]
-        last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
-        made = self._forecast(last, horizon)
-        lines = [one.timeline for one in series if one.timeline is not None and one.step is not None]
-        names = [*([first.by] if first.by else []), *(lines[0].column.names if len(lines) == len(series) else ())]
-        dates = [line.following(int(one.order[-1]), len(made[0])) for one, line in zip(series, lines, strict=False)]
-        dates = dates if len(lines) == len(series) else [[()] * len(made[0])] * len(series)
-        rows = [
-            (*([one.name] if first.by else []), *date) for one, some in zip(series, dates, strict=True) for date in some
-        ]
-        return Forecast.of(np.concatenate(made), columns, pd.DataFrame(rows, columns=names) if names else None)
-
-    def _forecast(self, values: list[Values], horizon: int | None) -> list[Values]:
         horizon = horizon or self.task.config.data.horizon
         if not 1 <= horizon <= 100_000:
             raise ConfigError(f"horizon is {horizon}, expected 1 to 100,000 rows")
-        return self.task.forecast(self.model, values, horizon)
+        last = [one.numbers(columns)[[0, *one.gaps][-1] :] for one in series]
+        made = np.concatenate(self.task.forecast(self.model, last, horizon))
+        keys = pd.DataFrame({first.by: np.repeat([one.name for one in series], horizon)} if first.by else {})
+        if all(one.step for one in series):
+            lines = [(one.timeline, int(one.order[-1])) for one in series if one.timeline is not None]
+            dates = [date for line, row in lines for date in line.following(row, horizon)]
+            keys = pd.concat([keys, pd.DataFrame(dates, columns=list(lines[0][0].column.names))], axis=1)
+        return Forecast.of(made, columns, keys if len(keys) else None)
 
-    def _series(self, rows: Any) -> list[NamedSeries] | Values:
-        """Rows in any form that `predict` accepts: series with column names, or an array `(rows, columns)`."""
-        columns, data, rows = self.task.standard.columns, self.task.config.data, with_dates(rows)
-        if column_names(rows) is not None:
-            return hold_series(rows, "series", data, columns)
-        try:
-            values = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError, OverflowError):
-            (one,) = hold_series(rows, "series", data)  # its error names the value that is not a number
-            values = one.cells.to_numpy(np.float64)
-        values = values.reshape(-1, 1) if values.ndim == 1 and len(columns) == 1 else values
-        if values.ndim != 2 or values.shape[1] != len(columns) or not len(values):
-            raise ConfigError(f"the series has shape {values.shape}, expected (rows, {len(columns)})")
-        return values
+    def _series(self, rows: Any, name: str = "series") -> list[NamedSeries]:
+        """Rows in any form that `predict` accepts."""
+        return hold_series(rows, name, self.task.config.data, self.task.standard.columns)
 
     def predict_file(self, path: str | Path, horizon: int | None = None) -> Forecast:
         """Forecast the rows that follow those of a file with the run's columns."""
@@ -249,17 +227,15 @@ class SeriesRun(Run[Series, Forecaster]):
         is_file = isinstance(text, str | Path)
         series = self.task.read(Path(text)) if is_file else self._series(text)
         name = Path(text).name if is_file else "series"
-        if not isinstance(series, np.ndarray):
-            if len(series) > 1:
-                raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
-            series = series[0].numbers(self.task.standard.columns)
-        values = series
+        if len(series) > 1:
+            raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+        values = series[0].numbers(self.task.standard.columns)
         look = look_at_series(self.task, self.model, values, name=name, title=self.title, units=units)
         return ShownLook(look, steps)
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Part]:
         series = [one for path in files for one in self.task.read(Path(path))]
-        return all_to_forecast(series, self.task.standard.columns, self.task.window, ConfigError)
+        return all_to_forecast(series, self.task.standard.columns, self.task.window)
 
     def outcomes(self, examples: Sequence[Part], outputs: Sequence[Values] | None = None) -> Outcomes:
         data = self.task.config.data

@@ -11,10 +11,9 @@ rows each one is fed back. Columns are standardised by the training rows; all ar
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any, Self
@@ -29,7 +28,7 @@ from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.splits import Splits
-from heed.errors import ConfigError, DataError, HeedError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import Values
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
@@ -252,12 +251,10 @@ class Series(NumericTask[SeriesConfig, Part]):
         model.eval()
         device = next(model.parameters()).device
         made: dict[int, Values] = {}
-        by_length: dict[int, list[int]] = defaultdict(list)
-        for n, context in enumerate(contexts):
-            by_length[min(len(context), self.window)].append(n)
-        for length, numbers in by_length.items():
-            for several in in_turn(numbers, _AT_ONCE):
-                rows = self.tensor(np.stack([contexts[n][len(contexts[n]) - length :] for n in several])).to(device)
+        lengths = [min(len(context), self.window) for context in contexts]
+        for length, numbers in groupby(sorted(range(len(contexts)), key=lengths.__getitem__), lengths.__getitem__):
+            for several in in_turn([*numbers], _AT_ONCE):
+                rows = self.tensor(np.stack([contexts[n][-length:] for n in several])).to(device)
                 with threads_for(model, rows.shape[0] * (length + horizon)):
                     future = model.forecast(rows, horizon)
                 made.update(zip(several, self.standard.undo(future.double().cpu().numpy()), strict=True))
@@ -289,19 +286,17 @@ def to_forecast(
     ]
 
 
-def all_to_forecast(
-    series: Sequence[NamedSeries], columns: Sequence[str], window: int, error: type[HeedError]
-) -> list[Part]:
+def all_to_forecast(series: Sequence[NamedSeries], columns: Sequence[str], window: int) -> list[Part]:
     """The stretches of several series to forecast.
 
     Raises:
-        HeedError: A series is too short; of the type `error`.
+        DataError: A series is too short.
     """
     parts = []
     for one in series:
         parts += (found := to_forecast(one, columns, window))
         if not found:
-            raise error(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
+            raise DataError(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
     return parts
 
 
@@ -360,7 +355,7 @@ def open_series(
             f"no {window + 1} rows (data.window + 1) follow one another without a gap; use a smaller window"
         )
     for split in ("valid", "test"):
-        splits[split] += all_to_forecast(series[split], columns, window, DataError)
+        splits[split] += all_to_forecast(series[split], columns, window)
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
     return config, columns, Splits({name: parts for name, parts in splits.items() if parts}, remarks=said)

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 from heed.data.examples import Pair, split_sentences
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
+from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.errors import DataError, whole_number
 from heed.evaluation.measures import Outcomes
@@ -104,8 +105,8 @@ class SummaryOutputs(TranslationOutputs):
 
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.task.config.data
-        own = None if isinstance(data, SummaryHub | MemorySummaries) else data
-        return input_texts(path, self.run.columns[0], DOCUMENT_NAMES, findings, (), () if own is None else own.train)
+        trained = () if isinstance(data, SummaryHub | MemorySummaries) else data.train
+        return inputs_in(path, [Field("text", self.run.columns[0], DOCUMENT_NAMES)], findings, trained=trained)
 
 
 class SummarisationRun(PairRun):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.columns import is_float, shown
-from heed.data.kinds.numbers import Rows
+from heed.data.kinds.numbers import LARGEST, Rows
 from heed.errors import DataError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import Outcomes
@@ -22,8 +22,6 @@ _FEW = 20
 """Most different whole numbers that are classes."""
 _MOST = 0.9
 """Share of labels that must be numbers; the others are then errors of the file."""
-_LARGEST = 1e150
-"""Largest accepted magnitude; sums of many squares stay finite."""
 
 
 def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
@@ -39,7 +37,7 @@ def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
 
 def _value(label: str) -> float | None:
     value = float(label) if is_float(label) and "_" not in label else np.nan  # only Python groups digits by _
-    return value if abs(value) <= _LARGEST else None
+    return value if abs(value) <= LARGEST else None
 
 
 def values_in(rows: Rows) -> NDArray[np.float64]:
@@ -52,7 +50,7 @@ def values_in(rows: Rows) -> NDArray[np.float64]:
     if None in values:
         at = values.index(None)
         raise DataError(
-            f"{rows.origins[at]}: the label {rows.labels[at]!r:.40} is not a finite number below 1e150, which "
+            f"{rows.origin(at)}: the label {rows.labels[at]!r:.40} is not a finite number below 1e150, which "
             "regression needs; train with data.target=classes if labels are classes"
         )
     return np.array(values, dtype=np.float64)

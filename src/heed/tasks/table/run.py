@@ -11,7 +11,6 @@ import torch
 
 from heed.data.kinds.numbers import Rows, hold_rows
 from heed.data.readers import column_names
-from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.labels import LabelRun
 from heed.tasks.base.predictions import FileOutputs, Predictions
@@ -62,28 +61,19 @@ class TableRun(LabelRun[Table, RowClassifier]):
                 the run's columns in their order; a missing value is None or NaN.
 
         Raises:
-            ConfigError: A column is missing.
-            DataError: A value is not a number.
+            DataError: A column is missing, or a value is not a number.
         """
-        columns = self.task.features.names
         one = isinstance(rows, Mapping) and not column_names(rows)
         given: Any = [rows] if one else rows
         if isinstance(given, list) and not given:
             return Predictions([])
-        if isinstance(given, list) and isinstance(given[0], Mapping):
-            for row in given:
-                if missing := [column for column in columns if column not in row]:
-                    raise ConfigError(f"the row has no column '{missing[0]}'; the model reads {', '.join(columns)}")
         predictions = self._of(self._encoded(given, "rows", None).values)
         return predictions[0] if one else Predictions(predictions)
 
     def _encoded(self, data: Any, split: str, label: int | str | None) -> Rows:
         """Data passed in Python with the run's columns in their order, and their numbers."""
         features = self.task.features
-        rows = data[0] if label is not None and isinstance(data, tuple) and len(data) == 2 else data
-        named = column_names(rows) is not None or (isinstance(rows, list) and rows and isinstance(rows[0], Mapping))
-        wanted, kinds = (features.names, features.kinds) if named else (None, None)
-        return features.encoded(hold_rows(data, split, wanted, label, kinds=kinds).ordered(features.names))
+        return features.encoded(hold_rows(data, split, features.names, label, kinds=features.kinds))
 
     def predict_file(self, path: str | Path) -> list[RowPrediction]:
         """Predict the label, or the number, of each row of a file with the run's columns."""

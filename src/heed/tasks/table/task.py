@@ -21,14 +21,13 @@ from heed.data.batch import plan_pass
 from heed.data.corpus import hashes_in
 from heed.data.examples import label_order
 from heed.data.findings import Findings, found_lines
-from heed.data.kinds.features import Features, Standard, constant_lines
+from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import values_of
 from heed.models.base import RowEncoder
-from heed.storage.disk import write_whole
 from heed.tasks.base.labels import LabelHead, check_labels, count_lines, load_labels, number_of, save_labels
 from heed.tasks.base.numeric import NumericTask, ValuesBatch
 from heed.tasks.base.report import counted
@@ -125,16 +124,16 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         number = config.data.target == "number"
         if (folder / _TARGET).is_file() != number:
             raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
-        labels, target = ([], Standard.load(folder / _TARGET)) if number else (load_labels(folder), None)
-        return cls(config, Features.load(folder / _FEATURES), cls.load_standard(folder), labels, None, target)
+        labels, target = ([], load(folder / _TARGET, Standard)) if number else (load_labels(folder), None)
+        features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
+        return cls(config, features, cls.load_standard(folder), labels, None, target)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
-        write_whole(folder / _FEATURES, lambda part: part.write_text(self.features.text(), encoding="utf-8"))
+        save(folder / _FEATURES, self.features.columns)
         if self.target is None:
             return save_labels(folder, self.labels)
-        text = self.target.text()
-        return write_whole(folder / _TARGET, lambda part: part.write_text(text, encoding="utf-8"))
+        return save(folder / _TARGET, self.target)
 
     def build_model(self) -> RowClassifier:
         config, _ = self.model_and_head()
@@ -152,20 +151,20 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         if given is None and isinstance(data, InMemory):
             raise DataError(data.not_kept)
 
-        def read(split: str, files: Sequence[str], train: Rows | None = None) -> Rows:
-            """The rows of a split; after the first file, columns are those of the first one."""
+        def read(split: str, files: Sequence[str], like: Rows | None = None) -> Rows:
+            """The rows of a split, with the columns of the training rows, or of its first file."""
             if given is not None:
                 rows = cast(Rows, given[files[0]])
-                remarks.extend(rows.said if train is None else ())
-                return rows if train is None else rows.ordered(train.columns)
+                remarks.extend(rows.said if like is None else ())
+                return rows if like is None else rows.ordered(like.columns)
             parts, findings = list[Rows](), Findings.of(data)
-            for path in map(Path, files):
-                like = train or (parts[0] if parts else None)
+            known = frozenset(like.labels if like else ())
+            for path in files:
                 wanted = data.columns.features if like is None else like.columns
-                known, kinds = (frozenset(train.labels) if train else ()), (None if like is None else like.kinds)
-                further: dict[str, Any] = {"known": known, "kinds": kinds, "categories": data.columns.categories}
-                parts.append(read_rows(path, wanted, data.columns.label, findings=findings, **further))
-                remarks.extend(line for line in parts[-1].said if line not in remarks)
+                how = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
+                parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, known=known, **how))
+                like = like or parts[0]
+            remarks.extend(line for line in findings.remarks if line not in remarks)
             remarks.extend(found_lines(split, findings.found))
             return Rows.joined(parts)
 
@@ -205,7 +204,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
 
     def parts(self, path: Path) -> Iterator[Rows]:
         """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
-        yield from map(self.features.encoded, iter_rows(path, most=AT_ONCE, labelled=False, **self._as))
+        yield from map(self.features.encoded, iter_rows(path, most=AT_ONCE, **self._as))
 
     @property
     def _as(self) -> dict[str, Any]:
@@ -230,7 +229,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         """The index of each row's label; DataError for a label that is not in the training set."""
         known = {label: number for number, label in enumerate(self.labels)}
         return [
-            known[label] if label in known else number_of(label, self.labels, rows.origins[i])
+            known[label] if label in known else number_of(label, self.labels, rows.origin(i))
             for i, label in enumerate(rows.labels)
         ]
 
@@ -287,7 +286,7 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         return len(indices)
 
     def describe(self, indices: list[int], epoch: int) -> str:
-        return f"{len(indices)} rows, the first {self.rows['train'].origins[indices[0]]}"
+        return f"{len(indices)} rows, the first {self.rows['train'].origin(indices[0])}"
 
     def validate(self, model: RowClassifier) -> dict[str, float]:
         rows = self.rows["valid"]

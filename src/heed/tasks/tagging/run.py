@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from torch import Tensor
 from heed.data.examples import Sentence
 from heed.data.findings import Findings
 from heed.data.kinds.contents import content_of
-from heed.data.kinds.tagged import ColumnFile, read_sentences
+from heed.data.kinds.tagged import ColumnFile, by_sentence, read_sentences
 from heed.data.tables import Head, described, has_items
 from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError, DataError
@@ -189,16 +189,16 @@ class TaggingRun(TextRun[Tagging, Tagger, TagPrediction], LooksAtText, Attribute
             DataError: The file cannot be read, or lacks the columns.
         """
         findings = Findings.of(self.task.config.data, strict=True)
-        file = ColumnFile.read(path, findings)
-        columns = file.columns(self.task.config.data.columns, findings, tagged=False)
-        word, label = columns["word"], columns.get("label", file.width)
-        sentences = file.sentences(columns.get("sentence"))
-        words = [[row[word] for _, row in rows if isinstance(row, list)] for rows in sentences]
-        tags = iter([in_line(tag) for prediction in self.predict_words(words) for tag in prediction.tags])
-        return [
-            file.written([*row[:label], next(tags), *row[label + 1 :]]) if row and isinstance(row, list) else line
-            for line, (_, row) in zip(file.lines, file.rows, strict=True)
-        ]
+        file = ColumnFile(path, findings)
+        file.choose_columns(self.task.config.data.columns, tagged=False)
+        label, rows = int(file.columns.get("label", file.width)), list(by_sentence(file))
+        tagged = self.predict_words([[row.text("word") for row in sentence] for sentence in rows])
+        tags = (in_line(tag) for prediction in tagged for tag in prediction.tags)
+        written = {
+            row.number: file.written([*row.cells[:label], tag, *row.cells[label + 1 :]])
+            for row, tag in zip(chain.from_iterable(rows), tags, strict=True)
+        }
+        return [written.get(number, line) for number, line in enumerate(file.lines, start=1)]
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Sentence]:
         data = self.task.config.data

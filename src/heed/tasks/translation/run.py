@@ -18,8 +18,9 @@ from heed.config import Columns, FilesData
 from heed.data.columns import Column
 from heed.data.examples import Pair
 from heed.data.findings import Findings
-from heed.data.kinds.inputs import input_texts
+from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pairs import pair_reader
+from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, Outcomes, rate, share
@@ -100,7 +101,8 @@ class TranslationOutputs(WritingOutputs):
         data = self.run.task.config.data
         if not isinstance(data, FilesData):
             return None
-        return input_texts(path, self.run.columns[0] or 0, ("source",), findings, (), data.train, default=0)
+        fields = [Field("text", self.run.columns[0], ("source",))]
+        return inputs_in(path, fields, findings, trained=data.train, default=0)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
         further = {name: self.options[name] for name in ("prefix", "engine")}
