@@ -92,7 +92,7 @@ def test_an_example_is_its_fields_and_its_origin(example):
 
 def test_both_texts_of_a_pair_decide_its_split():
     one, other = Text("one", second="text"), Text("one", second="other text")
-    assert one.fields[0] == "one\ttext" != other.fields[0]
+    assert one.keys[0] == "one\ttext" != other.keys[0]
 
 
 @pytest.mark.parametrize(("make", "reader"), KINDS)
