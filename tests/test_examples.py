@@ -159,7 +159,7 @@ def test_memory_does_not_grow_with_the_tokens_read_from_disk():
     corpus = corpus_of(stored, encode, ["<i4"], lambda _, rows: [sum(*row) for row in rows])
     assert sum(corpus) == 300 * sum(range(5_000))
     maps = Path("/proc/self/smaps").read_text().split("rows-0.bin\n")[1:]  # of the texts and of 6 MB of tokens
-    assert [int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps] == [0, 0]
+    assert len(maps) >= 2 and {int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps} == {0}
 
 
 def test_examples_in_memory_are_held_out_compared_and_counted_as_files_are():

@@ -54,6 +54,17 @@ def test_ids_are_in_range_and_no_text_says_a_special_token(made, text):
     assert tokenizer.encode_all([text, text]) == [encoded.ids] * 2
 
 
+READING = TextTokenizer.train_to_read([*SAID, *LETTERS], TokenizerConfig(kind="word", min_count=1, lowercase=True))
+
+
+@pytest.mark.parametrize("tokenizer", [*TOKENIZERS.values(), READING])
+@settings(deadline=None, max_examples=15)
+@given(texts=st.lists(st.one_of(any_text, known_text), max_size=4))
+def test_many_texts_have_the_tokens_that_each_has_alone(tokenizer, texts):
+    texts += [" ".join(texts), *["the cat"] * 100]
+    assert tokenizer.encode_all(texts) == [tokenizer.encode(text).ids for text in texts]
+
+
 @every
 @settings(deadline=None, max_examples=15)
 @given(text=st.one_of(any_text, known_text))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import accumulate, chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
@@ -402,19 +402,16 @@ _POOL = 64
 """Batches that are sorted by length together: enough for little padding, few enough to keep the order random."""
 
 
-def _batch_sizes(costs: Iterable[list[int]], batch_tokens: int) -> Iterator[int]:
+def _batch_sizes(costs: NDArray[np.int64], batch_tokens: int) -> Iterator[int]:
     """Cut sorted examples into batches within a budget of padded tokens; a larger example is a separate batch."""
-    size = 0
-    widest: list[int] = []
-    for cost in costs:
-        grown = list(map(max, widest, cost)) if size else cost
-        if size and max(1, sum(grown)) * (size + 1) > batch_tokens:
-            yield size
-            size, grown = 0, cost
-        size += 1
-        widest = grown
-    if size:
+    start = 0
+    while start < len(costs):
+        most = max(1, batch_tokens // max(1, int(costs[start].sum())))
+        widest = np.maximum.accumulate(costs[start : start + most]).sum(1)
+        padded = np.maximum(1, widest) * np.arange(1, len(widest) + 1)
+        size = max(1, int(np.searchsorted(padded, batch_tokens, side="right")))
         yield size
+        start += size
 
 
 def draw_epoch(sizes: Sequence[int], weights: Sequence[float], seed: int, epoch: int) -> NDArray[np.int64]:
@@ -493,7 +490,7 @@ def plan_pass(
         part = order[start : start + pool]
         part = part[np.lexsort(-table[part].T[::-1])]
         order[start : start + pool] = part  # in place of the pool's examples
-        sizes += _batch_sizes(table[part].tolist(), batch_tokens)
+        sizes += _batch_sizes(table[part].astype(np.int64), batch_tokens)
     shuffled = np.arange(len(sizes)) if epoch is None else torch.randperm(len(sizes), generator=generator).numpy()
     return Plan(order, np.fromiter(accumulate(sizes), dtype=np.int64, count=len(sizes)), shuffled)
 

@@ -3,7 +3,7 @@
     rows-0.bin, ...   the first row of each example, one after the other; the second row of each; and so on
     offsets.bin       int64 (examples + 1, rows), where each row begins in its file, and where the last one ends
 
-Files are memory-mapped. Pages of rows are given back after each access, so that the process does not grow with what it
+Files are memory-mapped. Their pages are given back after each access, so that the process does not grow with what it
 has read.
 
 Examples that are not held in memory are such a corpus too: their bytes (`Example.to_rows`), and a row of 64-bit
@@ -22,6 +22,7 @@ Hub are kept as long as the process lives.
 from __future__ import annotations
 
 import copy
+import gc
 import hashlib
 import io
 import mmap
@@ -29,7 +30,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
@@ -90,7 +91,9 @@ class Corpus(Lazy[T]):
     @property
     def lengths(self) -> Lengths:
         """The numbers in each row, `(examples, rows)`."""
-        return np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
+        lengths = np.diff(self.offsets, axis=0)[self.numbers].astype(np.int32)
+        self._give_back()
+        return lengths
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -123,7 +126,7 @@ class Corpus(Lazy[T]):
         return total
 
     def _give_back(self) -> None:
-        for values in self.values:
+        for values in (*self.values, self.offsets):
             if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
@@ -147,14 +150,27 @@ def _write(chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], files: Sequen
     """Write each row into its file, and the offsets into the last file."""
     ends = np.zeros((1, len(kinds)), np.int64)
     files[-1].write(ends.tobytes())
-    for rows in chunks:
-        sizes = []
-        for column, kind, file in zip(zip(*rows, strict=True), kinds, files, strict=False):
-            is_plain = isinstance(column[0], bytes | np.ndarray)
-            file.write(b"".join(column) if is_plain else np.fromiter(chain.from_iterable(column), kind).tobytes())
-            sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
-        ends = ends[-1] + np.stack(sizes, axis=1).cumsum(0)
-        files[-1].write(ends.tobytes())
+    with _without_collection():
+        for rows in chunks:
+            sizes = []
+            for column, kind, file in zip(zip(*rows, strict=True), kinds, files, strict=False):
+                is_plain = isinstance(column[0], bytes | np.ndarray)
+                file.write(b"".join(column) if is_plain else np.fromiter(chain.from_iterable(column), kind).tobytes())
+                sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
+            ends = ends[-1] + np.stack(sizes, axis=1).cumsum(0)
+            files[-1].write(ends.tobytes())
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Context manager without garbage collection, which would look through the millions of lists of rows in vain."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def joined(parts: Sequence[Sequence[int]]) -> Rows:
@@ -177,7 +193,7 @@ class StoredExamples(Corpus[E], Kept[E]):
         """The examples in an entry or a temporary folder, as `write_examples` has written them."""
         opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
         super().__init__(opened.values, opened.offsets, opened._make)
-        self._entry = entry
+        self._entry, self._kind = entry, kind
 
     @property
     def key(self) -> str:
@@ -188,7 +204,8 @@ class StoredExamples(Corpus[E], Kept[E]):
     @property
     def num_bytes(self) -> int:
         """Bytes of all their texts."""
-        return int(self.lengths[:, :-2].sum(dtype=np.int64))
+        texts = [place for place, role in enumerate(self._kind.roles.values()) if role.side]
+        return int(self.lengths[:, texts].sum(dtype=np.int64))
 
     @property
     def hashes(self) -> Hashes:
@@ -206,24 +223,18 @@ class StoredExamples(Corpus[E], Kept[E]):
         return table
 
 
-def write_examples(examples: Iterable[Example], folder: Path) -> dict[str, Any]:
+def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[str, Any]:
     """Write examples of one kind into a folder as they are read; returns the record needed to read them back."""
     sets: dict[LabelSet, int] = {}
     rest = iter(examples)
 
-    def rows(chunk: Sequence[Example]) -> list[list[Any]]:
-        labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-        numbers = np.column_stack([field_hashes(chunk), labels])
-        return [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
+    def chunks() -> Iterator[list[list[Any]]]:
+        while chunk := list(islice(rest, sequences.TOGETHER)):
+            labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
+            numbers = np.column_stack([field_hashes(chunk), labels])
+            yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
-    def chunks(first: list[Example]) -> Iterator[list[list[Any]]]:
-        while first:
-            yield rows(first)
-            first = [*islice(rest, sequences.TOGETHER)]
-
-    first = [*islice(rest, sequences.TOGETHER)]
-    num_fields = len(first[0].roles) if first else 0
-    written = write_rows(chunks(first), [*["u1"] * (num_fields + 1), "<u8"], folder)
+    written = write_rows(chunks(), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
     return {**written, "label_sets": list(sets)}
 
 
@@ -263,7 +274,7 @@ def keep_examples(
             return first, report(), ""
 
         def make(folder: Path) -> dict[str, Any]:
-            record = write_examples(chain(first, examples), folder)
+            record = write_examples(chain(first, examples), kind, folder)
             if known_by() != key:
                 what = "changed while being read; start again when no other program writes to the data"
                 raise DataError(f"{', '.join(files)} {what}")

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from itertools import accumulate, chain
 from typing import Any, ClassVar, Self, TypeVar, overload
 
@@ -31,7 +32,7 @@ _BREAKS = re.compile(r"\s*(?:<br\s*/?>|[\n\r\u2028\u2029])\s*", re.IGNORECASE)
 
 def without_breaks(text: str) -> str:
     """A text with a space for each line break and `<br />`, for models that do not read sentence by sentence."""
-    return _BREAKS.sub(" ", text)
+    return text if text.isprintable() and "<" not in text else _BREAKS.sub(" ", text)  # line ends are not printable
 
 
 def is_empty(text: str) -> bool:
@@ -81,10 +82,13 @@ class Role:
 
     def from_bytes(self, stored: bytes) -> Any:
         """Inverse of `to_bytes`."""
-        if self.key is str:
-            return stored.decode()
-        value = json.loads(stored)
-        return tuple(value) if isinstance(value, list) else value
+        return stored.decode() if self.key is str else _decoded(stored)
+
+
+@lru_cache(maxsize=1_000)  # labels repeat
+def _decoded(stored: bytes) -> Any:
+    value = json.loads(stored.decode())
+    return tuple(value) if isinstance(value, list) else value
 
 
 _JSON = json.JSONEncoder(ensure_ascii=False)

@@ -83,9 +83,7 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
         tokenizer.decoder = decoders.ByteLevel()
     else:
         scheme = "never" if exact else "always"
-        blanks = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
-        marks = pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([blanks, marks])
+        tokenizer.pre_tokenizer = _at_blanks(scheme)
         tokenizer.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     _normalize(tokenizer, config)
     try:
@@ -97,6 +95,24 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
         hint = "which unigram needs; increase it, or use tokenizer.kind=bpe, which leaves rare characters out"
         raise ConfigError(f"{problem}, {hint}") from None
     return tokenizer
+
+
+def _at_blanks(scheme: str) -> pre_tokenizers.PreTokenizer:
+    blanks = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
+    return pre_tokenizers.Sequence([blanks, pre_tokenizers.Split(Regex(_ALONE), behavior="isolated")])
+
+
+def _into_words() -> pre_tokenizers.PreTokenizer:
+    return pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+
+
+def ends_at_spaces(tokenizer: Tokenizer) -> bool:
+    """True if the tokens of a text with single spaces are those of its parts between them, encoded one by one."""
+    state = json.loads(tokenizer.to_str())
+    cutters = [json.loads(one.__getstate__()) for one in (_at_blanks("always"), _into_words())]
+    normalizer = state["normalizer"] or {"normalizers": []}
+    steps = {step["type"] for step in normalizer.get("normalizers", [normalizer])}
+    return state["pre_tokenizer"] in cutters and steps <= {"NFC", "Lowercase"}  # NFKC makes spaces of other characters
 
 
 def learn_characters(texts: Iterable[str], config: TokenizerConfig | None = None, mask: bool = False) -> Tokenizer:
@@ -120,7 +136,7 @@ def learn_words(texts: Iterable[str], config: TokenizerConfig, cut: bool, mask: 
     """One token per word: the texts themselves, or with `cut` their words as `split_words` finds them."""
     tokenizer = word_level()
     if cut:
-        tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(WORD), behavior="removed", invert=True)
+        tokenizer.pre_tokenizer = _into_words()
     _normalize(tokenizer, config)
     tokenizer.train_from_iterator(texts, _word_trainer(config, mask))
     return tokenizer

@@ -27,6 +27,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -59,11 +60,13 @@ from heed.data.tokens.special import END as END
 from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
-from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, learn, learn_characters, learn_words
+from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, ends_at_spaces, learn, learn_characters, learn_words
 from heed.errors import ConfigError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
+_SEVERAL, _MOST_KNOWN = 100, 1 << 16
+"""Texts from which on words are encoded once, and words whose ids are kept."""
 _LONG, _TOGETHER = 1 << 16, 1 << 20
 """Characters above which a text is encoded in parts, and characters encoded at once."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
@@ -150,6 +153,7 @@ class TextTokenizer:
         self._pieces = isinstance(tokenizer.model, models.WordPiece)
         self._inside: Tokenizer | None = None  # for text after a mask
         self._table: NDArray[np.int32] | None = None  # character or byte -> id, for these kinds
+        self._known: dict[str, list[int]] = {}  # ids of words that have been encoded
         # "</s>" in a text must not end a sequence. The library does not keep this setting in its JSON.
         tokenizer.encode_special_tokens = True
 
@@ -269,9 +273,25 @@ class TextTokenizer:
         return Encoded(encoding.ids, encoding.offsets)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        """Many texts to ids, without start and end."""
-        with refused_texts(*texts):
+        """Many texts to ids, without start and end; where tokens end at spaces, different words are encoded once."""
+        if len(texts) < _SEVERAL or not self._ends_at_spaces:
+            return self._encode(texts, texts)
+        plain = [BLANK not in text and "  " not in f" {text} " for text in texts]
+        words = [text.split(" ") if is_plain else [] for text, is_plain in zip(texts, plain, strict=True)]
+        # Not cleared: another thread may look words up in it.
+        known = self._known = self._known if len(self._known) < _MOST_KNOWN else {}
+        new = [word for word in dict.fromkeys(chain.from_iterable(words)) if word not in known]
+        known.update(zip(new, self._encode(new, texts), strict=True))
+        others = iter(self._encode([text for text, is_plain in zip(texts, plain, strict=True) if not is_plain], texts))
+        return [[*chain.from_iterable(map(known.__getitem__, some))] if some else next(others) for some in words]
+
+    def _encode(self, texts: Sequence[str], of: Sequence[str]) -> list[list[int]]:
+        with refused_texts(*of):
             return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+    @cached_property
+    def _ends_at_spaces(self) -> bool:
+        return ends_at_spaces(self._tokenizer)
 
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """Many texts to ids, without start and end, int32: `encode_all` for long texts.

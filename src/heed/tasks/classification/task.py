@@ -241,7 +241,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def made_of(self, examples: Sequence[Text], rows: Sequence[Rows]) -> list[TokenText]:
         labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        given = zip(map(self._cut, rows), labels, self.ngrams_of(examples), strict=True)
+        given = zip(map(self._cut(), rows), labels, self.ngrams_of(examples), strict=True)
         return [TokenText(sentences, numbers, gone, ngrams) for (sentences, gone), numbers, ngrams in given]
 
     def ngrams_of(self, texts: Sequence[Text]) -> list[NDArray[np.int32]]:
@@ -269,8 +269,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def rows_of(self, examples: Sequence[Text]) -> list[Rows]:
         """The tokens of each text, or of both texts of each pair, and the number of them in each part of these."""
-        cut = self.parts
-        parts = [[cut(side) for side in _read(example, self.is_imported)] for example in examples]
+        cut, whole = self.parts, self.is_imported
+        parts = [[cut(side) for side in _read(example, whole)] for example in examples]
         tokens = iter(self.tokenizer.encode_all([part for each in parts for of_side in each for _, part in of_side]))
         rows = ([joined(list(islice(tokens, len(of_side)))) for of_side in each] for each in parts)
         return [[*chain(*zip(*each, strict=True))] for each in rows]
@@ -284,21 +284,26 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         data = self.config.data.model_dump(include={"sentence_separator"})
         return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
 
-    def _cut(self, rows: Rows) -> Cut:
-        """A text as sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
+    def _cut(self) -> Callable[[Rows], Cut]:
+        """Makes a text sentences of tokens (one for a model without sentences), none empty, cut at `most_tokens`.
 
         The texts of a pair are separated by end tokens.
         """
-        most = self.config.data.max_sentence if self.hierarchical else sys.maxsize
-        num_texts = len(rows) // 2
-        first, *second = (
-            [part[i : i + most] for part in parts_of(tokens, sizes) for i in range(0, len(part), most)]
-            for tokens, sizes in zip(rows[:num_texts], rows[num_texts:], strict=True)
-        )
-        if not second:
-            return _first_tokens(first, self.most_tokens)
-        sentences, gone = _pair(first, second[0], self.most_tokens, self.double_separator, self.tokenizer.special.end)
-        return (sentences if self.hierarchical else [list(chain(*sentences))]), gone
+        most, hierarchical, num_texts = self.most_tokens, self.hierarchical, 1 + self.pairs
+        longest = self.config.data.max_sentence if hierarchical else sys.maxsize
+        separator = self.double_separator, self.tokenizer.special.end
+
+        def cut(rows: Rows) -> Cut:
+            first, *second = (
+                [part[i : i + longest] for part in parts_of(tokens, sizes) for i in range(0, len(part), longest)]
+                for tokens, sizes in zip(rows[:num_texts], rows[num_texts:], strict=True)
+            )
+            if not second:
+                return _first_tokens(first, most)
+            sentences, gone = _pair(first, second[0], most, *separator)
+            return (sentences if hierarchical else [list(chain(*sentences))]), gone
+
+        return cut
 
     @property
     def _between(self) -> int:

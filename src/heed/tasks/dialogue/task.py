@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from heed.config.sections import num_subwords, with_tokenizer
 from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
-from heed.data.corpus import Lengths
-from heed.data.examples import Conversation
+from heed.data.corpus import Corpus, Lengths, Rows, corpus_of, joined, parts_of
+from heed.data.examples import Conversation, in_turn
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.conversations import conversation_reader, hold_conversations
 from heed.data.splits import Splits, open_splits
@@ -29,6 +29,7 @@ from heed.storage.files import damaged, read_list
 from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
 from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import with_parents
+from heed.tasks.base.vocabulary import Learned, learned
 from heed.tasks.base.writing import ToWrite, Writing, WrittenText
 from heed.tasks.dialogue.config import DialogueConfig
 from heed.tasks.dialogue.reading import History, Reading, Response, Speakers, Talk, TurnReading
@@ -90,9 +91,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         if config.data.respond != BOTH:
             speakers.check(config.data.respond, "data.respond")
         if tokenizer_parent is None:
-            texts = [turn for one in train for turn in one.turns]
-            config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
-            tokenizer = TextTokenizer.train(texts, config.tokenizer)
+            config, (tokenizer,), _ = learned(config, [train], partial(cls.learn, config, train))
         else:
             tokenizer = tokenizer_parent.tokenizer("tokens", cls)
         task = cls(config, tokenizer, speakers, splits)
@@ -101,6 +100,13 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
             needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
             check_positions(task.positions, needed, config.generation.max_length)
         return task.settle(parent)
+
+    @classmethod
+    def learn(cls, config: DialogueConfig, train: Sequence[Conversation]) -> Learned[DialogueConfig]:
+        """Decide the kind and size of the tokenizer, and train it on all turns."""
+        texts = [turn for one in train for turn in one.turns]
+        config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
+        return config, [TextTokenizer.train(texts, config.tokenizer)], len(train)
 
     @classmethod
     def restore(cls, config: DialogueConfig, folder: Path) -> Self:
@@ -143,15 +149,24 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
     def encoded(self, split: str) -> Talk:
         """The conversations of a split as tokens."""
         if split not in self._encoded:
-            self._encoded[split] = self.encode(self.splits.examples[split])
+            conversations = self.splits.examples[split]
+            encode = lambda: map(self.rows_of, in_turn(conversations))  # noqa: E731
+            what: dict[str, Any] = {"tokenizer": self.tokenizer.text, "speakers": self.speakers.names}
+            rows: Corpus[Rows] = corpus_of(conversations, encode, ["<i4"] * 3, lambda _, rows: rows, **what)
+            self._encoded[split] = self.encode(conversations, rows)
         return self._encoded[split]
 
-    def encode(self, conversations: Sequence[Conversation]) -> Talk:
-        """Conversations as tokens, and the responses in them."""
+    def rows_of(self, conversations: Sequence[Conversation]) -> list[Rows]:
+        """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
         ids = iter(self.tokenizer.encode_all([turn for one in conversations for turn in one.turns]))
+        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in conversations]
+        return [[*joined([*islice(ids, len(own))]), own] for own in speakers]
+
+    def encode(self, conversations: Sequence[Conversation], rows: Iterable[Rows] | None = None) -> Talk:
+        """Conversations as tokens, and the responses in them; `rows` are those of `rows_of`, if known."""
         encoded = [
-            [TokenTurn(next(ids), self.speakers.number(one.speaker(n))) for n in range(len(one.turns))]
-            for one in conversations
+            [*map(TokenTurn, parts_of(tokens, sizes), speakers)]
+            for tokens, sizes, speakers in (self.rows_of(conversations) if rows is None else rows)
         ]
         every = zip(conversations, encoded, strict=True)
         responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
