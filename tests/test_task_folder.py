@@ -9,7 +9,6 @@ import random
 import re
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import yaml
 
 import heed
 from commands import call
+from contract import data_of
 from heed import tasks
 from heed.data.corpus import keep_examples
 from heed.data.findings import Findings
@@ -85,11 +85,10 @@ def test_the_kind_of_example_on_the_page_is_read_in_every_form_stored_and_split(
     assert code == (HERE / "rating" / "kind.py").read_text() and len(code.splitlines()) <= 40
     page = {"__name__": "page"}
     exec(code, page)  # the reader of a page pastes it, too
-    section = import_module("heed.tasks.rating.config").RatingData
     reader, wanted = page["rating_reader"], [page["Rated"]("good", 4.5), page["Rated"]("bad", -1.0)]
     for name, content in FORMS.items():
         (tmp_path / name).write_text(content)
-        data = section(train=[str(tmp_path / name)], valid=[str(tmp_path / name)])
+        data = data_of("rating", train=[str(tmp_path / name)], valid=[str(tmp_path / name)])
         splits = open_splits(data, reader(data))
         assert splits.examples == {"train": wanted, "valid": wanted}, name
     assert hold([("good", 4.5), ("bad", -1)], "train", reader(data), ["text", "rating"], Findings.of(data)) == wanted

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from heed.data.columns import Column, Facts, is_float
 from heed.data.examples import VALUE, Example, Role
 from heed.data.readers import Reader, table_reader
-from heed.data.tables import Field, Row, Table, open_table
+from heed.data.tables import Field, Row, Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ def rating_reader(data: Any) -> Reader[Rated]:
         return table.choose(fields, recognise, again=again, least=1)
 
     def rated(row: Row) -> Rated:
-        if not is_float(str(rating := 0 if row.blank else row.label("rating"))):
+        if not is_float(str(rating := 0 if row.blank else row.value("rating"))):
             raise row.bad("no rating", f"{row.table.at(row, 'rating')} is {rating!r}, expected a number")
         return Rated(row.text("text"), float(rating), row.origin)
 
-    return table_reader(Rated, choose, rated, open_table)
+    return table_reader(Rated, choose, rated, Table.open)
