@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -70,6 +70,15 @@ class Texts(Source):
                 raise ValueError(f"data.several_labels is false, but data.columns.label is {list(label)!r}; remove one")
             values = {**values, "several_labels": True}
         return values
+
+    @model_validator(mode="after")
+    def _pairs_have_columns(self) -> Self:
+        if self.columns.second is not None and self.format in ("lines", "folders"):
+            raise ValueError(
+                f"data.columns.second is {self.columns.second!r}, but data.format {self.format} has no columns; give "
+                "pairs of texts as CSV, TSV or JSON lines"
+            )
+        return self
 
 
 class ClassificationHead(Section):
