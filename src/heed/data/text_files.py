@@ -210,17 +210,15 @@ class _Lines:
 
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str | BadLine]:
         longest = 4 * self._most + 4  # a character of another encoding has at most 4 bytes
-        for line in iter(partial(text.readline, longest), ""):
-            self.number += 1
-            ended = line[-1] == "\n"
-            self._unended += not ended
-            if not ended and len(line) == longest:
-                yield self._too_long()
-                self._skip_line(text, longest)
-            elif len(line) > self._most or _is_odd(line):
+        for self.number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
+            if line[-1] == "\n" and len(line) <= self._most and not _is_odd(line):
+                yield line if self._exact else line[:-1]
+            elif len(line) < longest or line[-1] == "\n":
                 yield self._line(line)
             else:
-                yield line if self._exact or not ended else line[:-1]
+                self._unended += 1
+                yield self._too_long()
+                self._skip_line(text, longest)
 
     def _skip_line(self, text: io.TextIOWrapper, size: int) -> None:
         """Skip the rest of a line; a compressed file may have a line without end."""
@@ -260,6 +258,7 @@ class _Lines:
         """A line, given with its end, that may contain something to be noted or refused."""
         end = whole[-1] == "\n"
         text = whole.removesuffix("\n")
+        self._unended += not end
         if end and text.endswith("\r"):
             self._leading += self._crlf == self.number - 1
             self._crlf += 1
