@@ -199,24 +199,21 @@ def has_header(rows: Sequence[Sequence[str]], few: int = 20) -> bool:
     if len(rows) < 2 or len(set(map(str.strip, rows[0]))) < len(rows[0]):
         return False
     first, rest = [cell.strip() for cell in rows[0]], rows[1:]
-    columns = facts_of(rest, range(len(first)))
     alone = [all(row[n].strip() != cell for row in rest if n < len(row)) for n, cell in enumerate(first)]
-    named = [cell.casefold() in HEADER_NAMES and new for cell, new in zip(first, alone, strict=True)]
+    columns = list(zip(first, alone, facts_of(rest, range(len(first))), strict=True))
+    named = [new and cell.casefold() in HEADER_NAMES for cell, new, _ in columns]
     if sum(named) > 1 or (any(named) and all(alone) and all(len(cell.split()) <= 3 for cell in first)):
         return True
     if any(is_number(cell) for cell in first):
         return False
     if len(rest) >= few and all(alone) and all(cell.replace("_", "").isalpha() for cell in first):
-        texts = [n for n, facts in enumerate(columns) if facts.words >= 3]
+        texts = [n for n, (_, _, facts) in enumerate(columns) if facts.words >= 3]
         if texts and not any(all(len(row[n].split()) < 2 for n in texts if n < len(row)) for row in rest):
             return True
-    if any(facts.cells and facts.numbers > 0.9 and cell for facts, cell in zip(columns, first, strict=True)):
+    if any(cell and facts.numbers > 0.9 for cell, _, facts in columns):
         return True
-    unlike = any(
-        facts.repeats and facts.values <= 0.2 * facts.cells and new for facts, new in zip(columns, alone, strict=True)
-    )
-    short = any(facts.words >= 5 and len(cell.split()) <= 2 for facts, cell in zip(columns, first, strict=True))
-    return unlike and short
+    unlike = any(new and facts.repeats and facts.values <= 0.2 * facts.cells for _, new, facts in columns)
+    return unlike and any(len(cell.split()) <= 2 and facts.words >= 5 for cell, _, facts in columns)
 
 
 def is_number(text: str) -> bool:

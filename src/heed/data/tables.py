@@ -468,8 +468,9 @@ class CsvTable(Table):
         if isinstance(first, BadLine):
             message = "should name the columns, but is a bad line; columns can also be given by number"
             raise DataError(f"'{self.path}' line 1 {message}")
-        named = [(field, name) for field, name in self.columns.items() if isinstance(name, str)]
-        for field, name in sorted(named, key=_is_usual):
+        for field, name in sorted(self.columns.items(), key=_is_usual):
+            if isinstance(name, int):
+                continue
             if name not in first:
                 raise DataError(
                     f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} "
@@ -522,10 +523,8 @@ class JsonTable(Table):
         return [Facts.of(name, [one.get(name) for one in self.objects], known) for name in names]
 
     def rows(self) -> Iterator[Row]:
-        names = tuple(map(str, self.columns.values()))
-        self.columns = dict(zip(self.columns, names, strict=True))
-        # Fields that the user gave are missed first.
-        names = tuple(sorted(names, key=lambda name: name in self.columns))
+        names = [str(column) for _, column in sorted(self.columns.items(), key=_is_usual)]
+        self.columns = {field: str(column) for field, column in self.columns.items()}
         every = lines_of(self.path, self.findings) if self.items is None else self.items
         for number, line in enumerate(every, start=1):
             row = Row(self, number, None)
@@ -535,7 +534,7 @@ class JsonTable(Table):
                 row.cells = bad
             yield row
 
-    def _cells(self, row: Row, line: Any, names: tuple[str, ...]) -> dict[str, Any] | None:
+    def _cells(self, row: Row, line: Any, names: Sequence[str]) -> dict[str, Any] | None:
         """The object in a line or an item, which has these fields; None for a blank line."""
         value = line
         if self.items is None:
@@ -544,15 +543,13 @@ class JsonTable(Table):
             try:
                 value = load_json(line)
             except (ValueError, RecursionError) as error:
-                what = str(error)
-                if isinstance(error, json.JSONDecodeError):
-                    what = f"{error.msg} at position {error.pos + 1}"
+                is_syntax = isinstance(error, json.JSONDecodeError)
+                what = f"{error.msg} at position {error.pos + 1}" if is_syntax else error
                 shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
                 message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line"
                 raise row.bad("not JSON", message + f", such as {shape}" * bool(names)) from None
         if not isinstance(value, dict):
-            listing = " and ".join(f"'{name}'" for name in names)
-            fields = f" with the field{'s' if len(names) > 1 else ''} {listing}" if names else ""
+            fields = f" with the field{'s' * (len(names) > 1)} {' and '.join(map(shown, names))}" if names else ""
             raise row.bad("not a JSON object", f"{row.where} is {described(value)}, expected an object{fields}")
         cells: dict[str, Any] = flat(value) if any("." in one and one not in value for one in names) else value
         for name in names:
@@ -657,7 +654,10 @@ class HeldTable(ColumnTable):
         super().__init__(Findings() if findings is None else findings, "", f"{split}[", f"{split}[")
         self.split = self.called = split
         keys = column_names(data)
-        if keys is not None or _is_columns(data, len(shape)):
+        by_position = isinstance(data, tuple) and len(data) == len(shape) > 1
+        # Columns such as (texts, labels) are no tuples, as rows may be.
+        by_position = by_position and all(_is_column(one) and not isinstance(one, tuple) for one in data)
+        if keys is not None or by_position:
             places: Sequence[Any] = range(len(data)) if keys is None else keys
             sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
             if len({*sizes}) > 1:
@@ -690,11 +690,9 @@ class HeldTable(ColumnTable):
         dicts, tuples = bool(rows) and isinstance(rows[0], Mapping), len(shape) > 1
         width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
         for i, row in enumerate(rows if dicts or tuples else ()):
-            if dicts and not isinstance(row, Mapping):
-                fields = ", ".join(map(repr, rows[0]))
-                raise DataError(f"{self.where(i)} is {described(row)}, expected a dict with the fields {fields}")
-            if not dicts and not _is_row(row):
-                raise DataError(f"{self.where(i)} is {described(row)}, expected {one}")
+            if not (isinstance(row, Mapping) if dicts else _is_row(row)):
+                expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else one
+                raise DataError(f"{self.where(i)} is {described(row)}, expected {expected}")
             if not dicts and (len(row) != width or width < len(shape)):
                 has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
                 raise DataError(f"{self.where(i)} has {has}, expected {one}")
@@ -792,15 +790,6 @@ def column_names(data: Any) -> list[Any] | None:
 
 def _is_column(value: Any) -> bool:
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
-
-
-def _is_columns(data: Any, width: int) -> bool:
-    """True if data is a tuple of columns such as (texts, labels), whose columns are not tuples, as rows may be."""
-    return (
-        isinstance(data, tuple)
-        and len(data) == width > 1
-        and all(_is_column(column) and not isinstance(column, tuple) for column in data)
-    )
 
 
 def _is_row(row: Any) -> bool:

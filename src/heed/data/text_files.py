@@ -151,8 +151,8 @@ class _Lines:
         self._where = self._path if root is None else root
         self._inside = "" if root is None else f"{self._path.relative_to(root)}:"
         self._most = findings.max_line
-        other = findings.encoding_of(self._path)
-        self._other = None if codecs.lookup(other).name.startswith("utf-8") else other
+        self._encoding = findings.encoding_of(self._path)
+        """The encoding of lines that are not UTF-8."""
         self._returns = False  # True if CR alone ends a line
         self._unended = 0  # lines whose end was not read
         self._crlf = self._first_crlf = self._leading = 0  # lines that end in CRLF, the first, and those before any LF
@@ -271,15 +271,12 @@ class _Lines:
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
-            if self._other is None:
-                return self._not_text(line, error.start)
             try:
-                text = line.decode(self._other)
+                text = line.decode(self._encoding)
             except UnicodeError:
                 return self._not_text(line, error.start)
-            self._note(f"not UTF-8, read as {self._other}", self.number)
-        if "\0" in text:
-            at = text.index("\0")
+            self._note(f"not UTF-8, read as {self._encoding}", self.number)
+        if (at := text.find("\0")) >= 0:
             where = f"at position {at + 1} (after {text[max(0, at - 10) : at]!r})"
             message = f"contains a NUL byte {where}; the file is damaged or not a text file"
             return self._bad("NUL byte", message, text=text)
@@ -297,8 +294,8 @@ class _Lines:
         near = line[max(0, start - 10) : start].decode("utf-8", "replace")
         message = f"byte 0x{line[start]:02x} at position {start + 1} (after {near!r}) is not UTF-8"
         fix, name = "set data.encoding to the encoding of such lines", "ENCODING"
-        if self._other is not None:
-            message, fix = f"{message} and the line is not {self._other}", ""
+        if not codecs.lookup(self._encoding).name.startswith("utf-8"):
+            message, fix = f"{message} and the line is not {self._encoding}", ""
         elif like := as_windows(line):
             message = f"{message}; it looks like Windows-1252 ({like[max(0, start - 10) : start + 10]!r})"
             fix, name = "data.encoding=windows-1252 reads such lines", "WINDOWS-1252"
@@ -387,9 +384,8 @@ def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:
 
     def read() -> None:
         try:
-            for line in lines:
+            for line in chain(lines, [StopIteration()]):
                 arrived.put(line)
-            arrived.put(StopIteration())
         except BaseException as error:
             arrived.put(error)
 
@@ -418,7 +414,7 @@ def in_batches(lines: Iterable[Numbered | None], most: int, first: int = 0) -> I
     batch: list[Numbered] = []
     size = min(first or most, most)
     try:
-        for line in lines:
+        for line in chain(lines, [None]):
             if line is not None:
                 batch.append(line)
             if len(batch) == size:
@@ -431,8 +427,6 @@ def in_batches(lines: Iterable[Numbered | None], most: int, first: int = 0) -> I
         if batch:
             yield batch
         raise
-    if batch:
-        yield batch
 
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:
