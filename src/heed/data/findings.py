@@ -17,6 +17,7 @@ from heed.visible import escaped
 T = TypeVar("T")
 E = TypeVar("E")
 _PLACES = 3  # of each finding that are kept
+_CUT_OFF = "cut off or damaged, only the lines before are used"
 
 
 class BadLine(Exception):  # noqa: N818  # stands in a stream of lines too
@@ -80,7 +81,6 @@ class Findings:
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
         self._found: dict[tuple[str, str], Found] = {}
-        self._cut: set[Path] = set()
         self._encodings: dict[Path, str] = {}
 
     @classmethod
@@ -158,12 +158,10 @@ class Findings:
         self.left_out += other.left_out
         self.remarks += other.remarks
         self._found |= other._found
-        self._cut |= other._cut
 
     def recognise_encoding(self, path: Path, encoding: str) -> None:
-        """Set the encoding for lines of one file that are not UTF-8, unless the user gave one."""
-        if self.encoding == "utf-8":
-            self._encodings[path] = encoding
+        """Set the encoding for lines of one file that are not UTF-8."""
+        self._encodings[path] = encoding
 
     def encoding_of(self, path: Path) -> str:
         """The encoding of lines that are not UTF-8."""
@@ -184,12 +182,11 @@ class Findings:
             raise DataError(message)
         hint = "; data.bad_lines=skip uses the lines before" if self._hint else ""
         self.refuse(DataError(message + hint), f"after {number}")
-        self._cut.add(path)
-        self.note("cut off or damaged, only the lines before are used", path, number, unit="place", warning=True)
+        self.note(_CUT_OFF, path, number, unit="place", warning=True)
 
     def is_cut_off(self, path: Path) -> bool:
         """True if a file ended too soon."""
-        return path in self._cut
+        return self.one(_CUT_OFF, path) is not None
 
     def one(self, what: str, where: Path) -> Found | None:
         """The finding of one kind in one file."""

@@ -117,61 +117,47 @@ def table_reader(
     return Reader(kind, read, of_table, settings or {}, columns=columns)
 
 
-class HubSet:
-    """A data set of the Hub, fetched or from the cache."""
+def of_hub(data: Source, of_files: Reader[E]) -> tuple[Source, Reader[E], list[str]]:
+    """The section with the validation and test splits of its data set of the Hub, their reader, and remarks.
 
-    def __init__(self, data: Source) -> None:
-        """Fetch it, or find it in the cache.
+    The data set is fetched, or found in the cache. The section has its splits if it names none, and remarks say so;
+    they are read in place of files, by name or as in "train[:1000]".
 
-        Raises:
-            DataError: There is no such data set or configuration, or no network access to fetch it.
-            ConfigError: The library `datasets` is missing.
-        """
-        self._data, self.name = data, data.hub
-        self._sets = self._ask()
+    Raises:
+        DataError: There is no such data set, configuration or (while reading) split, or no network access to fetch it.
+        ConfigError: The library `datasets` is missing.
+    """
+    sets, update, remarks = _fetched(data), dict[str, list[str]](), list[str]()
+    for part, split in (("valid", "validation"), ("test", "test")):
+        if getattr(data, part) is None and split in sets:
+            update[part] = [split]
+            remarks.append(f"data.{part} is the split '{split}' of {data.hub}")
 
-    def with_splits(self) -> tuple[Source, list[str]]:
-        """The section with the data set's validation and test splits if it names none, and remarks that say so."""
-        update, remarks = {}, []
-        for part, split in (("valid", "validation"), ("test", "test")):
-            if getattr(self._data, part) is None and split in self._sets:
-                update[part] = [split]
-                remarks.append(f"data.{part} is the split '{split}' of {self._data.hub}")
-        return self._data.model_copy(update=update), remarks
+    def read(splits: Sequence[str], findings: Findings) -> Iterable[E]:
+        assert of_files.of_table is not None, "the configuration of this kind of data names no data set"
+        split = splits[0]
+        rows = sets[split] if split in sets else _fetched(data, split)
+        return of_files.of_table(HubTable(data.hub, split, rows.flatten(), findings))
 
-    def reader(self, of_files: Reader[E]) -> Reader[E]:
-        """The reader of this data set's splits, given in place of files by name or as in "train[:1000]"."""
+    return data.model_copy(update=update), replace(of_files, read=read, again=False), remarks
 
-        def read(splits: Sequence[str], findings: Findings) -> Iterable[E]:
-            assert of_files.of_table is not None, "the configuration of this kind of data names no data set"
-            return of_files.of_table(HubTable(self.name, splits[0], self.table(splits[0]).flatten(), findings))
 
-        return replace(of_files, read=read, again=False)
-
-    def table(self, split: str) -> Any:
-        """A split (or "train[:1000]") as a table of the `datasets` library.
-
-        Raises:
-            DataError: There is no such split.
-        """
-        return self._sets[split] if split in self._sets else self._ask(split=split)
-
-    def _ask(self, split: str | None = None) -> Any:
-        try:
-            import datasets
-        except ImportError:
-            hint = "install it: pip install -e '.[hub]'"
-            raise ConfigError(f"data.hub needs the package datasets; {hint}") from None
-        data = self._data
-        load: Callable[..., Any] = datasets.load_dataset
-        try:
-            return load(data.hub, data.config, split=split, revision=data.revision)
-        except ConnectionError as error:
-            reason = f"is not in the cache and cannot be fetched: {_first_line(error)}"
-            hint = "run this once with network access, or set data.hub to the folder of a copy"
-            raise DataError(f"data.hub '{data.hub}' {reason}; {hint}") from None
-        except (OSError, RuntimeError, ValueError, datasets.exceptions.DatasetsError) as error:
-            raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
+def _fetched(data: Source, split: str | None = None) -> Any:
+    """All splits of a data set of the Hub, or one of them, as tables of the `datasets` library."""
+    try:
+        import datasets
+    except ImportError:
+        hint = "install it: pip install -e '.[hub]'"
+        raise ConfigError(f"data.hub needs the package datasets; {hint}") from None
+    load: Callable[..., Any] = datasets.load_dataset
+    try:
+        return load(data.hub, data.config, split=split, revision=data.revision)
+    except ConnectionError as error:
+        reason = f"is not in the cache and cannot be fetched: {_first_line(error)}"
+        hint = "run this once with network access, or set data.hub to the folder of a copy"
+        raise DataError(f"data.hub '{data.hub}' {reason}; {hint}") from None
+    except (OSError, RuntimeError, ValueError, datasets.exceptions.DatasetsError) as error:
+        raise DataError(f"data.hub '{data.hub}': {_first_line(error)}") from None
 
 
 def _first_line(error: Exception) -> str:
@@ -236,8 +222,3 @@ def to_texts(data: Any, what: str, names: Sequence[str] = ("text",)) -> list[str
         if not isinstance(value := row.value("text"), str):
             raise DataError(f"{table.at(row, 'text')} is {described(value)}, expected text")
     return [str(row.value("text")) for row in rows]
-
-
-def are_dicts(data: Any) -> bool:
-    """True for several rows, the first of which is a dict."""
-    return isinstance(data, Sequence) and bool(data) and isinstance(data[0], Mapping)

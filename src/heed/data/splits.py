@@ -36,7 +36,7 @@ from heed.config import Extra, Source
 from heed.data.corpus import among, bytes_of, combined, hashes_in, held_out, keep_examples, label_sets_in
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
 from heed.data.findings import Counts, Findings, Found
-from heed.data.readers import HubSet, Reader, taken
+from heed.data.readers import Reader, of_hub, taken
 from heed.errors import ConfigError, DataError
 from heed.memory import free_memory
 
@@ -233,9 +233,7 @@ def open_splits(
         data = data.model_copy(update={"in_memory": None, **names})
         reader = replace(reader, read=lambda files, findings: taken(given[files[0]], findings), again=False)
     elif data.origin == "hub":
-        hub = HubSet(data)
-        data, splits.remarks = hub.with_splits()
-        reader = hub.reader(reader)
+        data, reader, splits.remarks = of_hub(data, reader)
 
     def read(split: str, files: Sequence[str]) -> None:
         every, counts, remarks = read_corpus(split, files, reader, data)

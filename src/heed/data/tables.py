@@ -415,7 +415,7 @@ class CsvTable(Table):
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
         found = usual if fixed or named else self.head.separator(usual)
         self.separator, self.recognised = found or usual, found is not None
-        rows = rows if self.separator == usual else self.head.rows(self.separator)
+        rows = self.head.rows(self.separator)
         self.is_regular = is_regular(rows)
         self.names: list[str] = rows[0] if rows else []
         self.sample = regular_rows(rows) if self.is_regular or named else rows
@@ -877,13 +877,13 @@ class Head:
         if not os.path.isfile(path):
             return cls(path, (), True)
         state = path.stat()
-        seen = path, (state.st_mtime_ns, state.st_size, state.st_ino)
-        head = _read_head(*seen, findings.encoding_of(path), findings.max_line)
-        if excel and head.odd and head.is_windows:
-            wide = _read_head(*seen, "windows-1252", findings.max_line)
+        seen = path, (state.st_mtime_ns, state.st_size, state.st_ino), findings.max_line
+        head = _read_head(*seen, findings.encoding_of(path))
+        if excel and head.odd and findings.encoding == "utf-8" and head.is_windows:
+            wide = _read_head(*seen, "windows-1252")
             if wide.separator(",") == ";":
                 findings.recognise_encoding(path, "windows-1252")
-                return _read_head(*seen, findings.encoding_of(path), findings.max_line)
+                return wide
         return head
 
     @cached_property
@@ -922,7 +922,7 @@ class Head:
 
 
 @lru_cache(maxsize=4)
-def _read_head(path: Path, state: tuple[int, ...], encoding: str, max_line: int) -> Head:
+def _read_head(path: Path, state: tuple[int, ...], max_line: int, encoding: str) -> Head:
     """The head of a file in this state."""
     size, lines, odd = 0, list[str](), 0
     # Errors are reported when the whole file is read.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from heed.data.columns import Facts, facts_of, has_header, is_number, is_regular, pick, regular_rows, some
+from heed.data.columns import facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
 from heed.data.findings import Findings
 from heed.data.pictures.files import files_below, is_idx, is_picture
@@ -147,7 +147,8 @@ def _of_columns(head: Head, separator: str) -> Content | None:
     rows = regular_rows(head.rows(separator))
     names: Sequence[int] = range(len(rows[0]))
     columns = facts_of(rows[1:] if has_header(rows) else rows, names)
-    if sum(column.numbers > 0.9 for column in columns) >= len(columns) - 1 and not _texts(columns):
+    texts = [column for column in columns if column.is_text and column.words > 1.5 and not column.repeats]
+    if sum(column.numbers > 0.9 for column in columns) >= len(columns) - 1 and not texts:
         return Content("rows", "its columns contain numbers")
     picked = pick(columns)
     between = f"separated by {SEPARATORS[separator]}"
@@ -155,14 +156,9 @@ def _of_columns(head: Head, separator: str) -> Content | None:
     if picked.text is not None and label is not None and picked.text.words > 1:
         where = f"column {label.name} ({some(label.first)}) repeats its values next to the texts of column"
         return Content("labelled", f"{where} {picked.text.name}, {between}")
-    if len(_texts(columns)) > 1 and not any(column.repeats for column in columns):
-        first, second = _texts(columns)[:2]
-        return Content("pairs", f"columns {first.name} and {second.name} contain texts, {between}")
+    if len(texts) > 1 and not any(column.repeats for column in columns):
+        return Content("pairs", f"columns {texts[0].name} and {texts[1].name} contain texts, {between}")
     return None
-
-
-def _texts(columns: Sequence[Facts]) -> list[Facts]:
-    return [column for column in columns if column.is_text and column.words > 1.5 and not column.repeats]
 
 
 _LOOKED_AT = 50

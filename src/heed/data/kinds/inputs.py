@@ -14,7 +14,6 @@ from typing import Any
 
 from heed.data.columns import Column, Facts, pick, pick_text, shown
 from heed.data.findings import BadLine, Findings
-from heed.data.readers import are_dicts
 from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, column_names, described
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import ConfigError, DataError
@@ -157,7 +156,8 @@ def pairs_of(data: Any, what: str, fields: Sequence[Field]) -> list[TextPair]:
     Raises:
         DataError: An item is not a pair; the message names its position.
     """
-    if not are_dicts(data) and column_names(data) is None:
+    are_dicts = isinstance(data, Sequence) and data and isinstance(data[0], Mapping)
+    if not are_dicts and column_names(data) is None:
         return [pair_of(value, f"{what}[{i}]") for i, value in enumerate(data)]
     table = HeldTable(data, what, [one.name for one in fields], Findings(hint=False))
     if not table.has(*(one.given for one in fields)):
