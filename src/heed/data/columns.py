@@ -131,20 +131,15 @@ def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: C
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
     """Choose the columns of text and label; those that are given stay."""
-    if label is None and (sure := _known_labels(columns)) is not None:
-        label = sure.name
+    known = [column for column in columns if column.known >= 0.5]  # it contains labels of the training set
+    if label is None and known:
+        label = max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known)).name
     named: dict[Column, Facts] = {column.name: column for column in columns}
     of_text = named.get(text) or pick_text(columns, label, pairs=True)
     of_label = named.get(label) or _label([column for column in columns if column is not of_text], whole)
     if isinstance(of_text, str):
         return Picked(unclear=NO_LABEL if of_label == NO_LABEL else of_text)
     return Picked(of_text, unclear=of_label) if isinstance(of_label, str) else Picked(of_text, of_label)
-
-
-def _known_labels(columns: Sequence[Facts]) -> Facts | None:
-    """The column that contains labels of the training set, if any."""
-    known = [column for column in columns if column.known >= 0.5]
-    return max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known), default=None)
 
 
 def _rank(column: Facts, names: Sequence[str]) -> int:
@@ -184,10 +179,9 @@ def _label(columns: Sequence[Facts], whole: bool) -> Facts | str:
     if len(named := _named(able, LABEL_NAMES)) == 1:
         return named[0]
     able = [column for column in columns if column.repeats and column.cells]
-    if len(several := [column for column in able if column.values > 1]) == 1:
+    several = [column for column in able if column.values > 1] or able  # a file sorted by label begins with one value
+    if len(several) == 1:
         return several[0]
-    if len(able) == 1:  # a file sorted by label begins with one
-        return able[0]
     if not able:
         return NO_LABEL
     which = ", ".join(f"{c.shown} ({c.counted(whole)}: {some(c.first)})" for c in able)

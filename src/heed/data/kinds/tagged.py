@@ -135,9 +135,8 @@ def _said(word: str, columns: Mapping[str, int | str]) -> str:
 
 def _field(table: Table, field: str, given: Any, usual: Sequence[str]) -> Field:
     """A field with its usual names as the table spells them."""
-    return Field(
-        field, getattr(given, field), [name for one in usual for name in table.names if name.casefold() == one]
-    )
+    names = [name for one in usual for name in table.names if name.casefold() == one]
+    return Field(field, getattr(given, field), names)
 
 
 class ColumnFile(Table):
@@ -502,15 +501,12 @@ def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str
     text = text.replace(MARK, " ")  # spans stay where they are
     places, found = split_words(text), list[Entity]()
     for span in spans:
-        values = (
-            [next((span[k] for k in keys if k in span), None) for keys in _SPAN] if isinstance(span, dict) else span
-        )
-        start, end, kind = values if _is_list(values) and len(values) == 3 else (None, None, None)
+        is_object = isinstance(span, dict)
+        parts = [next((span[key] for key in keys if key in span), None) for keys in _SPAN] if is_object else span
+        start, end, kind = parts if _is_list(parts) and len(parts) == 3 else (None, None, None)
         if not isinstance(start, int) or not isinstance(end, int) or not isinstance(kind, str | int):
-            message = (
-                f"{row.where}: an entity is {described(span)}, expected [start, end, type] in characters of the text"
-            )
-            raise row.bad("an entity is no span", message)
+            expected = "expected [start, end, type] in characters of the text"
+            raise row.bad("an entity is no span", f"{row.where}: an entity is {described(span)}, {expected}")
         inside = [n for n, (first, last) in enumerate(places) if first < end and last > start]
         what = f"{row.where}: the entity {span!r:.60} ({text[max(start, 0) : end]!r:.40})"
         if not inside or start < 0 or end > len(text):
@@ -533,12 +529,12 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
 
     def in_bio(one: _Read) -> Sentence:
         tags = one.sentence.tags
-        wrong = next((n for n, tag in enumerate(tags) if tag != OUTSIDE and not is_entity_tag(tag)), None)
-        if wrong is not None:
-            row, where = one.at(wrong)
-            message = f"{where}: '{tags[wrong]}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
-            message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
-            raise row.bad("illegal tag", message)
+        for n, tag in enumerate(tags):
+            if tag != OUTSIDE and not is_entity_tag(tag):
+                row, where = one.at(n)
+                message = f"{where}: '{tag}' is not an entity tag; expected O, or B-, I-, E- or S- followed by a type"
+                hint = "(data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
+                raise row.bad("illegal tag", f"{message} {hint}")
         if not _is_written_in(used, tags):
             row, _ = one.at(0)
             what = f"tags that {used.upper()} does not allow, read as in seqeval (a new type begins an entity)"
@@ -551,9 +547,8 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
             findings.remark(f"tags read as {used.upper()} and written as BIO")
         return result
     if scheme == "auto":
-        findings.remark(
-            "the tags have no prefixes such as B- or I-, so scores are of single words, not of whole entities"
-        )
+        prefixes = "the tags have no prefixes such as B- or I-"
+        findings.remark(f"{prefixes}, so scores are of single words, not of whole entities")
     return [one.sentence for one in every]
 
 
