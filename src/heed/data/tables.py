@@ -668,20 +668,17 @@ class HeldTable(ColumnTable):
             self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], _listed(data[places[i]]))]
         else:
             rows = self._rows_of(data, shape)
-            size = len(rows)
+            size, self.width = len(rows), len(rows[0]) if rows else 0
+            self.column = lambda i: [row[i] for row in rows]
             if rows and isinstance(rows[0], Mapping):
                 keys = list(rows[0])
-                self.width, self.column = len(keys), lambda i: self._values_of(rows, keys[i])
-            elif len(shape) == 1:
-                self.width, self.column = 1, lambda i: rows
-            else:
-                self.width, self.column = len(rows[0]) if rows else 0, lambda i: [row[i] for row in rows]
+                self.column = lambda i: self._values_of(rows, keys[i])
         self.names = tuple(map(str, keys or ()))
         if not self.width or not size:
             raise DataError(f"{split} is empty")
 
     def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
-        """A list of rows, all dicts or all of the same width."""
+        """A list of rows, all dicts or all of the same width; values of a single field become rows."""
         one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
         if isinstance(data, str | bytes | Mapping) or not has_items(data):
             forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
@@ -696,7 +693,7 @@ class HeldTable(ColumnTable):
             if not dicts and (len(row) != width or width < len(shape)):
                 has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
                 raise DataError(f"{self.where(i)} has {has}, expected {one}")
-        return rows
+        return rows if dicts or tuples else [(value,) for value in rows]
 
     def _values_of(self, rows: Sequence[Mapping[Any, Any]], key: Any) -> list[Any]:
         """The values of a field of dicts."""
