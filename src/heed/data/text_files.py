@@ -211,7 +211,8 @@ class _Lines:
     def _lines(self, text: io.TextIOWrapper) -> Iterator[str | BadLine]:
         longest = 4 * self._most + 4  # a character of another encoding has at most 4 bytes
         for self.number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
-            if line[-1] == "\n" and len(line) <= self._most and not _is_odd(line):
+            is_plain = "\r" not in line and "\0" not in line and (line.isascii() or not _is_odd(line))
+            if is_plain and line[-1] == "\n" and len(line) <= self._most:
                 yield line if self._exact else line[:-1]
             elif len(line) < longest or line[-1] == "\n":
                 yield self._line(line)
@@ -312,11 +313,9 @@ class _Lines:
 
 
 def _is_odd(line: str) -> bool:
-    """True if a line may contain something to be noted or refused; quick for most lines."""
-    if "\r" in line or "\0" in line:
-        return True
+    """True if a line may contain characters that are noted, or bytes that are not UTF-8."""
     try:
-        return not line.isascii() and (MARK in line or _UNSEEN in line or not line.encode())
+        return MARK in line or _UNSEEN in line or not line.encode()
     except UnicodeEncodeError:  # a byte that is not UTF-8
         return True
 
