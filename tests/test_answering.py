@@ -21,6 +21,7 @@ from heed.data.kinds.inputs import inputs_in
 from heed.data.tables import Field
 from heed.data.text_files import Incoming, InputFindings
 from heed.errors import ConfigError, DataError, HeedError, TrainingError
+from heed.tasks import check_config
 from heed.tasks.base.predictions import TextOutputs, Written
 
 SETTINGS = {
@@ -31,6 +32,7 @@ SETTINGS = {
     "generation": {"max_length": 9},
     "evaluation": {"bootstrap": 20},
 }
+DATA = check_config({"task": "translation", "data": {"train": ["pairs.tsv"]}}, "the tests").data
 WAIT = 60
 """Seconds after which what never comes is a failure, on however slow a machine."""
 
@@ -142,7 +144,7 @@ def test_many_lines_keep_their_order_in_small_and_large_batches(run, call):
 
 def batches(path, most, skip=False):
     told = []
-    findings = InputFindings(None, skip, told.append, "hint")
+    findings = InputFindings(DATA, skip, told.append, "hint")
     return list(Incoming(path, findings).batches(most)), told
 
 
@@ -181,7 +183,7 @@ def answered(texts, skip):
     told, out = [], io.StringIO()
     answering = Answering(
         Fussy(SimpleNamespace(task=SimpleNamespace(pairs=False, tokenizers=dict)), {}),
-        InputFindings(None, skip, told.append, "hint"),
+        InputFindings(DATA, skip, told.append, "hint"),
         strict=False,
     )
     error = None
@@ -280,8 +282,8 @@ def test_of_many_bad_lines_the_first_are_told(tmp_path):
 def test_rows_that_cannot_be_read_keep_their_places(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
     told = []
-    found = inputs_in(tmp_path / name, [Field("text")], InputFindings(None, True, told.append, ""))
+    found = inputs_in(tmp_path / name, [Field("text")], InputFindings(DATA, True, told.append, ""))
     texts = [text if isinstance(text, str) else None for _, text in found[0]]
     assert texts == ["a", None, None, "c", None, "", "d", None] and len(told) == 4
     with pytest.raises(DataError, match=r"line [23]"):
-        list(inputs_in(tmp_path / name, [Field("text")], InputFindings(None, False, told.append, ""))[0])
+        list(inputs_in(tmp_path / name, [Field("text")], InputFindings(DATA, False, told.append, ""))[0])

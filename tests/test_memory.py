@@ -430,5 +430,5 @@ def test_the_page_about_python_runs(monkeypatch):
         exec(block, names)
     assert names["run"].predict("what a film").label in ("pos", "neg")
     with pytest.raises(DataError) as refused:
-        held("classification", [("a", "x")] * 17 + [(float("nan"), "x")])
-    assert f"{refused.value}; data.bad_lines=skip" in page or str(refused.value) in page
+        held("classification", [{"review": "a", "label": "x"}] * 17 + [{"review": float("nan"), "label": "x"}])
+    assert str(refused.value) in page
