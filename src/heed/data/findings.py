@@ -45,12 +45,6 @@ class Found:
     places: list[str] = field(default_factory=list)
     warning: bool = False
 
-    def add(self, place: str | int, count: int = 1) -> None:
-        """Count `count` more, the first at `place`."""
-        self.count += count
-        if len(self.places) < _PLACES:
-            self.places.append(escaped(str(place)))  # the name of a file may have a line break
-
     def __str__(self) -> str:
         shown = ", ".join(self.places) + (", ..." if self.count > len(self.places) else "")
         listing = f" ({shown})" if self.places else ""
@@ -149,9 +143,11 @@ class Findings:
         count: int = 1,
         warning: bool = False,
     ) -> None:
-        """Count one finding."""
+        """Count `count` findings, the first at `place`."""
         found = self._found.setdefault((str(where), what), Found(str(where), what, unit, warning=warning))
-        found.add(place, count)
+        found.count += count
+        if len(found.places) < _PLACES:
+            found.places.append(escaped(str(place)))  # the name of a file may have a line break
 
     def take_over(self, other: Findings) -> None:
         """Merge another `Findings` into this one."""
