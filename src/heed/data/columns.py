@@ -131,7 +131,7 @@ def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: C
 
 def pick(columns: Sequence[Facts], text: Column = None, label: Column = None, whole: bool = True) -> Picked:
     """Choose the columns of text and label; those that are given stay."""
-    known = [column for column in columns if column.known >= 0.5]  # it contains labels of the training set
+    known = [column for column in columns if column.known >= 0.5]  # has labels of the training set
     if label is None and known:
         label = max(known, key=lambda column: (_rank(column, LABEL_NAMES) < _SURE, column.known)).name
     named: dict[Column, Facts] = {column.name: column for column in columns}

@@ -468,9 +468,8 @@ class CsvTable(Table):
         if isinstance(first, BadLine):
             message = "should name the columns, but is a bad line; columns can also be given by number"
             raise DataError(f"'{self.path}' line 1 {message}")
-        for field, name in sorted(self.columns.items(), key=_is_usual):
-            if isinstance(name, int):
-                continue
+        named = [(field, name) for field, name in self.columns.items() if isinstance(name, str)]
+        for field, name in sorted(named, key=_is_usual):
             if name not in first:
                 raise DataError(
                     f"'{self.path}' line 1 names no column '{name}'{suggest(name, first)}; data.columns.{field} "
