@@ -644,13 +644,13 @@ class HeldTable(ColumnTable):
     option = 'settings={{"data.columns.{}": NAME}}'
     end = "]"
 
-    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings | None = None) -> None:
+    def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings) -> None:
         """Read the data; `shape` are the fields of an example in the order of a tuple.
 
         Raises:
             DataError: The data has none of these forms, is empty, or its columns differ in length.
         """
-        super().__init__(Findings() if findings is None else findings, "", f"{split}[", f"{split}[")
+        super().__init__(findings, "", f"{split}[", f"{split}[")
         self.split = self.called = split
         keys = column_names(data)
         by_position = isinstance(data, tuple) and len(data) == len(shape) > 1
