@@ -542,8 +542,7 @@ class JsonTable(Table):
             try:
                 value = load_json(line)
             except (ValueError, RecursionError) as error:
-                is_syntax = isinstance(error, json.JSONDecodeError)
-                what = f"{error.msg} at position {error.pos + 1}" if is_syntax else error
+                what = f"{error.msg} at position {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else error
                 shape = "{" + ", ".join(f'"{name}": "..."' for name in names) + "}"
                 message = f"{row.where} is not JSON: {what} ({line[:40]!r}); expected one object a line"
                 raise row.bad("not JSON", message + f", such as {shape}" * bool(names)) from None

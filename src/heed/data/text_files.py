@@ -383,8 +383,9 @@ def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:
 
     def read() -> None:
         try:
-            for line in chain(lines, [StopIteration()]):
+            for line in lines:
                 arrived.put(line)
+            arrived.put(StopIteration())
         except BaseException as error:
             arrived.put(error)
 
