@@ -30,7 +30,7 @@ from heed.data.batch import (
 )
 from heed.data.corpus import Lengths, Rows, joined, parts_of, sample_of
 from heed.data.embedded.texts import draw_sentences
-from heed.data.examples import Sentence, is_entity_tag, select
+from heed.data.examples import Sentence, is_entity_tag
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, may_follow, sentence_reader
 from heed.data.readers import hold
@@ -376,16 +376,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def _leave_out_long(self) -> None:
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
-        corpus, train = self.corpus("train"), splits.examples["train"]
+        corpus = self.corpus("train")
         short = np.flatnonzero(corpus.lengths[:, 0] <= most)
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not len(short):
             raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
-        if len(short) < len(train):
-            counts = splits.counts["train"]
-            counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)
-            counts.kept = len(short)
-            splits.examples["train"] = select(train, short)
+        if len(short) < len(corpus):
+            splits.keep("train", short, f"longer than {limit} {most} tokens")
             self._costs.pop("train", None)
             self._corpora["train"] = corpus.select(short)
 
