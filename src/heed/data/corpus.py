@@ -57,8 +57,8 @@ Lengths = NDArray[np.int32]
 """`(examples, rows)`."""
 Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind; bytes and arrays are stored as they are."""
-Make = Callable[[Sequence[int], list[Any]], list[T]]
-"""Makes some items of the numbers of their examples, and of their rows."""
+Make = Callable[[list[Any]], list[T]]
+"""Makes some items of their rows."""
 _TOGETHER = 4_096
 """Examples whose numbers are counted at once."""
 
@@ -114,12 +114,18 @@ class Corpus(Lazy[T]):
             rows = [plain[a:b] for a, b in zip(first, last, strict=True)]
             columns.append([row.tobytes() if plain.dtype == np.uint8 else row.tolist() for row in rows])
         self._give_back()
-        return self._make(numbers.tolist(), list(zip(*columns, strict=True)))
+        return self._make(list(zip(*columns, strict=True)))
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
         part = copy.copy(self)
         part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
         return part
+
+    def beside(self, other: Corpus[Any]) -> Self:
+        """With the rows of another corpus of the same examples after its own."""
+        both = copy.copy(self)
+        both.values, both.offsets = [*self.values, *other.values], np.hstack([self.offsets, other.offsets])
+        return both
 
     def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
         """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
@@ -198,7 +204,7 @@ class StoredExamples(Corpus[E], Kept[E]):
 
     def __init__(self, entry: Entry, kind: type[E]) -> None:
         """The examples in an entry or a temporary folder, as `write_examples` has written them."""
-        opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
+        opened: Corpus[E] = Corpus.open(entry, lambda rows: [kind.from_rows(row) for *row, _ in rows])
         super().__init__(opened.values, opened.offsets, opened._make)
         self._entry, self._kind = entry, kind
 

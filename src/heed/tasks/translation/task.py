@@ -226,7 +226,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             what = {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
             what |= {"tokenizers": texts, "tag": tag}
             encode = lambda: (self.encode_pairs(some, tag) for some in in_turn(pairs))  # noqa: E731
-            made = lambda _, rows: [*starmap(TokenPair, rows)]  # noqa: E731
+            made = lambda rows: [*starmap(TokenPair, rows)]  # noqa: E731
             self._encoded[name] = corpus_of(pairs, encode, ["<i4", "<i4"], made, **what)
         return self._encoded[name]
 
