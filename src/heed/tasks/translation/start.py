@@ -24,6 +24,7 @@ section 2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ from heed.config.sections import num_subwords
 from heed.data.corpus import StoredExamples
 from heed.data.embedded.generated import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
-from heed.data.examples import Joined, Pair, select
+from heed.data.examples import Pair, select
 from heed.data.findings import Counts
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
@@ -247,9 +248,9 @@ def learn_tokenizers(
     stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
     def learn() -> Learned[TranslationConfig]:
-        sample = _sample(corpora) if stored else Joined(corpora)
-        decided = with_tokenizer(config, sample, count)
-        return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
+        sample = _sample(corpora) if stored else corpora
+        decided = with_tokenizer(config, chain.from_iterable(sample), count)
+        return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
 
     decided, tokenizers, used = learned(config, corpora, learn)
     remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
@@ -270,25 +271,25 @@ def _with_known(
     return config, (known.get("source", source), known.get("target", target)), remark
 
 
-def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
+def _sample(corpora: Sequence[Sequence[Pair]]) -> Sequence[Sequence[Pair]]:
     """The same share of each corpus, drawn with a fixed seed: up to 20 MB of text in all."""
     total = sum(
         corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
         for corpus in corpora
     )
     if total <= _SAMPLE:
-        return Joined(corpora)
+        return corpora
     generator = torch.Generator().manual_seed(0)
     chosen = [torch.randperm(len(c), generator=generator)[: -(-len(c) * _SAMPLE // total)] for c in corpora]
-    return Joined([select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)])
+    return [select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)]
 
 
-def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> list[TextTokenizer]:
+def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]]) -> list[TextTokenizer]:
     """Train both tokenizers, or the one that both sides share, on pairs, which are read twice."""
     if config.shared:
-        return [TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)]
-    source = TextTokenizer.train((pair.source for pair in pairs), config)
-    return [source, TextTokenizer.train((pair.target for pair in pairs), config, "target")]
+        return [TextTokenizer.train((text for pairs in corpora for pair in pairs for text in pair.texts), config)]
+    source = TextTokenizer.train((pair.source for pairs in corpora for pair in pairs), config)
+    return [source, TextTokenizer.train((pair.target for pairs in corpora for pair in pairs), config, "target")]
 
 
 def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:
