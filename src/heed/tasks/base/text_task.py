@@ -338,9 +338,9 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     # Batches and scores ---------------------------------------------------------------------------------------
 
-    def cost(self, encoded: T) -> tuple[int, int]:
+    def cost(self, encoded: T) -> int:
         """The cost of an example in a batch, in positions."""
-        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
+        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded)))
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training
@@ -470,15 +470,15 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         """How often each label occurs in a split."""
         counts = dict.fromkeys(self.labels, 0)
         examples = self.splits.examples[split]
-        if isinstance(examples, StoredExamples) and self.targets == "texts":  # then a text has each label once
-            sets, numbers = examples.label_sets
-            for labels, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
-                for label in labels:
-                    counts[label] = counts.get(label, 0) + count
-            return counts
-        for example in examples:
-            for label in self.labels_of(example):
-                counts[label] = counts.get(label, 0) + 1
+        every: Iterable[tuple[Iterable[str], int]]
+        if self.targets == "texts":  # then a text has each label once
+            sets, numbers = label_sets_in(examples)
+            every = zip(sets, np.bincount(numbers).tolist(), strict=True)
+        else:
+            every = ((self.labels_of(example), 1) for example in examples)
+        for labels, count in every:
+            for label in labels:
+                counts[label] = counts.get(label, 0) + count
         return counts
 
     def report_counts(self) -> dict[str, Any]:

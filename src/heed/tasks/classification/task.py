@@ -555,10 +555,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
-        true = np.zeros((len(encoded), len(self.labels)), dtype=bool)
-        for row, text in enumerate(encoded):
-            true[row, text.labels] = True
-        return true
+        return label_tensor(encoded, len(self.labels)).numpy() > 0.5
 
     def classify(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """The probability of each label of each text, `(texts, num_labels)`."""

@@ -466,9 +466,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def positions(self, lengths: Lengths) -> NDArray[np.int64]:
         return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
-    def cost(self, encoded: TokenWords) -> tuple[int, int]:
-        tokens, other = super().cost(encoded)
-        return max(tokens, -(-sum(map(len, encoded.characters)) // _CHARACTERS_PER_POSITION)), other
+    def cost(self, encoded: TokenWords) -> int:
+        characters = sum(map(len, encoded.characters))
+        return max(super().cost(encoded), -(-characters // _CHARACTERS_PER_POSITION))
 
     def collate_encoded(self, encoded: Sequence[TokenWords], indices: list[int]) -> WordBatch:
         return collate_words(encoded, indices)
