@@ -73,6 +73,8 @@ def main() -> None:
             sys.setprofile(None)
     functions, pairs = entered.functions, [pair for pair in entered.calls if pair[0] != pair[1]]
     print(f"{len(functions)} files, {sum(map(len, functions.values()))} functions, {len(pairs)} calls between files")
+    within = [names for file, names in functions.items() if file.startswith("data" + os.sep)]
+    print(f"of these in data/: {len(within)} files, {sum(map(len, within))} functions")
     for file in sorted(functions) if listed else ():
         print(f"{len(functions[file]):4}  {file}: {', '.join(sorted(functions[file]))}")
 

@@ -27,6 +27,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -95,15 +96,19 @@ def write_tags(found: Iterable[Entity], length: int, scheme: str = "bio") -> lis
     return tags
 
 
-def _is_written_in(scheme: str, tags: Sequence[str]) -> bool:
+def _is_written_in(scheme: str, tags: Sequence[str], found: Sequence[Entity]) -> bool:
     """True if these are the tags of their entities in a scheme."""
-    return [*map(_parts, write_tags(entities(tags), len(tags), scheme))] == [*map(_parts, tags)]
+    return [*map(_parts, write_tags(found, len(tags), scheme))] == [*map(_parts, tags)]
 
 
 def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
     """The scheme in which most sentences are written: bio, io, iob1 or bioes; plain if no tag marks an entity."""
-    marked = [tags for tags in sentences if any(map(is_entity_tag, tags))]
-    return max(_SCHEMES, key=lambda one: sum(_is_written_in(one, tags) for tags in marked)) if marked else "plain"
+    fitting: Counter[str] = Counter()
+    for tags, count in Counter(map(tuple, sentences)).items():
+        if any(map(is_entity_tag, tags)):
+            found = entities(tags)
+            fitting.update({scheme: count * _is_written_in(scheme, tags, found) for scheme in _SCHEMES})
+    return max(_SCHEMES, key=lambda scheme: fitting[scheme]) if fitting else "plain"
 
 
 _FEW = 8
@@ -313,7 +318,9 @@ def _are_ids(cells: Sequence[str]) -> bool:
 
 
 def _split(line: str, separator: str | None) -> list[str]:
-    if separator in (None, "\t") or '"' not in line:
+    if separator is None:
+        return line.split()
+    if separator == "\t" or '"' not in line:
         return [cell.strip() for cell in line.split(separator)]
     return [cell.strip() for cell in next(csv.reader([line], delimiter=separator), [])]
 
@@ -432,7 +439,10 @@ def by_sentence(table: Table) -> Iterator[list[Row]]:
 
 
 def _cell(row: Row, field: str) -> str:
-    value = python_value(row.value(field))
+    value = row.value(field)
+    if row.table.plain and isinstance(value, str):
+        return value
+    value = python_value(value)
     return "" if value is None else characters_of(str(value), row.where, row.bad, row.note)
 
 
@@ -447,7 +457,8 @@ def _of_words(rows: list[Row], data: Any) -> _Read:
         if not word:
             row.note("empty word, read as an unknown word")
         words.append(word)
-        tags.append(_tag(whole_number(tag) if numbered and tag.isdecimal() else tag, data, row.where, row.bad))
+        is_number = tag.isdecimal() and (numbered or data.tag_names)
+        tags.append(_tag(whole_number(tag), data, row.where, row.bad) if is_number else tag)
     return _Read(Sentence(tuple(words), tuple(tags), origin=rows[0].origin), lambda n: (rows[n], rows[n].where))
 
 
@@ -539,11 +550,12 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
             message = f"{where}: '{tags[wrong]}' is not an entity tag; expected O, or B-, I-, E- or S- followed "
             message += "by a type (data.scheme=plain uses any tags; data.columns.label selects the column of tags)"
             raise row.bad("illegal tag", message)
-        if not _is_written_in(used, tags):
+        found = entities(tags)
+        if not _is_written_in(used, tags, found):
             row, _ = one.at(0)
             what = f"tags that {used.upper()} does not allow, read as in seqeval (a new type begins an entity)"
             findings.note(what, row.table.path, row.table.place(row.number), unit="sentence")
-        return replace(one.sentence, tags=tuple(write_tags(entities(tags), len(tags))))
+        return replace(one.sentence, tags=tuple(write_tags(found, len(tags))))
 
     if used != "plain":
         result = list(findings.usable(every, in_bio))
