@@ -140,7 +140,7 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
     sets = []
     for given in (examples, stored, stored):
         in_parts = lambda given=given: map(encode, in_turn(given))  # noqa: E731
-        corpus = corpus_of(given, in_parts, ["<i4"] * len(tokenizers), lambda _, rows: [*map(list, rows)])
+        corpus = corpus_of(given, in_parts, ["<i4"] * len(tokenizers), lambda rows: [*map(list, rows)])
         assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
         assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
         sets.append(TrainingSet([Weighted(given, corpus)], coding))
@@ -156,7 +156,7 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
 def test_memory_does_not_grow_with_the_tokens_read_from_disk():
     stored = keep_examples(lambda: iter(texts(300)), Text, 0)[0]
     encode = lambda: ([[range(5_000)] for _ in some] for some in in_turn(stored))  # noqa: E731
-    corpus = corpus_of(stored, encode, ["<i4"], lambda _, rows: [sum(*row) for row in rows])
+    corpus = corpus_of(stored, encode, ["<i4"], lambda rows: [sum(*row) for row in rows])
     assert sum(corpus) == 300 * sum(range(5_000))
     maps = Path("/proc/self/smaps").read_text().split("rows-0.bin\n")[1:]  # of the texts and of 6 MB of tokens
     assert len(maps) >= 2 and {int(re.search(r"Rss: +(\d+) kB", one)[1]) for one in maps} == {0}

@@ -14,7 +14,7 @@ import heed
 from contract import data_of
 from heed.config import TokenizerConfig, config_text
 from heed.data.batch import draw_epoch, plan_batches
-from heed.data.corpus import field_hashes
+from heed.data.corpus import hashes_in
 from heed.data.examples import Pair
 from heed.data.splits import hold_out as mask
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
@@ -47,7 +47,7 @@ def opened(**fields):
 
 
 def hold_out(pairs, wanted):
-    out = mask(pairs, field_hashes(pairs), wanted)
+    out = mask(pairs, hashes_in(pairs), wanted)
     return [p for p, held in zip(pairs, out, strict=True) if not held], [*itertools.compress(pairs, out)]
 
 

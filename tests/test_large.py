@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import heed
-from heed.data import splits as reading
+from heed.data import corpus as reading
 from heed.data.corpus import Corpus, StoredExamples
 from heed.tasks import check_config, task_class
 from heed.tasks.base import text_task

@@ -9,7 +9,7 @@ import pytest
 from heed.data import corpus as store
 from heed.data import examples as sequences
 from heed.data.corpus import StoredExamples, keep_examples
-from heed.data.examples import Joined, Pair, select, take
+from heed.data.examples import Pair, select
 from heed.errors import ConfigError, DataError
 from heed.observe import png
 from heed.storage import cache as caching
@@ -65,7 +65,6 @@ def test_a_corpus_too_large_for_memory_reads_the_same_from_its_file():
     assert list(select(stored, [5, 2, 2])) == [PAIRS[5], PAIRS[2], PAIRS[2]]
     part = stored.select(range(0, 2500, 7)).select([3, 0])
     assert list(part) == [PAIRS[21], PAIRS[0]] and part.take([1]) == [PAIRS[0]]
-    assert take(Joined([PAIRS[:10], stored]), [12, 3, 10]) == [PAIRS[2], PAIRS[3], PAIRS[0]]
     with pytest.raises(IndexError):
         stored[2500]
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract import data_of
-from heed.data.corpus import field_hashes
+from heed.data.corpus import hashes_in
 from heed.data.examples import Text, label_order, split_sentences
 from heed.data.findings import Findings
 from heed.data.kinds.texts import text_reader
@@ -147,7 +147,7 @@ def test_few_texts_hold_out_few(tmp_path, number, held):
 
 
 def held(texts, wanted):
-    return [*compress(texts, hold_out(texts, field_hashes(texts), wanted))]
+    return [*compress(texts, hold_out(texts, hashes_in(texts), wanted))]
 
 
 some_texts = st.lists(

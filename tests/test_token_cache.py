@@ -83,7 +83,7 @@ def test_texts_whose_cuts_differ_are_not_taken_for_each_other():
     for texts in ([long, "a"], [long + "a", ""]):
         encode = lambda texts=texts: [[[ids] for ids in tokenizer.encode_all(texts)]]  # noqa: E731
         given = [Text(text) for text in texts]
-        corpus = token_cache.corpus_of(given, encode, ["<i4"], lambda _, rows: rows, tokenizer=tokenizer.text)
+        corpus = token_cache.corpus_of(given, encode, ["<i4"], lambda rows: rows, tokenizer=tokenizer.text)
         assert [ids for (ids,) in corpus] == tokenizer.encode_all(texts)
         assert corpus.lengths.tolist() == [[len(text)] for text in texts]
 

@@ -28,9 +28,12 @@ import io
 import mmap
 import os
 import shutil
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import asdict
+from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
@@ -39,9 +42,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from heed.config import Source
 from heed.data import examples as sequences
-from heed.data.examples import STEP, Example, Hashes, Kept, LabelSet, Lazy, hashes_of
+from heed.data.examples import Example, Hashes, Kept, LabelSet, Lazy, hashes_of
+from heed.data.findings import Counts, Findings
+from heed.data.readers import Reader
 from heed.errors import DataError
+from heed.memory import free_memory
 from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
 
 E = TypeVar("E", bound=Example)
@@ -50,8 +57,8 @@ Lengths = NDArray[np.int32]
 """`(examples, rows)`."""
 Rows = Sequence[Sequence[int]]
 """An example as rows of numbers, the same number of rows for all of a kind; bytes and arrays are stored as they are."""
-Make = Callable[[Sequence[int], list[Any]], list[T]]
-"""Makes some items of the numbers of their examples, and of their rows."""
+Make = Callable[[list[Any]], list[T]]
+"""Makes some items of their rows."""
 _TOGETHER = 4_096
 """Examples whose numbers are counted at once."""
 
@@ -107,12 +114,18 @@ class Corpus(Lazy[T]):
             rows = [plain[a:b] for a, b in zip(first, last, strict=True)]
             columns.append([row.tobytes() if plain.dtype == np.uint8 else row.tolist() for row in rows])
         self._give_back()
-        return self._make(numbers.tolist(), list(zip(*columns, strict=True)))
+        return self._make(list(zip(*columns, strict=True)))
 
     def select(self, indices: Sequence[int] | NDArray[Any]) -> Self:
         part = copy.copy(self)
         part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
         return part
+
+    def beside(self, other: Corpus[Any]) -> Self:
+        """With the rows of another corpus of the same examples after its own."""
+        both = copy.copy(self)
+        both.values, both.offsets = [*self.values, *other.values], np.hstack([self.offsets, other.offsets])
+        return both
 
     def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
         """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
@@ -191,7 +204,7 @@ class StoredExamples(Corpus[E], Kept[E]):
 
     def __init__(self, entry: Entry, kind: type[E]) -> None:
         """The examples in an entry or a temporary folder, as `write_examples` has written them."""
-        opened: Corpus[E] = Corpus.open(entry, lambda _, rows: [kind.from_rows(row) for *row, _ in rows])
+        opened: Corpus[E] = Corpus.open(entry, lambda rows: [kind.from_rows(row) for *row, _ in rows])
         super().__init__(opened.values, opened.offsets, opened._make)
         self._entry, self._kind = entry, kind
 
@@ -231,7 +244,7 @@ def write_examples(examples: Iterable[E], kind: type[E], folder: Path) -> dict[s
     def chunks() -> Iterator[list[list[Any]]]:
         while chunk := list(islice(rest, sequences.TOGETHER)):
             labels = np.array([sets.setdefault(example.label_set, len(sets)) for example in chunk], np.uint64)
-            numbers = np.column_stack([field_hashes(chunk), labels])
+            numbers = np.column_stack([hashes_in(chunk), labels])
             yield [[*example.to_rows(), row] for example, row in zip(chunk, numbers, strict=True)]
 
     written = write_rows(chunks(), [*["u1"] * (len(kind.roles) + 1), "<u8"], folder)
@@ -289,6 +302,39 @@ def keep_examples(
     return stored, entry.record["report"], "\n".join(filter(None, [entry.remark, remark]))
 
 
+def read_corpus(
+    name: str, files: Sequence[str], reader: Reader[E], data: Source
+) -> tuple[Sequence[E], Counts, list[str]]:
+    """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
+
+    Raises:
+        DataError: A file cannot be read, or a line is bad and not skipped.
+    """
+    counts, findings = Counts(unit=f"{reader.kind.unit}s"), Findings.of(data)
+
+    def report() -> dict[str, Any]:
+        counts.add(findings)
+        return {"counts": asdict(counts), "remarks": findings.remarks, "columns": reader.columns}
+
+    settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
+    settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
+    in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
+    if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
+        in_memory = 0
+    read = partial(reader.filled, files, counts, findings)
+    examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
+    reader.columns.update(reader.columns or said["columns"])
+    remarks = [remark] if remark else []
+    for line in said["remarks"]:
+        rest = line.removeprefix(_WARNING)
+        remarks.append(f"{name}: {line}" if rest == line else f"{_WARNING}{name}, {rest}")
+    return examples, Counts.of_values(said["counts"]), remarks
+
+
+_GROWN, _SHARE = 8, 0.25
+"""Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
+_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
+_WARNING = "warning: "
 _SAMPLE = 20_000_000
 """Bytes of text that the tokenizer of a corpus on disk is trained on."""
 
@@ -316,16 +362,13 @@ def bytes_of(paths: Iterable[str | Path]) -> int:
 # Hashes and labels, of examples on disk or in memory
 
 
-def field_hashes(examples: Sequence[Example]) -> Hashes:
-    """The hash of every field of every example, `(examples, fields)`."""
+def hashes_in(examples: Sequence[E]) -> Hashes:
+    """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
+    if isinstance(examples, Kept):
+        return examples.hashes
     columns = list(zip(*(example.keys for example in examples), strict=True))
     hashes = [hashes_of(map(str.encode, column)) for column in columns]
     return np.stack(hashes, axis=1) if hashes else np.zeros((0, 1), np.uint64)
-
-
-def hashes_in(examples: Sequence[E]) -> Hashes:
-    """The hash of every field, `(examples, fields)`; stored examples read it from disk."""
-    return examples.hashes if isinstance(examples, Kept) else field_hashes(examples)
 
 
 def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.int64]]:
@@ -335,33 +378,6 @@ def label_sets_in(examples: Sequence[Any]) -> tuple[list[LabelSet], NDArray[np.i
     sets: dict[LabelSet, int] = {}
     numbers = [sets.setdefault(example.label_set, len(sets)) for example in examples]
     return list(sets), np.array(numbers, dtype=np.int64)
-
-
-def combined(hashes: Hashes) -> Hashes:
-    """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
-    result = hashes[:, 0]
-    for column in hashes.T[1:]:
-        result = result * STEP + column
-    return result
-
-
-def held_out(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
-    """Mask of the texts to hold out: at least `wanted` with the smallest hashes, equal texts together."""
-    last = min(wanted, len(hashes)) - 1
-    if last < 0:
-        return np.zeros(len(hashes), dtype=bool)
-    out: NDArray[np.bool_] = hashes <= np.partition(hashes, last)[last]
-    return out
-
-
-def among(hashes: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
-    """Mask of the `hashes` that are among the `known` ones."""
-    if not len(known):
-        return np.zeros(len(hashes), dtype=bool)
-    ordered = np.sort(known)
-    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
-    found: NDArray[np.bool_] = ordered[places] == hashes
-    return found
 
 
 # What is made of examples, and cached

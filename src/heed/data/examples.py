@@ -9,12 +9,11 @@ import hashlib
 import json
 import re
 from abc import abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar, overload
 
 import numpy as np
@@ -434,30 +433,6 @@ class Kept(Lazy[T]):
     @abstractmethod
     def label_sets(self) -> tuple[list[LabelSet], NDArray[np.int64]]:
         """The label sets, and the number of each example's."""
-
-
-class Joined(Lazy[T]):
-    """Concatenation of sequences, without a copy."""
-
-    def __init__(self, parts: Sequence[Sequence[T]]) -> None:
-        self._parts = parts
-        self._ends = list(accumulate(map(len, parts)))
-
-    def __len__(self) -> int:
-        return self._ends[-1]
-
-    def part_of(self, index: int) -> int:
-        """Index of the sequence that contains an item."""
-        return bisect_right(self._ends, index)
-
-    def take(self, indices: Sequence[int]) -> list[T]:
-        owners = [self.part_of(index) for index in indices]
-        found: dict[int, T] = {}
-        for part in set(owners):
-            places = [n for n, owner in enumerate(owners) if owner == part]
-            start = self._ends[part - 1] if part else 0
-            found.update(zip(places, take(self._parts[part], [indices[n] - start for n in places]), strict=True))
-        return [found[n] for n in range(len(indices))]
 
 
 def take(items: Sequence[T], indices: Sequence[int]) -> list[T]:

@@ -10,76 +10,30 @@ texts held out, which is said.
 Repeats and overlap are found by 64-bit hashes; among ten million examples the chance of a false repeat is three in a
 million. They have separate fields: how often a pair is seen is the user's decision, while a training set that contains
 the test set makes the score worthless. In labelled texts, the same text with other labels is a warning.
-
-Further training corpora (back-translations, another domain) are weighted, perhaps tagged, and never held out. A weight
-is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again in each
-pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever tokenized into it,
-and inputs for prediction have no tag. Tokenizers are trained on all corpora, each pair once. Pairs whose source is in
-the validation or test set are left out and counted; shared targets are counted in a warning.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from itertools import product
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import Extra, Source
-from heed.data.corpus import among, bytes_of, combined, hashes_in, held_out, keep_examples, label_sets_in
+from heed.config import Source
+from heed.data.corpus import hashes_in, label_sets_in, read_corpus
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
-from heed.data.findings import Counts, Findings, Found
+from heed.data.findings import Counts, Found
 from heed.data.readers import Reader, of_hub, taken
 from heed.errors import ConfigError, DataError
-from heed.memory import free_memory
 
 E = TypeVar("E", bound=Example)
-_GROWN, _SHARE = 8, 0.25
-"""Memory of a corpus as texts and tokens, as a multiple of its files; the largest share of the free memory for it."""
-_NOT_OF_READING = {"train", "valid", "test", "extra", "max_length", "in_memory", "duplicates", "overlap"}
-
-
-def read_corpus(
-    name: str, files: Sequence[str], reader: Reader[E], data: Source
-) -> tuple[Sequence[E], Counts, list[str]]:
-    """Read one corpus: examples (stored on disk if more than `data.in_memory`), counts, and remarks that name it.
-
-    Raises:
-        DataError: A file cannot be read, or a line is bad and not skipped.
-    """
-    counts, findings = Counts(unit=f"{reader.kind.unit}s"), Findings.of(data)
-
-    def report() -> dict[str, Any]:
-        counts.add(findings)
-        return {"counts": asdict(counts), "remarks": findings.remarks, "columns": reader.columns}
-
-    settings = data.model_dump(mode="json", exclude=_NOT_OF_READING)
-    settings |= {**reader.settings, "columns_before": dict(reader.columns)}  # those of the training set
-    in_memory, again = getattr(data, "in_memory", None), files if reader.again else ()
-    if in_memory is not None and _GROWN * bytes_of(files) > _SHARE * (free_memory() or sys.maxsize):
-        in_memory = 0
-    read = partial(reader.filled, files, counts, findings)
-    examples, said, remark = keep_examples(read, reader.kind, in_memory, again, settings, report)
-    reader.columns.update(reader.columns or said["columns"])
-    remarks = [remark] if remark else []
-    for line in said["remarks"]:
-        rest = line.removeprefix(_WARNING)
-        remarks.append(f"{name}: {line}" if rest == line else f"{_WARNING}{name}, {rest}")
-    return examples, Counts.of_values(said["counts"]), remarks
-
-
-_WARNING = "warning: "
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExtraCorpus(Generic[T]):
     """One further corpus, seen `weight` times a pass; `tag` is put before its first texts."""
 
@@ -89,62 +43,9 @@ class ExtraCorpus(Generic[T]):
     tag: str | None
     columns: Mapping[str, int | str] = field(default_factory=dict)  # that were read, by field
 
-    def keep(self, indices: NDArray[np.int64], rule: str) -> ExtraCorpus[T]:
-        """The corpus with these examples only; the others are counted as left out by `rule`."""
-        gone = len(self.examples) - len(indices)
-        if not gone:
-            return self
-        counts = replace(self.counts, filtered={**self.counts.filtered, rule: gone}, kept=len(indices))
-        return replace(self, examples=select(self.examples, indices), counts=counts)
-
     def __str__(self) -> str:
         tag = "" if self.tag is None else f", tag {self.tag}"
         return f"{self.counts} (weight {self.weight:g}{tag})"
-
-
-def open_extra(
-    given: Sequence[tuple[Extra, Reader[E]]], data: Source, splits: Mapping[str, Sequence[E]]
-) -> tuple[dict[str, ExtraCorpus[E]], list[str]]:
-    """The further corpora by name ("extra bt.en"), without examples of groups that are held out; remarks for the user.
-
-    Raises:
-        DataError: A file cannot be read.
-    """
-    known = {
-        split: _hashes(splits[split], given[0][1].kind) for split in ("valid", "test") if given and split in splits
-    }
-    result: dict[str, ExtraCorpus[E]] = {}
-    remarks = []
-    for name, (section, reader) in zip(_names(section for section, _ in given), given, strict=True):
-        kind = reader.kind
-        examples, counts, said = read_corpus(name, section.files, reader, data)
-        remarks += said
-        corpus = ExtraCorpus(examples, counts, section.weight, section.tag, reader.columns)
-        for split, hashes in known.items():
-            groups = kind.of_groups(_hashes(corpus.examples, kind))
-            kept = np.flatnonzero(~among(groups, kind.of_groups(hashes)))
-            corpus = corpus.keep(kept, f"{kind.group_name()} in the {split} set")
-        own = _hashes(corpus.examples, kind)
-        # The real side of a back-translation is its target; a model trained on it has seen the reference.
-        for (split, hashes), (place, (side, role)) in product(known.items(), enumerate(kind.compared.items())):
-            shared = int(among(own[:, place], hashes[:, place]).sum()) if role.side and side != kind.groups else 0
-            if shared:
-                remarks.append(f"warning: {shared:,} {role.side}s of {name} are also in the {split} set")
-        if not corpus.examples:
-            remarks.append(f"warning: {name} has no {kind.unit} to train on")
-        result[name] = corpus
-    return result, remarks
-
-
-def _hashes(examples: Sequence[E], kind: type[E]) -> Hashes:
-    """The hash of every field, `(examples, fields)`, even of no examples."""
-    return hashes_in(examples).reshape(-1, len(kind.compared))
-
-
-def _names(given: Iterable[Extra]) -> list[str]:
-    """Names of corpora: the first file, and a number if that name is taken."""
-    names = [f"extra {Path(one.files[0]).name}" for one in given]
-    return [name if name not in names[:n] else f"{name} ({n + 1})" for n, name in enumerate(names)]
 
 
 @dataclass
@@ -164,6 +65,24 @@ class Splits(Generic[T]):
     left_out: Sequence[T] = ()
     columns: Mapping[str, int | str] = field(default_factory=dict)
 
+    def keep(self, name: str, indices: NDArray[np.int64], rule: str) -> None:
+        """Keep only these examples of a split or further corpus; the others are counted as left out by `rule`."""
+        held = self.extra[name].examples if name in self.extra else self.examples[name]
+        if not (gone := len(held) - len(indices)):
+            return
+        kept = select(held, indices)
+        if name in self.extra:
+            self.extra[name].examples = kept
+        else:
+            self.examples[name] = kept
+        if (counts := self._counts.get(name)) is not None:
+            counts.leave_out(rule, gone)
+            counts.kept = len(indices)
+
+    @property
+    def _counts(self) -> dict[str, Counts]:
+        return self.counts | {name: corpus.counts for name, corpus in self.extra.items()}
+
     @property
     def summary(self) -> str:
         """Counts and remarks, for people."""
@@ -173,8 +92,7 @@ class Splits(Generic[T]):
     @property
     def found(self) -> dict[str, list[Found]]:
         """Findings by split and corpus."""
-        every = self.counts | {name: corpus.counts for name, corpus in self.extra.items()}
-        return {name: counts.found for name, counts in every.items()}
+        return {name: counts.found for name, counts in self._counts.items()}
 
     @property
     def notes(self) -> str:
@@ -184,17 +102,29 @@ class Splits(Generic[T]):
 
 
 @dataclass
-class _Part(Generic[E]):
-    """A split in the making, with the hashes of the fields of its examples."""
+class Candidates(Generic[E]):
+    """A split or a further corpus in the making."""
 
     kind: type[E]
     examples: Sequence[E]
     counts: Counts
-    hashes: Hashes
+    remarks: list[str] = field(default_factory=list)
+    hashes: Hashes = field(init=False)  # of every field, `(examples, fields)`
+
+    def __post_init__(self) -> None:
+        self.hashes = hashes_in(self.examples).reshape(-1, len(self.kind.compared))
+
+    @classmethod
+    def read(cls, name: str, files: Sequence[str], reader: Reader[E], data: Source) -> Candidates[E]:
+        return cls(reader.kind, *read_corpus(name, files, reader, data))
 
     @property
     def groups(self) -> Hashes:
         return self.kind.of_groups(self.hashes)
+
+    def shared(self, other: Candidates[E]) -> NDArray[np.intp]:
+        """The places of the examples whose groups the other part has too."""
+        return np.flatnonzero(among(self.groups, other.groups))
 
     def note(self, what: str, places: NDArray[np.intp], warning: bool = False) -> None:
         """Note examples as findings."""
@@ -207,6 +137,21 @@ class _Part(Generic[E]):
         self.counts.leave_out(rule, len(places))
         self.counts.kept = len(kept)
         self.examples, self.hashes = select(self.examples, kept), self.hashes[kept]
+
+    def find_repeats(self, drop: bool) -> None:
+        """Note repeated examples, and leave them out if `drop`."""
+        unit, wholes = self.kind.unit, combined(self.hashes)
+        again = np.flatnonzero(_first(wholes) < np.arange(len(wholes)))
+        texts = [bool(role.side) for role in self.kind.compared.values()]
+        if any(texts) and not all(texts):  # a source may have several translations, a text has its labels
+            other = np.flatnonzero(wholes != wholes[_first(combined(self.hashes[:, texts]))])
+            if len(other):
+                self.note(f"duplicate {unit} with different labels, kept", other, True)
+        if len(again):
+            rule = f"duplicate {unit}"
+            self.note(f"{rule}, {'left out' if drop else 'kept'}", again, not drop)
+            if drop:
+                self.leave_out(again, rule)
 
 
 def open_splits(
@@ -225,8 +170,6 @@ def open_splits(
     if given is None and data.origin == "memory":
         raise DataError(data.not_kept)
     splits: Splits[E] = Splits({}, columns=reader.columns)
-    parts: dict[str, _Part[E]] = {}
-    kind, unit = reader.kind, reader.kind.unit
     if given is not None:
         names = {split: [split] for split in ("train", "valid", "test") if split in given}
         splits.columns = getattr(given["train"], "columns", {})
@@ -235,92 +178,79 @@ def open_splits(
     elif data.origin == "hub":
         data, reader, splits.remarks = of_hub(data, reader)
 
-    def read(split: str, files: Sequence[str]) -> None:
-        every, counts, remarks = read_corpus(split, files, reader, data)
-        splits.remarks += remarks
-        parts[split] = _Part(kind, every, counts, _hashes(every, kind))
-        _find_repeats(parts[split], split == "train" and data.duplicates == "drop")
-
-    read("train", data.train)
-    train = parts["train"]
-    if isinstance(data.valid, list):
-        read("valid", data.valid)
-    elif halve is not None and len(train.examples) == 1:
-        first, rest, remark = halve(train.examples[0])
-        for split, example, counts in (("train", first, train.counts), ("valid", rest, Counts(1, {}, 1, f"{unit}s"))):
-            parts[split] = _Part(kind, [example], counts, _hashes([example], kind))
-            if example.blank:
-                parts[split].leave_out(np.array([0]), example.blank)
-        train = parts["train"]
-        splits.remarks.append(remark)
-    else:
-        wanted = data.valid
-        if wanted is None:
-            wanted = default_held_out(len(train.examples), data.labelled)
-        out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted))
-        counts = Counts(len(out), {}, len(out), f"{unit}s")
-        valid = parts["valid"] = _Part(kind, select(train.examples, out), counts, train.hashes[out])
-        train.leave_out(out, "held out for validation")
-        held = f"{len(out):,} {unit}{'' if len(out) == 1 else 's'} held out for validation"
-        side = kind.group_name()
-        if among(valid.groups, train.groups).any():
-            splits.remarks.append(
-                f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
-                f"say nothing about other {unit}s; give more, or validation files"
-            )
+    train = Candidates.read("train", data.train, reader, data)
+    train.find_repeats(data.duplicates == "drop")
+    parts = {"train": train}
+    if not isinstance(data.valid, list):
+        if halve is not None and len(train.examples) == 1:
+            train, valid = _halved(train, halve)
         else:
-            equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
-            alike = _ALIKE if len(out) and is_stratified(valid.examples) else ""
-            splits.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
-    if data.test is not None:
-        read("test", data.test)
-    for split in ("valid", "test"):
-        if isinstance(getattr(data, split), list):  # what is held out shares no group, or that is said
+            valid = _held_out(train, data.valid, data.labelled)
+        parts = {"train": train, "valid": valid}
+    for split, files in (("valid", data.valid), ("test", data.test)):
+        if isinstance(files, list):  # what is held out shares no group, or that is said
+            parts[split] = Candidates.read(split, files, reader, data)
+            parts[split].find_repeats(drop=False)
             _find_overlap(train, parts[split], split, data.overlap == "drop")
-    splits.examples = {split: part.examples for split, part in parts.items()}
-    splits.counts = {split: part.counts for split, part in parts.items()}
+
+    for split, part in parts.items():
+        splits.examples[split], splits.counts[split] = part.examples, part.counts
+        splits.remarks += part.remarks
+    unit = reader.kind.unit
     if not train.examples:
-        hint = "; give more data, or validation files" if "held out for validation" in train.counts.filtered else ""
+        hint = "; give more data, or validation files" if _HELD_OUT in train.counts.filtered else ""
         raise DataError(f"no training {unit}s left in {', '.join(data.train)}: {train.counts}{hint}")
     if not parts["valid"].examples:
         raise DataError(f"no validation {unit}s left; give more data, or validation files")
     return splits
 
 
-def _find_repeats(part: _Part[E], drop: bool) -> None:
-    """Find repeated examples, note them, and leave them out if `drop`."""
-    unit, wholes = part.kind.unit, combined(part.hashes)
-    places, first, _ = _repeated(wholes)
-    again = np.delete(places, first)
-    texts = [bool(role.side) for role in part.kind.compared.values()]
-    if any(texts) and not all(texts):  # a source may have several translations, a text has its labels
-        places, first, which = _repeated(combined(part.hashes[:, texts]))
-        other = places[wholes[places] != wholes[places[first]][which]]
-        if len(other):
-            part.note(f"duplicate {unit} with different labels, kept", other, True)
-    if len(again):
-        rule = f"duplicate {unit}"
-        part.note(f"{rule}, {'left out' if drop else 'kept'}", again, not drop)
-        if drop:
-            part.leave_out(again, rule)
+_HELD_OUT = "held out for validation"
+_ALIKE = ", with labels in the same shares"
 
 
-def _repeated(hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
-    """The places of hashes that occur more than once; which of these are the first ones; the first one of each."""
-    ordered = np.sort(hashes)
-    places = np.flatnonzero(among(hashes, np.unique(ordered[1:][ordered[1:] == ordered[:-1]])))
-    _, first, which = np.unique(hashes[places], return_index=True, return_inverse=True)
-    return places, first, which
+def _halved(train: Candidates[E], halve: Callable[[E], tuple[E, E, str]]) -> tuple[Candidates[E], Candidates[E]]:
+    """The training and validation sets made of the only training example."""
+    first, second, remark = halve(train.examples[0])
+    halves = (
+        Candidates(train.kind, [first], train.counts, train.remarks),
+        Candidates(train.kind, [second], Counts(1, {}, 1, train.counts.unit), [remark]),
+    )
+    for half in halves:
+        if rule := half.examples[0].blank:
+            half.leave_out(np.array([0]), rule)
+    return halves
 
 
-def _find_overlap(train: _Part[E], part: _Part[E], split: str, drop: bool) -> None:
+def _held_out(train: Candidates[E], wanted: int | None, labelled: bool) -> Candidates[E]:
+    """The validation set made of about `wanted` of the training examples (None: the usual number)."""
+    kind, unit, side = train.kind, train.kind.unit, train.kind.group_name()
+    if wanted is None:
+        wanted = default_held_out(len(train.examples), labelled)
+    out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted))
+    valid = Candidates(kind, select(train.examples, out), Counts(len(out), {}, len(out), train.counts.unit))
+    train.leave_out(out, _HELD_OUT)
+    held = f"{len(out):,} {unit}{'' if len(out) == 1 else 's'} {_HELD_OUT}"
+    if len(valid.shared(train)):
+        valid.remarks.append(
+            f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "
+            f"say nothing about other {unit}s; give more, or validation files"
+        )
+    else:
+        equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
+        alike = _ALIKE if len(out) and is_stratified(valid.examples) else ""
+        valid.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
+    return valid
+
+
+def _find_overlap(train: Candidates[E], part: Candidates[E], split: str, drop: bool) -> None:
     """Find groups of another set in the training set: note them there, or leave them out of the training set."""
     side = train.kind.group_name()
     rule = f"{side} in the {split} set"
-    if drop and len(shared := np.flatnonzero(among(train.groups, part.groups))):
+    if drop and len(shared := train.shared(part)):
         train.note(f"{rule}, left out", shared)
         train.leave_out(shared, rule)
-    elif not drop and len(shared := np.flatnonzero(among(part.groups, train.groups))):
+    elif not drop and len(shared := part.shared(train)):
         part.note(f"{side} is in the training set as well (data.overlap=drop leaves it out there)", shared, True)
 
 
@@ -351,20 +281,19 @@ def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> 
         DataError: There is one group only, or no label has two examples.
     """
     if wanted <= 0 or len(examples) < 2:
-        return held_out(hashes[:, 0], wanted)
+        return _smallest(hashes[:, 0], wanted)
     kind, unit = type(examples[0]), examples[0].unit
     keys = kind.of_groups(hashes)
     if (keys == keys[0]).all():
         what = f"have the same {kind.group_name()}" if kind.group_name() != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
     if not is_stratified(examples):
-        return held_out(keys, wanted)
+        return _smallest(keys, wanted)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)
     out[_in_shares(sets, numbers, keys, wanted, 1)] = True
     if not out.any():
-        wholes = combined(hashes)
-        copies = np.setdiff1d(np.argsort(wholes, kind="stable"), np.unique(wholes, return_index=True)[1])
+        copies = np.flatnonzero(_first(combined(hashes)) < np.arange(len(hashes)))
         each = np.arange(len(copies), dtype=np.uint64)
         out[copies[_in_shares(sets, numbers[copies], each, wanted, 0)]] = True
     if not out.any():
@@ -372,7 +301,6 @@ def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> 
     return out
 
 
-_ALIKE = ", with labels in the same shares"
 _NONE_LEFT = "none can be held out for validation; give more data, or validation files"
 
 
@@ -438,11 +366,8 @@ def take_subset(splits: Splits[T], size: int, seed: int) -> Splits[T]:
     if size == len(train):
         return splits
     order = drawing_order(train, seed)
-    splits.examples["train"] = select(train, np.sort(order[:size]))
     splits.left_out = select(train, np.sort(order[size:]))
-    if (counts := splits.counts.get("train")) is not None:
-        counts.leave_out(f"not drawn for training.train_size {size:,}", len(train) - size)
-        counts.kept = size
+    splits.keep("train", np.sort(order[:size]), f"not drawn for training.train_size {size:,}")
     alike = _ALIKE if is_stratified(train) else ""
     splits.remarks.append(f"train: {size:,} of {len(train):,} {unit}, drawn at random by seed {seed}{alike}")
     return splits
@@ -489,6 +414,42 @@ def is_stratified(examples: Sequence[Any]) -> bool:
     return issubclass(kind, Example) and any(role.stratum is not None for role in kind.roles.values())
 
 
-def _mixed(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+# Arithmetic of hashes
+
+
+def combined(hashes: Hashes) -> Hashes:
+    """One hash of all fields, `(examples, fields)` to `(examples,)`; the hash of a single field is unchanged."""
+    result = hashes[:, 0]
+    for column in hashes.T[1:]:
+        result = result * STEP + column
+    return result
+
+
+def among(hashes: Hashes, known: Hashes) -> NDArray[np.bool_]:
+    """Mask of the `hashes` that are among the `known` ones."""
+    if not len(known):
+        return np.zeros(len(hashes), dtype=bool)
+    ordered = np.sort(known)
+    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
+    equal: NDArray[np.bool_] = ordered[places] == hashes
+    return equal
+
+
+def _first(hashes: Hashes) -> NDArray[np.intp]:
+    """For each hash, the place of the first equal one."""
+    ordered, result = np.sort(hashes), np.arange(len(hashes))
+    places = np.flatnonzero(among(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))  # few, so this is fast
+    _, first, inverse = np.unique(hashes[places], return_index=True, return_inverse=True)
+    result[places] = places[first[inverse]]
+    return result
+
+
+def _smallest(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:
+    """Mask of at least `wanted` hashes, the smallest ones and all that equal these."""
+    last = min(wanted, len(hashes)) - 1
+    return hashes <= np.partition(hashes, last)[last] if last >= 0 else np.zeros(len(hashes), dtype=bool)
+
+
+def _mixed(hashes: Hashes, seed: int) -> Hashes:
     """Numbers that look random and follow from hashes and a seed."""
     return mixed(hashes + np.full(1, (seed + 1) * int(STEP) % 2**64, np.uint64))

@@ -62,8 +62,13 @@ class Rating(TextTask[RatingConfig, Rated, tuple[list[int], float], RatingBatch]
     def open_splits(cls, config: RatingConfig, given: Mapping[str, Sequence[Rated]] | None = None) -> Splits[Rated]:
         return open_splits(config.data, rating_reader(config.data), given)
 
-    def made_of(self, examples: Sequence[Rated], rows: Sequence[Rows]) -> list[tuple[list[int], float]]:
-        return [(tokens, one.rating) for (tokens,), one in zip(rows, examples, strict=True)]
+    row_kinds = ("<i4", "<f8")
+
+    def rows_of(self, examples: Sequence[Rated]) -> list[Rows]:
+        return [[*row, [one.rating]] for row, one in zip(super().rows_of(examples), examples, strict=True)]
+
+    def made_of(self, rows: Sequence[Any]) -> list[tuple[list[int], float]]:
+        return [(tokens, rating) for tokens, (rating,) in rows]
 
     def tokens_of(self, encoded: tuple[list[int], float]) -> list[int]:
         return encoded[0]

@@ -91,7 +91,7 @@ def encode_documents(
 
     worth = tokenizer.unit not in ("character", "byte")
     settings["tokenizer"] = tokenizer.text
-    corpus = corpus_of(documents, encoded, kinds, lambda _, rows: rows, worth, **settings)
+    corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, worth, **settings)
     return np.array(corpus.offsets[:, 0]), *corpus.values
 
 

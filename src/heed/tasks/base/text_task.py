@@ -149,20 +149,20 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         return TextTokenizer.train([text for example in examples for text in cls.texts_of(example)], config.tokenizer)
 
     @property
-    def num_rows(self) -> int:
-        """The number of rows of numbers that `rows_of` makes of each example."""
-        return 1
+    def row_kinds(self) -> Sequence[str]:
+        """The types of the rows of numbers that `rows_of` makes of each example."""
+        return ("<i4",)
 
     def encode(self, examples: Sequence[E]) -> list[T]:
         """Examples to tokens, and whatever else a batch needs."""
-        return self.made_of(examples, self.rows_of(examples))
+        return self.made_of(self.rows_of(examples))
 
     def rows_of(self, examples: Sequence[E]) -> list[Rows]:
-        """All that tokenizers make of each example, as rows of numbers."""
+        """All that a batch needs of each example, as rows of numbers, its tokens first."""
         return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
 
-    def made_of(self, examples: Sequence[E], rows: Sequence[Rows]) -> list[T]:
-        """Examples as tokens from their rows, with whatever else a batch needs."""
+    def made_of(self, rows: Sequence[Rows]) -> list[T]:
+        """Examples as tokens, with whatever else a batch needs, from their rows."""
         return [tokens for (tokens,) in rows]  # type: ignore[misc]
 
     @property
@@ -233,9 +233,8 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         """The examples of a split, encoded once; their tokens are made on access."""
         if split not in self._corpora:
             examples = self.splits.examples[split]
-            made = lambda numbers, rows: self.made_of(take(examples, numbers), rows)  # noqa: E731
             encode = lambda: map(self.rows_of, in_turn(examples))  # noqa: E731
-            self._corpora[split] = corpus_of(examples, encode, ["<i4"] * self.num_rows, made, **self.rows_by)
+            self._corpora[split] = corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by)
         return self._corpora[split]
 
     def encoded(self, split: str) -> Sequence[T]:
@@ -339,9 +338,9 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
 
     # Batches and scores ---------------------------------------------------------------------------------------
 
-    def cost(self, encoded: T) -> tuple[int, int]:
+    def cost(self, encoded: T) -> int:
         """The cost of an example in a batch, in positions."""
-        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded))), 0
+        return max(1, self.framed * frame_size(False) + len(self.tokens_of(encoded)))
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         training = self.config.training
@@ -432,6 +431,10 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         super().save(folder)
         save_labels(folder, self.labels)
 
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        return {**super().rows_by, "labels": self.labels}
+
     @classmethod
     @abstractmethod
     def labels_of(cls, example: L) -> Iterable[str]:
@@ -467,15 +470,15 @@ class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
         """How often each label occurs in a split."""
         counts = dict.fromkeys(self.labels, 0)
         examples = self.splits.examples[split]
-        if isinstance(examples, StoredExamples) and self.targets == "texts":  # then a text has each label once
-            sets, numbers = examples.label_sets
-            for labels, count in zip(sets, np.bincount(numbers).tolist(), strict=True):
-                for label in labels:
-                    counts[label] = counts.get(label, 0) + count
-            return counts
-        for example in examples:
-            for label in self.labels_of(example):
-                counts[label] = counts.get(label, 0) + 1
+        every: Iterable[tuple[Iterable[str], int]]
+        if self.targets == "texts":  # then a text has each label once
+            sets, numbers = label_sets_in(examples)
+            every = zip(sets, np.bincount(numbers).tolist(), strict=True)
+        else:
+            every = ((self.labels_of(example), 1) for example in examples)
+        for labels, count in every:
+            for label in labels:
+                counts[label] = counts.get(label, 0) + count
         return counts
 
     def report_counts(self) -> dict[str, Any]:

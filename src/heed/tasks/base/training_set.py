@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from heed.data.batch import draw_epoch, plan_pass
 from heed.data.corpus import Corpus, Lengths, StoredExamples
-from heed.data.examples import Example, Joined, take
+from heed.data.examples import Example, take
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
@@ -48,21 +48,30 @@ class TrainingSet(Generic[E, T, B]):
     def __init__(self, corpora: Sequence[Weighted[E, T]], coding: Coding[E, T, B]) -> None:
         self.coding, self._corpora = coding, corpora
         self._pass = (0, 0)  # seed and number of the pass that was planned last
-        self._examples = Joined([corpus.examples for corpus in corpora])
-        self.tokens = Joined([corpus.tokens for corpus in corpora])
-        """All tokens."""
+        self._ends = np.cumsum([len(corpus.examples) for corpus in corpora])
         self._lengths = np.concatenate([corpus.tokens.lengths for corpus in corpora])
 
     def __len__(self) -> int:
-        return len(self._examples)
+        return int(self._ends[-1])
 
     def examples_at(self, indices: Sequence[int]) -> list[E]:
         """The examples with these numbers."""
-        return take(self._examples, indices)
+        return self._at([corpus.examples for corpus in self._corpora], indices)
 
     def tokens_at(self, indices: Sequence[int]) -> list[T]:
         """The tokens of the examples with these numbers."""
-        return take(self.tokens, indices)
+        return self._at([corpus.tokens for corpus in self._corpora], indices)
+
+    def _at(self, parts: Sequence[Sequence[Any]], indices: Sequence[int]) -> list[Any]:
+        """The items with these numbers, those of a corpus taken together."""
+        numbers = np.asarray(indices, dtype=np.int64)
+        owners = np.searchsorted(self._ends, numbers, side="right")
+        items: dict[int, Any] = {}
+        for owner in np.unique(owners).tolist():
+            places = np.flatnonzero(owners == owner)
+            inside = numbers[places] - self._ends[owner] + len(parts[owner])
+            items |= zip(places.tolist(), take(parts[owner], inside.tolist()), strict=True)
+        return [items[place] for place in range(len(numbers))]
 
     def lengths_at(self, indices: Sequence[int]) -> Lengths:
         """The lengths of the examples with these numbers."""
@@ -70,7 +79,7 @@ class TrainingSet(Generic[E, T, B]):
 
     def corpus_of(self, index: int) -> tuple[int, str | None]:
         """The number of an example's corpus (0 is the training set), and the tag of that corpus."""
-        number = self._examples.part_of(index)
+        number = int(np.searchsorted(self._ends, index, side="right"))
         return number, self._corpora[number].tag
 
     def drawn(self, index: int) -> tuple[int, int, int]:

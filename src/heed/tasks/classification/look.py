@@ -66,7 +66,8 @@ def answer_of(task: Classification, model: Classifier, encoded: TokenText, words
                 start, stop = typed.spans[first + n]
                 read = f"{read[:start]} {read[stop:]}"
             if read != typed.text:
-                (ngrams,) = task.ngrams_of([task.example_of(read.split(_BETWEEN) if task.pairs else read)])
+                (without,) = task.encode([task.example_of(read.split(_BETWEEN) if task.pairs else read)])
+                ngrams = without.ngrams
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
 

@@ -18,9 +18,9 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
-from heed.data.corpus import Lengths, Rows, StoredExamples, joined, parts_of
+from heed.data.corpus import Lengths, Rows, StoredExamples, corpus_of, joined, parts_of
 from heed.data.embedded.texts import draw_documents
-from heed.data.examples import Text, split_sentences, take, without_breaks
+from heed.data.examples import Text, in_turn, split_sentences, take, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, pair_of
 from heed.data.kinds.texts import text_reader
@@ -239,16 +239,23 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         texts = [part for example in examples for part in split_texts(example, config.data)]
         return TextTokenizer.train_to_read(texts, config.tokenizer)
 
-    def made_of(self, examples: Sequence[Text], rows: Sequence[Rows]) -> list[TokenText]:
-        labels = [[self.number_of(label, e.origin) for label in e.labels] for e in examples]
-        given = zip(map(self._cut(), rows), labels, self.ngrams_of(examples), strict=True)
-        return [TokenText(sentences, numbers, gone, ngrams) for (sentences, gone), numbers, ngrams in given]
+    def encode(self, examples: Sequence[Text]) -> list[TokenText]:
+        rows = zip(self.rows_of(examples), self.ngram_rows(examples), strict=True)
+        return self.made_of([[*own, *ngrams] for own, ngrams in rows])
 
-    def ngrams_of(self, texts: Sequence[Text]) -> list[NDArray[np.int32]]:
-        """The distinct n-grams of texts as rows of the table."""
+    def made_of(self, rows: Sequence[Any]) -> list[TokenText]:
+        """Texts from rows of `rows_of` and, for a model with n-grams, of `ngram_rows`."""
+        cut, num_texts, made = self._cut(), 2 + 2 * self.pairs, []
+        for row in rows:
+            (sentences, gone), (labels, *ngrams) = cut(row[:num_texts]), row[num_texts:]
+            made.append(TokenText(sentences, labels, gone, *(np.asarray(one, np.int32) for one in ngrams)))
+        return made
+
+    def ngram_rows(self, texts: Sequence[Text]) -> list[Any]:
+        """The distinct n-grams of texts as rows of the table; no row for a model without n-grams."""
         if (reading := self.reading) is None:
-            return [np.zeros(0, dtype=np.int32)] * len(texts)
-        return [np.unique(reading.rows(self.words_of(text))).astype(np.int32) for text in texts]
+            return [[] for _ in texts]
+        return [[np.unique(reading.rows(self.words_of(text))).astype("<i4")] for text in texts]
 
     @property
     def reading(self) -> ngrams.Reading | None:
@@ -268,16 +275,17 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return [*first, *(word for words in others for word in ("[SEP]", *words))]
 
     def rows_of(self, examples: Sequence[Text]) -> list[Rows]:
-        """The tokens of each text, or of both texts of each pair, and the number of them in each part of these."""
+        """The tokens of each text, or of both of a pair, the number of them in each part of these, and the labels."""
         cut, whole = self.parts, self.is_imported
         parts = [[cut(side) for side in _read(example, whole)] for example in examples]
         tokens = iter(self.tokenizer.encode_all([part for each in parts for of_side in each for _, part in of_side]))
         rows = ([joined(list(islice(tokens, len(of_side)))) for of_side in each] for each in parts)
-        return [[*chain(*zip(*each, strict=True))] for each in rows]
+        labels = ([self.number_of(label, e.origin) for label in e.labels] for e in examples)
+        return [[*chain(*zip(*each, strict=True)), own] for each, own in zip(rows, labels, strict=True)]
 
     @property
-    def num_rows(self) -> int:
-        return 2 + 2 * self.pairs
+    def row_kinds(self) -> Sequence[str]:
+        return ("<i4",) * (3 + 2 * self.pairs)
 
     @property
     def rows_by(self) -> dict[str, Any]:
@@ -383,7 +391,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def encoded(self, split: str) -> Sequence[TokenText]:
         if split not in self._encoded:
             corpus, examples = self.corpus(split), self.splits.examples[split]
-            # In memory, n-grams are made once.
+            if (reading := self.reading) is not None:
+                encode = lambda: map(self.ngram_rows, in_turn(examples))  # noqa: E731
+                what = {**self.rows_by, **vars(reading), **self.config.data.model_dump(include={"max_length"})}
+                corpus = corpus.beside(corpus_of(examples, encode, ["<i4"], self.made_of, worth=False, **what))
             self._encoded[split] = corpus if isinstance(examples, StoredExamples) else list(corpus)
             if cut := int(np.sum(self._whole(corpus.lengths) > self.most_tokens)):
                 most = self.most_tokens
@@ -544,10 +555,7 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
-        true = np.zeros((len(encoded), len(self.labels)), dtype=bool)
-        for row, text in enumerate(encoded):
-            true[row, text.labels] = True
-        return true
+        return label_tensor(encoded, len(self.labels)).numpy() > 0.5
 
     def classify(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """The probability of each label of each text, `(texts, num_labels)`."""

@@ -152,7 +152,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
             conversations = self.splits.examples[split]
             encode = lambda: map(self.rows_of, in_turn(conversations))  # noqa: E731
             what: dict[str, Any] = {"tokenizer": self.tokenizer.text, "speakers": self.speakers.names}
-            rows: Corpus[Rows] = corpus_of(conversations, encode, ["<i4"] * 3, lambda _, rows: rows, **what)
+            rows: Corpus[Rows] = corpus_of(conversations, encode, ["<i4"] * 3, lambda rows: rows, **what)
             self._encoded[split] = self.encode(conversations, rows)
         return self._encoded[split]
 

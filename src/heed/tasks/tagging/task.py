@@ -30,7 +30,7 @@ from heed.data.batch import (
 )
 from heed.data.corpus import Lengths, Rows, joined, parts_of, sample_of
 from heed.data.embedded.texts import draw_sentences
-from heed.data.examples import Sentence, is_entity_tag, select
+from heed.data.examples import Sentence, is_entity_tag
 from heed.data.findings import Findings
 from heed.data.kinds.tagged import entities, may_follow, sentence_reader
 from heed.data.readers import hold
@@ -376,16 +376,13 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
 
     def _leave_out_long(self) -> None:
         most, splits = min(self.config.data.max_length, self.room or self.config.data.max_length), self.splits
-        corpus, train = self.corpus("train"), splits.examples["train"]
+        corpus = self.corpus("train")
         short = np.flatnonzero(corpus.lengths[:, 0] <= most)
         limit = "data.max_length" if most == self.config.data.max_length else "the model's"
         if not len(short):
             raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
-        if len(short) < len(train):
-            counts = splits.counts["train"]
-            counts.filtered[f"longer than {limit} {most} tokens"] = len(train) - len(short)
-            counts.kept = len(short)
-            splits.examples["train"] = select(train, short)
+        if len(short) < len(corpus):
+            splits.keep("train", short, f"longer than {limit} {most} tokens")
             self._costs.pop("train", None)
             self._corpora["train"] = corpus.select(short)
 
@@ -422,31 +419,33 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
         return TextTokenizer.train_words([example.words for example in examples], config.tokenizer)
 
     @property
-    def num_rows(self) -> int:
-        return 4
+    def row_kinds(self) -> Sequence[str]:
+        return ("<i4",) * 5
 
     def rows_of(self, examples: Sequence[Sentence]) -> list[Rows]:
-        """Tokens, their number in each word, and the same of characters."""
-        return [[*joined(e.words), *joined(e.characters)] for e in self.encode_words([e.words for e in examples])]
+        """Tokens, their number in each word, the same of characters, and tags, -1 for one that no training word has."""
+        encoded = self.encode_words([example.words for example in examples])
+        tags = ([self._number.get(tag, -1) for tag in example.tags] for example in examples)
+        return [[*joined(e.words), *joined(e.characters), own] for e, own in zip(encoded, tags, strict=True)]
 
     @property
     def rows_by(self) -> dict[str, Any]:
         characters = None if self.characters is None else self.characters.text
         return {**super().rows_by, "characters": characters, "features": self.word_features}
 
-    def made_of(self, examples: Sequence[Sentence], rows: Sequence[Rows]) -> list[TokenWords]:
-        made = []
-        for example, (words, sizes, letters, counts) in zip(examples, rows, strict=True):
-            tags = [self.number_of(tag, example.origin) for tag in example.tags]
-            made.append(TokenWords(parts_of(words, sizes), tags, parts_of(letters, counts)))
-        return made
+    def made_of(self, rows: Sequence[Any]) -> list[TokenWords]:
+        return [
+            TokenWords(parts_of(words, sizes), tags, parts_of(letters, counts))
+            for words, sizes, letters, counts, tags in rows
+        ]
 
     def encoded(self, split: str) -> Sequence[TokenWords]:
-        if split in ("train", "valid"):
-            return super().encoded(split)
-        if split not in self._encoded:  # its tags may be unknown
-            self._encoded[split] = self.encode_words([e.words for e in self.splits.examples[split]])
-        return self._encoded[split]
+        corpus = self.corpus(split)
+        if split == "valid" and corpus.values[-1].min(initial=0) < 0:  # a test set may have unknown tags
+            for example in self.splits.examples[split]:
+                for tag in example.tags:
+                    self.number_of(tag, example.origin)
+        return corpus
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[TokenWords]:
         """Convert words without tags to tokens."""
@@ -467,9 +466,9 @@ class Tagging(LabelledTask[TaggingConfig, Sentence, TokenWords, WordBatch]):
     def positions(self, lengths: Lengths) -> NDArray[np.int64]:
         return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
-    def cost(self, encoded: TokenWords) -> tuple[int, int]:
-        tokens, other = super().cost(encoded)
-        return max(tokens, -(-sum(map(len, encoded.characters)) // _CHARACTERS_PER_POSITION)), other
+    def cost(self, encoded: TokenWords) -> int:
+        characters = sum(map(len, encoded.characters))
+        return max(super().cost(encoded), -(-characters // _CHARACTERS_PER_POSITION))
 
     def collate_encoded(self, encoded: Sequence[TokenWords], indices: list[int]) -> WordBatch:
         return collate_words(encoded, indices)

@@ -11,6 +11,12 @@ A translator can start from a model of single texts, whose blocks become the enc
 Parts that the parent lacks start at random values: a decoder's attention to the source, and the other half. Both halves
 are built alike, since one configuration describes them.
 
+Further training corpora (back-translations, another domain) are weighted, perhaps tagged, and never held out. A weight
+is how often a pair is seen in one pass over the training files; the pairs of a fractional part are drawn again in each
+pass, by the seed and the number of the pass only. A tag is saved with the tokenizer; no text is ever tokenized into it,
+and inputs for prediction have no tag. Tokenizers are trained on all corpora, each pair once. Pairs whose source is in
+the validation or test set are left out and counted; shared targets are counted in a warning.
+
 Source: Rothe et al. 2020, Leveraging Pre-trained Checkpoints for Sequence Generation Tasks, arXiv:1907.12461,
 section 2.
 """
@@ -18,22 +24,24 @@ section 2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from heed.config import TokenizerConfig, sections
+from heed.config import Extra, TokenizerConfig, sections
 from heed.config.sections import num_subwords
 from heed.data.corpus import StoredExamples
 from heed.data.embedded.generated import PairSource
 from heed.data.embedded.pairs import LANGUAGES, DateSource, DigitSource, GrammarSource
-from heed.data.examples import Joined, Pair, select
+from heed.data.examples import Pair, select
+from heed.data.findings import Counts
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import Reader
-from heed.data.splits import Splits, open_extra, open_splits
+from heed.data.splits import Candidates, ExtraCorpus, Splits, among, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body
@@ -60,10 +68,10 @@ def open_pairs(
         reader = _reader(data.train, data.columns, "data.columns", "data.train", advice, names)
         called = "data.extra columns", "files"
         extra = [(one, _reader(one.files, one.columns, *called, advice, names)) for one in data.extra]
-        read = open_splits(data, reader, given)
-        read.extra, remarks = open_extra(extra, data, read.examples)
-        read.remarks += remarks
-        return read
+        splits = open_splits(data, reader, given)
+        if extra:
+            _read_extra(extra, data, splits)
+        return splits
     sizes: dict[str, Any] = {"train": data.train, "valid": data.valid, "test": data.test}
     name: Any = data.name
     counts = ""
@@ -81,6 +89,34 @@ def open_pairs(
     listing = ", ".join(f"{count} {name}" for name, count in sizes.items())
     drawn = {split: source.sample(split, count) for split, count in sizes.items()}
     return Splits({**drawn}, made=f"{what}: {listing}{counts}")
+
+
+def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Pairs, splits: Splits[Pair]) -> None:
+    """Read the further corpora, named by their first files, without pairs whose source is held out.
+
+    Raises:
+        DataError: A file cannot be read.
+    """
+    held_out = {
+        split: Candidates(Pair, splits.examples[split], Counts())
+        for split in ("valid", "test")
+        if split in splits.examples
+    }
+    for number, (section, reader) in enumerate(extra, start=1):
+        name = f"extra {Path(section.files[0]).name}"
+        name += f" ({number})" if name in splits.extra else ""
+        part = Candidates.read(name, section.files, reader, data)
+        for split, held in held_out.items():
+            if len(shared := part.shared(held)):
+                part.leave_out(shared, f"source in the {split} set")
+        # The real side of a back-translation is its target; a model trained on it has seen the reference.
+        for split, held in held_out.items():
+            if count := among(part.hashes[:, 1], held.hashes[:, 1]).sum():
+                part.remarks.append(f"warning: {count:,} targets of {name} are also in the {split} set")
+        if not part.examples:
+            part.remarks.append(f"warning: {name} has no pair to train on")
+        splits.remarks += part.remarks
+        splits.extra[name] = ExtraCorpus(part.examples, part.counts, section.weight, section.tag, reader.columns)
 
 
 def _reader(
@@ -212,9 +248,9 @@ def learn_tokenizers(
     stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
     def learn() -> Learned[TranslationConfig]:
-        sample = _sample(corpora) if stored else Joined(corpora)
-        decided = with_tokenizer(config, sample, count)
-        return decided, train_tokenizers(decided.tokenizer, sample), len(sample)
+        sample = _sample(corpora) if stored else corpora
+        decided = with_tokenizer(config, chain.from_iterable(sample), count)
+        return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
 
     decided, tokenizers, used = learned(config, corpora, learn)
     remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
@@ -235,25 +271,25 @@ def _with_known(
     return config, (known.get("source", source), known.get("target", target)), remark
 
 
-def _sample(corpora: Sequence[Sequence[Pair]]) -> Joined[Pair]:
+def _sample(corpora: Sequence[Sequence[Pair]]) -> Sequence[Sequence[Pair]]:
     """The same share of each corpus, drawn with a fixed seed: up to 20 MB of text in all."""
     total = sum(
         corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
         for corpus in corpora
     )
     if total <= _SAMPLE:
-        return Joined(corpora)
+        return corpora
     generator = torch.Generator().manual_seed(0)
     chosen = [torch.randperm(len(c), generator=generator)[: -(-len(c) * _SAMPLE // total)] for c in corpora]
-    return Joined([select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)])
+    return [select(corpus, rows.sort().values.numpy()) for corpus, rows in zip(corpora, chosen, strict=True)]
 
 
-def train_tokenizers(config: TokenizerConfig, pairs: Iterable[Pair]) -> list[TextTokenizer]:
+def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]]) -> list[TextTokenizer]:
     """Train both tokenizers, or the one that both sides share, on pairs, which are read twice."""
     if config.shared:
-        return [TextTokenizer.train((text for pair in pairs for text in (pair.source, pair.target)), config)]
-    source = TextTokenizer.train((pair.source for pair in pairs), config)
-    return [source, TextTokenizer.train((pair.target for pair in pairs), config, "target")]
+        return [TextTokenizer.train((text for pairs in corpora for pair in pairs for text in pair.texts), config)]
+    source = TextTokenizer.train((pair.source for pairs in corpora for pair in pairs), config)
+    return [source, TextTokenizer.train((pair.target for pairs in corpora for pair in pairs), config, "target")]
 
 
 def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:

@@ -220,7 +220,7 @@ class Supervision:
     def _automatic(self, batch: PairBatch) -> Tensor:
         if self._guides is None:
             task = self._task
-            tokens: Sequence[TokenPair] = task.training.tokens
+            tokens = task.training.tokens_at(range(len(task.training)))
             self._guides = guides(tokens, task.source_tokenizer, task.target_tokenizer, self._section.min)
         alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
         for row, index in enumerate(batch.indices):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.data.corpus import Corpus, Lengths, corpus_of
-from heed.data.examples import Link, Pair, Span, in_turn, select, take
+from heed.data.examples import Link, Pair, Span, in_turn, take
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import hold
@@ -226,7 +226,7 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             what = {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
             what |= {"tokenizers": texts, "tag": tag}
             encode = lambda: (self.encode_pairs(some, tag) for some in in_turn(pairs))  # noqa: E731
-            made = lambda _, rows: [*starmap(TokenPair, rows)]  # noqa: E731
+            made = lambda rows: [*starmap(TokenPair, rows)]  # noqa: E731
             self._encoded[name] = corpus_of(pairs, encode, ["<i4", "<i4"], made, **what)
         return self._encoded[name]
 
@@ -346,21 +346,13 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
         if data.is_embedded:
             return
 
-        def keep(name: str) -> NDArray[np.int64]:
+        for name in ("train", *splits.extra):
             encoded = self.encoded(name)
             kept = np.flatnonzero(encoded.lengths.max(1) <= self._most)
-            if len(kept) < len(encoded):
-                self._encoded[name] = encoded.select(kept)
-            return kept
-
-        rule, pairs, kept = self._rule, splits.examples["train"], keep("train")
-        if not len(kept):
-            raise DataError(f"every training pair is {rule}; raise the limit, or give shorter pairs")
-        if len(kept) < len(pairs):
-            splits.examples["train"], counts = select(pairs, kept), splits.counts["train"]
-            counts.filtered[rule], counts.kept = len(pairs) - len(kept), len(kept)
-        for name, corpus in splits.extra.items():
-            splits.extra[name] = corpus.keep(keep(name), rule)
+            if name == "train" and not len(kept):
+                raise DataError(f"every training pair is {self._rule}; raise the limit, or give shorter pairs")
+            self._encoded[name] = encoded.select(kept)
+            splits.keep(name, kept, self._rule)
 
     def train_batches(self, epoch: int) -> Sequence[list[int]]:
         config = self.config.training
