@@ -74,6 +74,11 @@ def test_every_mistake_is_reported_at_once():
     [
         ({"training": {"steps": 0}}, "training.steps is 0, .*greater than 0"),
         ({"training": {"steps": "many"}}, "training.steps is 'many', .*whole number"),
+        ({"data": {"name": "dates", "test": "many"}}, "data.test is 'many', but must be a whole number"),
+        (
+            {"task": "classification", "data": {"name": None, "train": ["a"]}},
+            "unknown field 'data.name'; valid: bad_lines, class_weights, ",
+        ),
         ({"training": {"optimizer": "adamm"}}, "training.optimizer is 'adamm', .*'adamw', 'adam' or 'sgd'"),
         ({"training": {"betas": [0.9]}}, r"training.betas.1' is missing"),
         (

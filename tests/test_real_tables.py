@@ -125,6 +125,30 @@ def test_bad_lines_are_left_out_and_counted_where_that_is_asked_for(tmp_path):
 # --- what a model reads
 
 
+def test_irregular_lines_and_repeated_names_do_not_hide_the_label(tmp_path):
+    rows = "1,2,x\n3,4,y\n"
+    assert read(tmp_path / "a.csv", f"a,b,class\n{rows}\t\n{rows}").labels == ("x", "y", "x", "y")
+    with pytest.raises(DataError, match=r"line 4 has 1 columns, but its first line names 3"):
+        read(tmp_path / "a.csv", f"a,b,class\n{rows}5\n{rows}")
+    (tmp_path / "a.csv").write_text("a,a,class,b\n1,2,x,3\n3,4,y,5\n")
+    assert read_rows(tmp_path / "a.csv", ["b"], "label").labels == ("x", "y")
+    with pytest.raises(DataError, match="has two columns 'a'"):
+        read_rows(tmp_path / "a.csv", None, "label")
+
+
+def test_quotes_enclose_cells_between_tabs_where_they_enclose_names(tmp_path):
+    held = read(tmp_path / "a.tsv", '"a"\t"b"\t"label"\n1\t"x y"\t"p"\n2\t"z"\t"q"\n')
+    assert (held.cells.values.tolist(), held.labels) == ([[1.0, "x y"], [2.0, "z"]], ("p", "q"))
+    bare = read(tmp_path / "a.tsv", 'a\tb\tlabel\n1\t"x\tp\n2\tz"\tq\n')
+    assert bare.cells["b"].tolist() == ['"x', 'z"']
+
+
+def test_a_table_of_which_no_row_is_left_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("a,label\n1,\n2,\n")
+    with pytest.raises(DataError, match=r"no rows left in .*a.csv; no label, left out: 2 lines \(2, 3\)"):
+        heed.train("table", train=tmp_path / "a.csv", settings={"data.bad_lines": "skip"})
+
+
 def table_of_people(count=300):
     rng = random.Random(1)
     rows = []

@@ -112,7 +112,10 @@ class Source(Section, defer_build=True):  # built where it is used
     overlap: Annotated[Literal["keep", "drop"], Only(OWN)] = "keep"
     """Training examples whose source or text is in the validation or test set: keep or drop them."""
 
-    _one_file = field_validator("train", "valid", "test", mode="before")(listed)
+    @field_validator("train", "valid", "test", mode="before")
+    @classmethod
+    def _one_file(cls, value: Any) -> Any:
+        return listed(value) if cls.origin in OWN.split() else value  # of embedded data these are numbers
 
     @property
     def is_embedded(self) -> bool:

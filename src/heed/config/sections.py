@@ -376,7 +376,8 @@ def _explain(problem: Any, kind: type[BaseModel]) -> str:
     ]
     name = ".".join(str(part) for part in path)
     if problem["type"] == "extra_forbidden":
-        valid = _fields_at(kind, loc[:-1])
+        # A field may belong to other data, such as an empty data.name.
+        valid = [field for field in _fields_at(kind, loc[:-1]) if field != path[-1]]
         owner = "" if len(path) > 1 else f" for {kind.__name__}"
         return f"unknown field '{name}'{owner}{suggest(str(path[-1]), valid)}"
     if problem["type"] == "value_error":

@@ -415,6 +415,8 @@ class CsvTable(Table):
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
         found = usual if fixed or named else self.head.separator(usual)
         self.separator, self.recognised = found or usual, found is not None
+        self.has_quotes = self.separator != "\t"
+        """True if quotes enclose cells."""
         rows = self.head.rows(self.separator)
         self.is_regular = is_regular(rows)
         self.names: list[str] = rows[0] if rows else []
@@ -457,7 +459,7 @@ class CsvTable(Table):
     def rows(self) -> Iterator[Row]:
         by_name = any(isinstance(column, str) for column in self.columns.values())
         self._places = {} if by_name else {field: int(column) for field, column in self.columns.items()}
-        read = _tabbed if self.separator == "\t" else _quoted
+        read = _quoted if self.has_quotes else _tabbed
         for number, cells in read(self.path, self.findings, self.separator):
             if number == 1 and by_name:
                 self._places = self._named_places(cells)

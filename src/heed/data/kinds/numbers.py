@@ -178,6 +178,8 @@ def iter_rows(
     """
     findings = Findings() if findings is None else findings
     table = CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ",")
+    if any(name[:1] == name[-1:] == '"' for name in table.names):  # R's write.table encloses names and texts
+        table.has_quotes, table.sample = True, [[cell.strip('"') for cell in row] for row in table.sample]
     table.names, table.header = [], False  # its first line is looked at here
     rows = table.made(partial(_numbered, table))
     if (first := next(rows, None)) is None:
@@ -187,7 +189,8 @@ def iter_rows(
     table.header = _names_columns(names, table.sample[1:], [*(wanted or ()), *([] if label is None else [label])])
     if not table.header:
         rows, names = chain([first], rows), [str(n) for n in range(len(names))]
-    table.names, table.sample = names, [first[1:] if not table.header else names, *table.sample[1:]]
+    rest = [row for row in table.sample[1:] if len(row) == len(names)]
+    table.names, table.sample, table.recognised = names, [names if table.header else first[1:], *rest], True
     choice = Choice.of(table, wanted, label, **options)
     if comma:
         findings.remark("numbers have a decimal comma")
@@ -256,10 +259,15 @@ class _Stream:
         return text.getvalue()
 
 
-def _label_column(facts: Sequence[Facts], columns: Mapping[str, Column]) -> dict[str, int | str] | str:
-    """The column of labels that are known from training, or with a usual name; or why there is none."""
+def _label_column(
+    names: Sequence[str], facts: Sequence[Facts], columns: Mapping[str, Column]
+) -> dict[str, int | str] | str:
+    """The column of labels that are known from training, or with a usual name; or why there is none.
+
+    `facts` have numbers instead of `names` if two columns have the same name.
+    """
     able = [c for c in facts if c.known >= 0.9 and c.is_text] or [c for c in facts if c.known >= 0.9]
-    able = able or [c for c in facts if str(c.name).casefold() in _LABELS]
+    able = able or [c for c, name in zip(facts, names, strict=True) if str(name).casefold() in _LABELS]
     if not able:
         return f"no column is called {', '.join(_LABELS[:5])}, ..."
     if len(able) == 1:
@@ -322,7 +330,7 @@ class Choice:
             raise DataError(f"{lacks}{ask} {listing(table.facts())}{numbered}")
 
         fields = [Field("label")] if label == _DEFAULT else []
-        if said := table.choose(fields, _label_column, known=known, least=1):
+        if said := table.choose(fields, partial(_label_column, names), known=known, least=1):
             table.findings.remark(said)
         label = table.columns["label"] if fields else label
         of_label = None if label is None else place("label", label)

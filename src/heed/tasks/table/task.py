@@ -165,7 +165,10 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
                 like = like or parts[0]
             remarks.extend(line for line in findings.remarks if line not in remarks)
             remarks.extend(one.line(split) for one in findings.found)
-            return Rows.joined(parts)
+            rows = Rows.joined(parts)
+            if not len(rows):
+                raise DataError(f"no rows left in {', '.join(files)}; {'; '.join(map(str, findings.found))}")
+            return rows
 
         train = read("train", data.train)
         if isinstance(data.valid, list):
