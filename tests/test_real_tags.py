@@ -340,8 +340,8 @@ BOTH = "data.columns.word=NAME and data.columns.label=NAME choose from "
         (
             "a.csv",
             table(",", ["satz", "wort", "art", "typ"], "{}"),
-            "the label column is unclear; data.columns.word=NAME and data.columns.label=NAME and "
-            "data.columns.sentence=NAME choose from 0 (satz, 1, 2, ...), 1 (wort, Ann, Lee, ...), 2 (art, P0, P1), ",
+            "the label column is unclear; data.columns.word=NAME and data.columns.label=NAME "
+            "choose from 0 (satz, 1, 2, ...), 1 (wort, Ann, Lee, ...), 2 (art, P0, P1), ",
         ),
         (
             "a.csv",

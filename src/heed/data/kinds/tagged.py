@@ -232,7 +232,7 @@ class ColumnFile(Table):
             self.names, first.cells = first.cells, None
         self.header = bool(self.names)
 
-        def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
+        def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str]:
             chosen: dict[str, int | str] = {}
             rest = [n for n in range(self.width) if n not in known.values()]
             if known["sentence"] is None and not gaps:
@@ -242,10 +242,12 @@ class ColumnFile(Table):
                     chosen["sentence"] = ids[0]
                     rest.remove(ids[0])
                 elif tagged and self.is_csv and len(rows) >= _FEW:
-                    return "no blank line ends a sentence, and which column numbers the sentences is unclear"
+                    self._refuse(
+                        "no blank line ends a sentence, and which column numbers the sentences is unclear", "sentence"
+                    )
             open_ = [field for field in ("word", "label") if known.get(field, 0) is None]
             if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
-                return f"the {open_[-1]} column is unclear"
+                self._refuse(f"the {open_[-1]} column is unclear", *open_)
             return chosen | {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
 
         self.choose([*self._fields(given, tagged)], recognise, least=0)
@@ -275,12 +277,13 @@ class ColumnFile(Table):
             place = next((names.index(name) for name in known if name in names), column)
             if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
                 hint = nearest(place, self.names) if isinstance(place, str) else ""
-                self._refuse(field, f"data.columns.{field} cannot be {place}{hint}")
+                self._refuse(f"data.columns.{field} cannot be {place}{hint}", field)
             yield Field(field, None if place is None else place % self.width)
 
-    def _refuse(self, field: str, why: str) -> None:
-        """Refuse a column of a field; the message lists all columns."""
-        self.choose([Field(field, usual=["\n"])], lambda *_: why, least=0)  # a name that no column has
+    def _refuse(self, why: str, *fields: str) -> None:
+        """Refuse the columns of fields; the message lists all columns."""
+        without_column = [Field(field, usual=["\n"]) for field in fields]  # a name that no column has
+        self.choose(without_column, lambda *_: why, least=0)
 
     def _is_header(self, names: list[str], cells: list[list[str]], given: Any) -> bool:
         """True if the first line names the columns, the others of which have these cells."""
@@ -307,7 +310,7 @@ class ColumnFile(Table):
         elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
             why = "" if tags == [OUTSIDE] else f"column {label} contains only {' and '.join(tags)}"
         if why:
-            self._refuse(field, why)
+            self._refuse(why, field)
 
 
 def _are_ids(cells: Sequence[str]) -> bool:
