@@ -28,7 +28,8 @@ class Pairs(Source):
 
     train: list[DataPath] = Field(min_length=1, max_length=2)
     """Training files, relative to the configuration: two parallel files, source first, or one with both sides. Of a
-    data set of the Hub its split, or a part of it such as train[:1000]; of embedded data the number of examples."""
+    data set of the Hub its split, or a part of it such as train[:1000]; of embedded data the number of examples
+    (grammar has at most 8,000, and 400 and 1,000 to validate and test on)."""
     max_line: Annotated[int, Only(OWN)] = Field(100_000, gt=0, le=1 << 27)
     """A line with more characters than this is a bad line."""
     in_memory: Annotated[int, Only(OWN)] = Field(100_000, ge=0)
