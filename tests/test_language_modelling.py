@@ -448,7 +448,7 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
         ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5, which needs tokenizer.extend=true"),
         ({"tokenizer": {"kind": "bpe", "sampling": 0.1}}, "tokenizer.sampling is 0.1"),
         ({"data": {"separator": "--", "format": "lines"}}, "data.separator is '--'"),
-        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "'jsonl' sets the format of a file"),
+        ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "format is 'jsonl', which applies to files"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(sections, message, folder):
