@@ -59,7 +59,7 @@ ROOMS = {
     "tools": (494, 5),  # tools/reading.py
     "tests": (39_953, 247),  # interventions, words of maps, statistics of many numbers, kinds of examples
 }
-WORDS_OF_DOCS = 41_333
+WORDS_OF_DOCS = 41_333  # time and memory of reading, before and after
 
 
 def complaint(name, number, limit, what):
