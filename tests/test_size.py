@@ -44,7 +44,7 @@ ROOMS = {
     "src/heed/tasks/base": (3_923, 27),  # one cache of tokenizers
     "src/heed/tasks/classification": (1_095, 9),  # rows of tokens for the corpus, pairs of texts
     "src/heed/tasks/dialogue": (1_172, 6),  # answers under interventions, tokens on disk
-    "src/heed/tasks/images": (1_367, 10),  # splits and the data section, which were elsewhere
+    "src/heed/tasks/images": (1_367, 9),  # splits and the data section, which were elsewhere
     "src/heed/tasks/language_modelling": (1_778, 8),  # answers under interventions
     "src/heed/tasks/pretraining": (1_299, 8),  # answers under interventions
     "src/heed/tasks/series": (832, 6),  # dates, gaps, several series, seasons

@@ -1,4 +1,4 @@
-"""Pictures of a run: named files, splits with a reader of pixels, sized pixels; their overview and pages.
+"""Pictures of a run: named files, their splits (files, the Hub, Python, embedded), sized pixels; overview and pages.
 
 The pages show samples of each class and wrongly labelled pictures.
 """
@@ -13,25 +13,90 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 from PIL import Image
 
+from heed.config import Source
+from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture, label_order
 from heed.data.findings import found_table
-from heed.data.kinds.pictures import class_names
+from heed.data.kinds.contents import Advice, no_advice
+from heed.data.kinds.pictures import class_names, picture_reader
 from heed.data.pictures.decode import eight_bits
-from heed.data.pictures.files import files_below, is_idx, is_picture, read_idx, refuse_archive
+from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
-from heed.data.splits import Splits
+from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.errors import ConfigError, DataError, nearest
 from heed.observe.page import page
 from heed.tasks import suggest_task
 from heed.tasks.base.labels import count_lines
-from heed.tasks.images.splits import open_pictures
 from heed.visible import escaped
+
+
+def open_pictures(
+    data: Any, pixels: Pixels, given: Mapping[str, Sequence[Picture]] | None = None, advice: Advice = no_advice
+) -> Splits[Picture]:
+    """Read every split of a `data` section of pictures.
+
+    Args:
+        data: The section.
+        pixels: Records the places of the pictures (`Pixels.of(data, given)`).
+        given: Examples passed in Python, by split (`heed.data.kinds.pictures`).
+        advice: Names commands for files without pictures.
+
+    Raises:
+        DataError: A file cannot be read, or nothing is left to train on.
+    """
+    if data.is_embedded:
+        drawn, images = draw_digits({"train": data.train, "valid": data.valid, "test": data.test}, data.seed)
+        pixels.sources[DIGITS] = images
+        return drawn_splits({str(name): some for name, some in drawn.items()}, data.name, "pictures")
+    remarks: list[str] = []
+    if given is None and data.origin == "files":
+        data, remarks = with_sets(data)
+    reader = picture_reader(data, pixels, advice)
+    # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
+    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given)
+    splits.remarks = [*remarks, *splits.remarks]
+    return splits
+
+
+D = TypeVar("D", bound=Source)
+
+
+def with_sets(data: D) -> tuple[D, list[str]]:
+    """The section with the folder of each split, if a folder contains several; remarks that say so.
+
+    Raises:
+        DataError: A folder given for a split contains only other splits.
+    """
+    update: dict[str, list[str]] = {}
+    found: dict[str, str] = {}
+    for split in ("train", "valid", "test"):
+        given = getattr(data, split)
+        for path in given if isinstance(given, list) else ():
+            sets = sets_in(path)
+            if sets and split not in sets:
+                raise DataError(
+                    f"data.{split}: '{path}' contains {' and '.join(sets)} but not {split}; give a folder that does"
+                )
+            update.setdefault(split, []).append(sets.get(split, str(path)))
+            if split == "train":
+                found = {**sets, **found}
+    remarks = []
+    for split in ("valid", "test"):
+        if getattr(data, split) is None and split in found:
+            update[split] = [found[split]]
+            remarks.append(f"data.{split} is {found[split]}")
+    return data.model_copy(update=update), remarks
+
+
+def sets_in(path: str) -> dict[str, str]:
+    """Split -> its folder or file, if a folder contains a training set and others; else empty."""
+    return Listing(path).splits() if os.path.isdir(path) else {}
 
 
 def places_of(names: Iterable[str]) -> list[str]:
