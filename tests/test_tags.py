@@ -58,6 +58,8 @@ def test_bilou_is_bioes_under_other_letters_and_io_joins_neighbours():
     assert entities("I-A I-A I-A O I-B".split()) == [("A", 0, 3), ("B", 4, 5)]
     assert find_scheme(["I-A I-A O I-B".split()]) == "io"
     assert find_scheme(["DET NOUN VERB".split()]) == "plain"
+    often, rare = ["B-A I-A".split()] * 3, ["S-A".split(), "B-A E-A".split()]
+    assert find_scheme([*rare, *often]) == "bio"  # in sentences, not in different sequences of tags
 
 
 tags = st.lists(st.sampled_from(["O", *(f"{letter}-{kind}" for letter in "BIES" for kind in "AB")]), max_size=12)

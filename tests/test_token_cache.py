@@ -1,5 +1,8 @@
 """A second start learns no tokenizer and encodes nothing again, and is the same in all else."""
 
+import random
+
+import numpy as np
 import pytest
 
 from heed.data import corpus as token_cache
@@ -100,3 +103,24 @@ def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(token_cache, "_MANY", 1 << 19)
     start(translation(tmp_path))
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("in_memory", [0, 1_000])
+@pytest.mark.parametrize("second", [None, 2])
+def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, second, in_memory):
+    draw = random.Random(1)
+    words = [f"w{n}" for n in range(300)]
+    texts = [[" ".join(draw.choices(words, k=draw.randint(1, 14))) for _ in range(2)] for _ in range(120)]
+    rows = [f"{'ab'[n % 2]}\t{first}\t{other}\n" for n, (first, other) in enumerate(texts)]
+    (tmp_path / "a.tsv").write_text("".join(rows))
+    columns = {"label": 0, "text": 1, "second": second}
+    data = {"train": str(tmp_path / "a.tsv"), "columns": columns, "max_length": 13, "in_memory": in_memory}
+    values = {"data": data, "model": {"name": "rnn", "size": "tiny", "ngrams": 0}, "tokenizer": {"min_count": 3}}
+    task = task_class("classification").prepare(check_config({"task": "classification", **values}, "the test"))
+    read = np.zeros(task.tokenizer.vocab_size, int)
+    for indices in task.train_batches(0):
+        batch = task.collate(indices)
+        read += np.bincount(batch.tokens[batch.mask].numpy(), minlength=len(read))
+    counts = task.token_counts("train")
+    assert counts.tokens.tolist() == read.tolist() and counts.lengths.sum() == read.sum()
+    assert read[task.tokenizer.special.unknown] > 0 and counts.lengths.max() == 13

@@ -189,8 +189,8 @@ def iter_rows(
     table.header = _names_columns(names, table.sample[1:], [*(wanted or ()), *([] if label is None else [label])])
     if not table.header:
         rows, names = chain([first], rows), [str(n) for n in range(len(names))]
-    rest = [row for row in table.sample[1:] if len(row) == len(names)]
-    table.names, table.sample, table.recognised = names, [names if table.header else first[1:], *rest], True
+    table.names, table.recognised = names, True
+    table.sample = [names if table.header else first[1:], *table.sample[1:]]
     choice = Choice.of(table, wanted, label, **options)
     if comma:
         findings.remark("numbers have a decimal comma")
