@@ -73,6 +73,7 @@ def test_every_mistake_is_reported_at_once():
     ("values", "message"),
     [
         ({"training": {"steps": 0}}, "training.steps is 0, .*greater than 0"),
+        ({"data": {"name": "dates", "train": 0}}, "data.train is 0, .*greater than 0"),
         ({"training": {"steps": "many"}}, "training.steps is 'many', .*whole number"),
         ({"data": {"name": "dates", "test": "many"}}, "data.test is 'many', but must be a whole number"),
         (

@@ -107,7 +107,8 @@ def test_of_few_texts_nothing_is_kept(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("in_memory", [0, 1_000])
 @pytest.mark.parametrize("second", [None, 2])
-def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, second, in_memory):
+def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, monkeypatch, second, in_memory):
+    monkeypatch.setattr(token_cache, "_TOGETHER", 50)  # several times for these texts
     draw = random.Random(1)
     words = [f"w{n}" for n in range(300)]
     texts = [[" ".join(draw.choices(words, k=draw.randint(1, 14))) for _ in range(2)] for _ in range(120)]
