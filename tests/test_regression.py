@@ -21,7 +21,7 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
-from heed.tasks.table.regression import target_of
+from heed.tasks.heads.target import target_of
 from heed.tasks.table.task import Table
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}

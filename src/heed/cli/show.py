@@ -103,14 +103,13 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
     _refuse_task_without_looks(path)
     from heed.runs.loading import load  # a refusal needs no torch
     from heed.tasks.base.beside import names_no_run, other_of
-    from heed.tasks.base.run import TextRun
     from heed.threads import sparing
 
     with sparing():
-        run = load(path, force=drawing.force, device=drawing.device)
-        if isinstance(run, TextRun):
+        run: Any = load(path, force=drawing.force, device=drawing.device)
+        if run.reads_texts:
             say(line for _, line in read_as_texts(texts))
-        typed = run.typed(texts) if isinstance(run, TextRun) else texts
+        typed = run.typed(texts) if run.reads_texts else texts
         several = getattr(run, "looks_at_several", False)
         if len(typed) != 1 and not several:
             raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
@@ -118,7 +117,7 @@ def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) 
         for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
             if chosen.get(name, "all") not in words:
                 chosen[name] = number(name, chosen[name], f"a number{', mean' * ('mean' in words)} or all")
-        if pictures := [name for name in ("overview", "sort") if name in chosen and not isinstance(run, TextRun)]:
+        if pictures := [name for name in ("overview", "sort") if name in chosen and not run.reads_texts]:
             raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
         if drawing.steps:
             if several:

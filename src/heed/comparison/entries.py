@@ -26,7 +26,7 @@ from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
 from heed.tasks.base.comparison import Examiner, Speed, predict_timed
 from heed.tasks.base.curves import Log
-from heed.tasks.base.run import Run, TextRun, check_one_task
+from heed.tasks.base.run import Run, check_one_task
 from heed.threads import fixed
 from heed.training.device import choose_device
 
@@ -244,10 +244,10 @@ def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
     """
     found = []
     for run in (entry.runs[0] for entry in entries):
-        if not isinstance(run, TextRun):
+        if not run.reads_texts:
             raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
         looking: Any = capability(run, "look")
-        found.append(looking.look(run.typed([text])[0]).look)
+        found.append(looking.look(looking.typed([text])[0]).look)
     return tuple(found)
 
 

@@ -547,6 +547,9 @@ def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
         return change(value)
     if is_dataclass(value) and not isinstance(value, type):
         return _each(value, change)
+    if isinstance(value, dict):
+        changed = {name: _changed(one, change) for name, one in value.items()}
+        return value if all(one is value[name] for name, one in changed.items()) else changed
     if isinstance(value, tuple) and any(isinstance(one, Tensor) for one in value):
         new = tuple(_changed(one, change) for one in value)
         return value if all(one is old for one, old in zip(new, value, strict=True)) else new

@@ -22,7 +22,7 @@ from heed.config import RunConfig
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
-from heed.tasks import capability, check_config, run_class
+from heed.tasks import capability, check_config, run_class, task_class
 from heed.tasks.base.beside import load_step
 from heed.tasks.base.run import Run, check_one_task
 from heed.tasks.base.transfer import without_numbers
@@ -227,7 +227,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         folders.verify(path, [name for name in folders.read_by_commands(path) if name != folders.WEIGHTS], force)
         config = check_config(*folders.read_settings(path))
         kind = run_class(config.task)
-        task = kind.task_class.restore(config, path)
+        task = task_class(config.task).restore(config, path)
         task.folder = path
         model = build_to_load(task, weights)
     if is_final:

@@ -109,7 +109,7 @@ class Served:
             "model": run.config.model.name,
             "input": self.kind,
             "columns": list(run.task.standard.columns) if self.kind in ("row", "columns") else [],
-            "can": [name for name in CAPABILITIES if hasattr(type(run), name)],
+            "can": [name for name in CAPABILITIES if run.can(name)],
             "streams": self._can_stream,
             "options": shows,
             "training": self.training,

@@ -123,12 +123,20 @@ def config_class(task: str) -> type[RunConfig]:
 
 def run_class(task: str) -> type[Any]:
     """The class of a task's runs, a `Run`."""
+    if _value_of(task) is not None:
+        return importlib.import_module(f"{__name__}.run").Run  # type: ignore[no-any-return]
     return class_in(_package(task), "run", "Run")
 
 
-def task_class(task: str) -> type[Any]:
-    """The class of a task, a `Task`."""
-    return run_class(task).task_class  # type: ignore[no-any-return]
+def task_class(task: str) -> Any:
+    """The task: its value, or the class of a task that is not yet one."""
+    value = _value_of(task)
+    return run_class(task).task_class if value is None else value
+
+
+def _value_of(task: str) -> Any:
+    """The `TASK` in a task's `task.py`, if it is a value."""
+    return vars(importlib.import_module(f"{_package(task)}.task")).get("TASK")
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -182,7 +190,12 @@ def tasks_with(name: str) -> list[str]:
     """The tasks whose runs have a capability; those of a look are known without loading any run."""
     if name == "look":
         return [task for task in task_names() if name not in spec_of(task).why_not]
-    return [task for task in task_names() if hasattr(run_class(task), name)]
+    return [task for task in task_names() if _can(task, name)]
+
+
+def _can(task: str, name: str) -> bool:
+    value = _value_of(task)
+    return hasattr(run_class(task), name) if value is None else value.can(name)
 
 
 def capability(run: Any, name: str) -> Any:
@@ -191,7 +204,7 @@ def capability(run: Any, name: str) -> Any:
     Raises:
         MissingCapabilityError: It lacks the capability; the message names the tasks that have it.
     """
-    if hasattr(type(run), name) and not (name in _SINGLE and len(run.members) > 1):
+    if run.can(name) and not (name in _SINGLE and len(run.members) > 1):
         return run
     raise MissingCapabilityError(missing(run, name))
 

@@ -110,7 +110,7 @@ class Attributes:
             raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
         if without not in REPLACED:
             raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
-        explained = type(self).explain(self.task, self.model, run.readable(text), target, rather_than, **options)
+        explained = self.explain(self.task, self.model, run.readable(text), target, rather_than, **options)
         words, notes = explained.words, explained.notes
         if method == "loo":
             notes = (without == "deleted" and explained.deleting) or notes

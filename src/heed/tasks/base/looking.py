@@ -165,12 +165,12 @@ class LooksAtText(ABC):
         if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
             raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
         choice = Choice(None if rolled else mechanism, layer, head, rolled)
-        if "whole_words" in inspect.signature(type(self).look_at).parameters:
+        if "whole_words" in inspect.signature(self.look_at).parameters:
             options["whole_words"] = words
         given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
-        look = type(self).look_at(self.task, self.model, self.readable(text), choice=choice, **given)
+        look = self.look_at(self.task, self.model, self.readable(text), choice=choice, **given)
         if given["edits"]:
-            see = partial(type(self).look_at, self.task, self.model, self.readable(text), choice=choice)
+            see = partial(self.look_at, self.task, self.model, self.readable(text), choice=choice)
             plain = same = see(**given | {"edits": ()})
             before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
             if plain.target != look.target and "target" in inspect.signature(see).parameters:

@@ -38,7 +38,7 @@ from heed.training.device import predicting
 if TYPE_CHECKING:
     from heed.tasks.base.pack import PackedRun
 
-T = TypeVar("T", bound=Task[Any, Any])
+T = TypeVar("T", bound=Any)
 M = TypeVar("M", bound=nn.Module)
 
 
@@ -126,6 +126,13 @@ class Run(ABC, Generic[T, M]):
         """Commands for this run; `{run}` stands for its folder."""
         return tasks.spec_of(self.config.task).uses
 
+    reads_texts: ClassVar[bool] = False
+    """True if it predicts for texts."""
+
+    def can(self, name: str) -> bool:
+        """True if a run of this task has a capability."""
+        return hasattr(type(self), name)
+
     def outputs(self, options: Mapping[str, Any]) -> Outputs:
         """The writer of predictions, given the values of the task's flags."""
         return self.outputs_class(self, options)
@@ -210,10 +217,13 @@ class Run(ABC, Generic[T, M]):
             DataError: The data cannot be used; the message names the place and the value.
         """
         findings = Findings.of(self.config.data, strict=True)
-        section = without_missing(self.config.data, column_names(data))
-        config = self.config.model_copy(update={"data": section})
-        examples = self.task.hold(data, "examples", config, findings)
+        examples = self.task.hold(data, "examples", self.section_of(data), findings)
         return [one for one in examples if not one.blank]
+
+    def section_of(self, data: Any) -> RunConfig:
+        """The configuration with the columns that Python data has."""
+        section = without_missing(self.config.data, column_names(data))
+        return self.config.model_copy(update={"data": section})
 
     @sparing()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
@@ -318,8 +328,21 @@ def check_one_task(runs: Sequence[Run[Any, Any]], what: str) -> None:
             )
 
 
+def check_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse keywords that `predict` does not have.
+
+    Raises:
+        UnknownKeywordError: The message names the nearest keyword.
+    """
+    for name in options.keys() - known:
+        near = suggest(name, known) if known else "; this task has no options"
+        raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
+
+
 class TextRun(Run[T, M], Generic[T, M, P]):
     """A run that reads texts."""
+
+    reads_texts = True
 
     @classmethod
     def examiner(cls) -> type[Any]:
@@ -386,9 +409,7 @@ class TextRun(Run[T, M], Generic[T, M, P]):
             UnknownKeywordError: The message names the nearest keyword.
         """
         if self.options is not None:
-            for name in options.keys() - self.options:
-                near = suggest(name, self.options) if self.options else "; this task has no options"
-                raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")
+            check_options(options, self.options)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of the command; if the run reads pairs, each is two, or one with a tab.

@@ -99,7 +99,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
             ConfigError: There are fewer training examples than `training.train_size`.
             DataError: The data cannot be read.
         """
-        _refuse_pipes(config)
+        refuse_pipes(config)
         refuse_pictures(config)
         splits = cls.open_splits(config) if given is None else cls.open_splits(config, given)
         size = config.training.train_size
@@ -176,7 +176,7 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """
         if self._splits is None:
             if self.folder is not None and self.given is None:
-                _refuse_left_behind(self.config)
+                refuse_left_behind(self.config)
                 for line in changed_files(self.config, self.folder):
                     warn(line, HeedWarning, stacklevel=2)
             self._splits = self.read_splits(self.config, self.given)
@@ -370,7 +370,7 @@ def settings_text(task: Any, whole: bool = False) -> str:
     return told + short_config_text(task.config, task.model_defaults)
 
 
-def _refuse_pipes(config: RunConfig) -> None:
+def refuse_pipes(config: RunConfig) -> None:
     """Refuse to read the data of a run from anything but files and folders: a pipe can be read only once."""
     for path, field in data_files(config).items():
         try:
@@ -381,7 +381,7 @@ def _refuse_pipes(config: RunConfig) -> None:
             raise DataError(f"{field}: '{path}' is {kind}, but a run reads its data again later; save it to a file")
 
 
-def _refuse_left_behind(config: RunConfig) -> None:
+def refuse_left_behind(config: RunConfig) -> None:
     """Refuse to look for the data of a packed run, which knows only the names of its files, unless they are here."""
     paths = () if config.data.origin == "hub" else data_files(config)
     if path := next((one for one in paths if not os.path.isabs(one) and not os.path.exists(one)), None):

@@ -69,10 +69,10 @@ class HasPatching:
         text, other = run.readable(text), run.readable(other)
         if rather_than is not None and target is None:
             raise ConfigError("--rather-than needs --for, the score that it is compared with")
-        asked = type(self).contrast(self.task, self.model, text, other)
+        asked = self.contrast(self.task, self.model, text, other)
         if target is not None:
             asked |= {"target": target, "rather_than": rather_than}
-        own, there = (type(self).explain(self.task, self.model, one, **asked) for one in (text, other))
+        own, there = (self.explain(self.task, self.model, one, **asked) for one in (text, other))
         _check_lengths(own, there)
         scored, tokens, words = own.scored, own.scored.tokens, own.words
         first, last = own.around
@@ -167,7 +167,7 @@ class HasLens:
         """
         run: Any = capability(self, "lens")
         self.model.eval()
-        read, axis, name = type(self).lens_reads(self.task, self.model, run.readable(text))
+        read, axis, name = self.lens_reads(self.task, self.model, run.readable(text))
         best = [torch.softmax(logits[0].float(), -1).max(-1) for logits in after_each_block(self.model, read)]
         blocks = tuple(f"block {number}" for number in range(len(best)))
         values, tokens = torch.stack([one.values for one in best]).cpu(), [one.indices.tolist() for one in best]

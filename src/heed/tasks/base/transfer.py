@@ -464,7 +464,7 @@ def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]
     return f": {said}" if said else ""
 
 
-def with_parents(config: C, task: type[Transfers]) -> tuple[C, Parent | None, Parent | None]:
+def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]:
     """Open the runs that `model.from` and `tokenizer.from` name, and take over their fields into the configuration.
 
     The resulting `model` section is checked, so that errors in it are reported before the data is read.

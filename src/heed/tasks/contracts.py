@@ -1,0 +1,445 @@
+"""What a task is made of: an input, which a model reads, and a head, which is compared with its states.
+
+Both are frozen dataclasses of what was learned from the training set (tokenizer, labels, statistics) and, once the
+configuration of the model is known, of that (`fitted`). Neither holds parameters: the model is a plain module. Whatever
+learns returns another part. The order in a new run: `check`, `learn`, `fields` and `settled`, `fitted`, `encode`,
+`plan`, `build`, `start`; in a run that is opened, `restore` takes the place of learning.
+
+One pass over a batch gives states, and everything else is a function of them: `loss` in training, `judge` and `decode`
+in validation, `decode` when the model is used. A sum over the targets is minimised, not a mean over the examples, so
+that an update does not depend on how its examples are distributed over batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from heed.config import RunConfig, Section
+from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
+from heed.data.corpus import StoredExamples
+from heed.data.findings import Findings
+from heed.data.splits import Splits
+from heed.data.tokens.special import Special
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.evaluation.measures import Measure, Outcomes
+from heed.models.base import Body
+from heed.tasks.base.predictions import Prediction
+from heed.tasks.base.transfer import Parent, Started
+from heed.training.contracts import Loss
+
+if TYPE_CHECKING:
+    from heed.tasks.work import Work
+
+
+class Draw(NamedTuple):
+    """What the random draws of a training batch depend on, together with its pieces."""
+
+    seed: int
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of any task."""
+
+    indices: list[int]
+    """The pieces that it is made of, as its pass numbers them."""
+    inputs: dict[str, Any]
+    """Arguments of the model by name; of a decoder, those of `encode`."""
+    num_targets: int = 0
+    """What the training loop divides the loss by."""
+    forced: dict[str, Any] = field(default_factory=dict)
+    """Further arguments of `forward`: what a decoder is fed."""
+    targets: dict[str, Any] = field(default_factory=dict)
+    """What states are compared with; empty where truths are not known."""
+    examples: list[int] | None = None
+    """The example of each row; None if they are the pieces."""
+    masks: tuple[str, ...] = ("mask",)
+    """Names of the inputs that are False on padding."""
+    in_groups: bool = False
+    """True if rows of a mask are computed in groups of similar length, so that their padding costs less."""
+
+    @property
+    def rows(self) -> list[int]:
+        """The example of each row."""
+        return self.indices if self.examples is None else self.examples
+
+    @property
+    def positions(self) -> int:
+        """Number of positions that a model computes."""
+        return sum(map(self._positions, self._masks())) or len(self.indices)
+
+    @property
+    def padding_share(self) -> float:
+        """Share of padding among the positions."""
+        masks = self._masks()
+        return 1.0 - sum(int(mask.sum()) for mask in masks) / self.positions if masks else 0.0
+
+    def _masks(self) -> list[Tensor]:
+        return [(self.forced | self.inputs)[name] for name in self.masks]
+
+    def _positions(self, mask: Tensor) -> int:
+        return positions_in_groups(mask) if self.in_groups or mask.ndim == 3 else mask.numel()
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device."""
+        return to_device(self, device)
+
+    def pin(self) -> Batch:
+        """The batch in pinned memory, which a GPU can read directly."""
+        return pin(self)
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass over encoded examples, in pieces: an example, or a block of a stream, a conversation, a window."""
+
+    batches: Sequence[list[int]]
+    """The pieces of each batch; they and their `repr` depend on the draw only."""
+    collate: Callable[[Sequence[int]], Batch]
+    """Makes a batch of pieces, without targets."""
+    costs: NDArray[np.int64]
+    """Positions of each piece, `(pieces, sides)`."""
+    examples: NDArray[np.int64] | None = None
+    """The example of each piece; None if the pieces are the examples."""
+
+    def positions(self, pieces: Sequence[int]) -> int:
+        """Padded positions of a batch."""
+        return len(pieces) * int(self.costs[np.asarray(pieces)].max(0).sum())
+
+
+class Rows(NamedTuple):
+    """Named rows of tensors: tokens, labels, columns."""
+
+    names: Sequence[str]
+    field: str | None = None
+    """The field of the model that counts them; None if the head has them."""
+    alike: tuple[str, ...] = ()
+    """Kinds whose rows another run may give, best first; by default the same kind."""
+    unit: str = ""
+    """Name of such rows in messages, if it is not the kind."""
+
+
+class Facts(NamedTuple):
+    """What a model is built from, besides its configuration."""
+
+    rows: Mapping[str, Sequence[str]]
+    """Kind of row -> the names of its rows."""
+    special: Special | None
+    """The tokens with a meaning of their own; None without a tokenizer."""
+
+
+class Sized(NamedTuple):
+    """A field of the model that counts rows, before these are known."""
+
+    field: str
+    alike: tuple[str, ...] = ()
+
+
+class NoOptions(Section):
+    """A part without fields in the `model` section."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What inputs and heads share. `config` and `body` are those of the run that a part was fitted to."""
+
+    options: ClassVar[type[Section]] = NoOptions
+    """Fields in the `model` section, next to those of the body."""
+    sized: ClassVar[Mapping[str, Sized]] = {}
+    """Kind of row -> the field of the model that counts such rows, where there is one."""
+
+    config: Any = field(default=None, kw_only=True, repr=False)
+    body: type[Body] | None = field(default=None, kw_only=True, repr=False)
+
+    def check(self, config: RunConfig) -> None:
+        """Refuse settings that do not apply, before any data is read.
+
+        Raises:
+            ConfigError: The message names the field.
+        """
+
+    def rows(self) -> Mapping[str, Rows]:
+        """Kinds of rows of the model's tensors, for sizes, for what another run gives, and for growing."""
+        return {}
+
+    def save(self, folder: Path) -> None:
+        """Write what was learned into a run folder."""
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        """The part of a run folder.
+
+        Raises:
+            RunError: A file is missing or damaged.
+        """
+        return self
+
+    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
+        return {}
+
+    def follows(self, work: Work) -> tuple[str, ...]:
+        """Fields of `model` that a run started from this one does not take over."""
+        return ()
+
+    def fitted(self, work: Work) -> Self:
+        """The part for the settled model of a run."""
+        return replace(self, config=work.config, body=work.body_class)
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        """Counts of a split, for `report.json`."""
+        return {}
+
+    def notes(self, work: Work) -> list[str]:
+        """What is said before training of what was read, kept and left out."""
+        return []
+
+    def lines(self, work: Work) -> list[str]:
+        """What `heed check` says of the part."""
+        return []
+
+    def remarks(self, work: Work) -> list[str]:
+        """Remarks on the training set, said before training."""
+        return []
+
+    def start(self, model: Any, work: Work) -> dict[str, Started]:
+        """Replace random weights of a new model; returns descriptions for the report."""
+        return {}
+
+
+@dataclass(frozen=True)
+class Input(Part):
+    """What a model reads."""
+
+    batch_field: ClassVar[str] = "batch_tokens"
+    """Field of `training` with the size of a batch."""
+    same_shapes: ClassVar[bool] = False
+    """True if nearly all batches have the same shape."""
+    key: ClassVar[str] = "text"
+    """Name of an example's input, for readers."""
+    is_text: ClassVar[bool] = True
+    """True if questions are texts; False for a table or pictures."""
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
+        """Read every split, or take the `given` examples.
+
+        Raises:
+            DataError: The data cannot be read.
+        """
+        raise NotImplementedError
+
+    def opened(self, splits: Splits[Any]) -> Splits[Any]:
+        """The splits of a run as they are used, once the input has learned."""
+        return splits
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        """Convert Python data to examples; arguments and errors as `Task.hold`."""
+        raise NotImplementedError
+
+    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:
+        """Examples with truths from files in the format of the run's data; `labels` are those that are known."""
+        raise NotImplementedError
+
+    def learn(self, config: Any, splits: Splits[Any], parent: Parent | None) -> tuple[Any, Self]:
+        """Learn from the training examples; `parent` is a run whose tokenizers are taken.
+
+        Returns:
+            The configuration with what was decided, and the input.
+        """
+        return config, self
+
+    def encode(self, examples: Sequence[Any], keep: bool = False) -> Sequence[Any]:
+        """Examples as numbers; `keep`: what is made of many may be kept in the cache."""
+        raise NotImplementedError
+
+    def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
+        """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
+        raise NotImplementedError
+
+    def collate(self, encoded: Sequence[Any], indices: list[int], draw: Draw | None) -> Batch:
+        """All that a model reads of some examples; `draw` is None where it is asked."""
+        raise NotImplementedError
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        """A pass over a training split: examples of similar length together."""
+        encoded, costs = work.encoded(split), work.costs(split)
+        batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
+        if not isinstance(work.splits.examples[split], StoredExamples):
+            batches = list(batches)  # of millions, lists would take more memory than anything else
+        return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
+
+    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
+        """The batches for scoring examples, of about so many positions."""
+        return list(plan_pass(self.costs(encoded), tokens))
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        """The tokenizers, by the kind of row that their tokens name."""
+        return {}
+
+    def size(self, work: Work) -> str:
+        """The named size of a model that "auto" stands for."""
+        return "small"
+
+    def built(self, body: Body) -> Body:
+        """A new body, prepared for the input."""
+        return body
+
+    def notes(self, work: Work) -> list[str]:
+        return [work.splits.notes]
+
+    def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
+        """The examples without truths of what `predict` was given, and whether it was a single input.
+
+        Raises:
+            DataError: An item cannot be read; the message names it.
+        """
+        raise NotImplementedError
+
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
+        """Predictions with the tokens of each input that were `unread`; those of blank inputs are empty."""
+        return list(made)
+
+    def question(self, example: Any) -> Any:
+        """The input of an example, as `look` takes it."""
+        return example.source
+
+    def typed(self, texts: Sequence[str]) -> list[Any]:
+        """The inputs given as arguments of a command."""
+        return list(texts)
+
+    def each(self, examples: Sequence[Any]) -> Iterable[Any]:
+        """What a prediction needs of each example."""
+        return examples
+
+    def unread(self, encoded: Any) -> int:
+        """Tokens of an encoded example that are not read."""
+        return 0
+
+    def place(self, examples: Sequence[Any], i: int) -> dict[str, str]:
+        """The place and the content of an example in a list of errors."""
+        line = " ".join(examples[i].source.split())
+        return {"origin": examples[i].origin, "text": line if len(line) <= 200 else f"{line[:197]}..."}
+
+    def first(self, example: Any) -> str:
+        """The beginning of an example, for messages."""
+        return f"{example.origin}: {example.source[:80]!r}"
+
+
+@dataclass(frozen=True)
+class Head(Part):
+    """What is compared with a model's states."""
+
+    targets: str = "examples"
+    """Plural name of what a batch's `num_targets` counts."""
+    names: ClassVar[str] = "label"
+    """Name of an output, for readers."""
+    keywords: ClassVar[Mapping[str, Any]] = {}
+    """Keywords of `predict`, with their defaults."""
+    numbered: ClassVar[str] = ""
+    """The data-frame column with the number of the input, for outputs of several rows."""
+    decides: ClassVar[bool] = False
+    """True if this head, rather than the first, makes the answers of an ensemble."""
+
+    @property
+    def select(self) -> str:
+        """The validation score that `evaluation.select_by` "auto" stands for."""
+        raise NotImplementedError
+
+    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
+        """Learn from the training examples; returns the configuration with what was decided, and the head."""
+        return config, self
+
+    def settled(self, options: Any, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        """The fields of the options to write into the configuration.
+
+        Raises:
+            ConfigError: A field contradicts the data or the body.
+        """
+        return dict(options.model_dump())
+
+    def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
+        """The model: the body and what stands on it, drawn in this order."""
+        raise NotImplementedError
+
+    def body_of(self, model: Any) -> nn.Module:
+        """The part of a model that other tasks can start from."""
+        body: nn.Module = model.body
+        return body
+
+    def encode(self, examples: Sequence[Any]) -> Any:
+        """The truths of examples.
+
+        Raises:
+            DataError: One cannot be learned or scored; the message names its place.
+        """
+        raise NotImplementedError
+
+    def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
+        """The batch with targets."""
+        raise NotImplementedError
+
+    def states(self, model: Any, batch: Batch, carried: Any = None) -> Any:
+        """The one pass over a batch."""
+        return model(**batch.inputs, **batch.forced)
+
+    def loss(self, model: Any, states: Any, batch: Batch, smoothing: float) -> Tensor | Loss:
+        """The sum of the losses of the targets."""
+        raise NotImplementedError
+
+    def judge(self, model: Any, states: Any, batch: Batch) -> Tensor:
+        """Nats, right answers and targets of each row, `(rows, 3)` in float64."""
+        raise NotImplementedError
+
+    def decode(self, model: Any, states: Any, batch: Batch) -> Sequence[Any]:
+        """The answer for each row, on the CPU."""
+        raise NotImplementedError
+
+    def together(self, answers: Sequence[Any]) -> Any:
+        """The answer of an ensemble to one input: the mean."""
+        return torch.stack(list(answers)).mean(0)
+
+    def predict(self, answer: Any, example: Any = None) -> Prediction:
+        """An answer as plain data."""
+        raise NotImplementedError
+
+    def measures(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[Measure]:
+        """The measures of a validation, besides the loss."""
+        raise NotImplementedError
+
+    def outcomes(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
+    ) -> Outcomes:
+        """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
+        raise NotImplementedError
+
+    def report(self, scores: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
+        raise NotImplementedError
+
+    def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
+        """The wrong examples of a report, as lines for people."""
+        raise NotImplementedError
+
+    def blank(self, example: Any) -> Prediction:
+        """The prediction for a blank text."""
+        raise NotImplementedError
+
+    def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
+        """What each prediction costs, in nats; None if that is not known."""
+        return None
+
+    def memory(self, batch: int, work: Work) -> int:
+        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
+        return batch
+
+    def check_alike(self, other: Head) -> str:
+        """Why a run with another head cannot answer together with this one; "" if it can."""
+        return ""

@@ -1,0 +1,296 @@
+"""Labels of examples, one for each or several: from logits to decisions and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from heed.data.corpus import label_sets_in
+from heed.data.examples import Kept, LabelSet, label_order
+from heed.data.splits import Splits
+from heed.errors import ConfigError
+from heed.evaluation.labels import f1_measures
+from heed.evaluation.measures import Measure, Outcomes
+from heed.tasks import spec_of
+from heed.tasks.base.labels import (
+    ClassWeights,
+    LabelPrediction,
+    check_labels,
+    check_weights,
+    count_lines,
+    label_loss,
+    library_memory,
+    load_labels,
+    most_probable,
+    number_of,
+    outcomes_of,
+    save_labels,
+    spelling_lines,
+)
+from heed.tasks.base.report import label_body, label_errors
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.work import Work
+from heed.visible import escaped
+
+
+class Labeller(nn.Module):
+    """A body that gives one vector for each example, and one linear layer: `logits = V z + b`."""
+
+    def __init__(self, body: Any, num_outputs: int) -> None:
+        super().__init__()
+        self.body = body
+        self.output = nn.Linear(body.d_output, num_outputs)
+
+    def forward(self, **inputs: Any) -> Tensor:
+        """Logits `(batch, num_outputs)`; `inputs` are those of the body."""
+        logits: Tensor = self.output(self.body(**inputs))
+        return logits
+
+
+def labels_in(splits: Splits[Any], given_valid: bool) -> list[str]:
+    """The labels of the training examples, of those left out of them and of those held out, in order."""
+    # A subset of the training set keeps the labels of the whole.
+    known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
+    return label_order(label for some in known for each in label_sets_in(some)[0] for label in each)
+
+
+@dataclass(frozen=True, eq=False)
+class Truths:
+    """The labels of examples."""
+
+    sets: Sequence[Sequence[int]]  # the numbers of the labels of each set of labels
+    numbers: NDArray[np.int64]  # `(examples,)`, the set of each example
+
+    @cached_property
+    def of_sets(self) -> list[int]:
+        """The number of examples with each set."""
+        counts: list[int] = np.bincount(self.numbers, minlength=len(self.sets)).tolist()
+        return counts
+
+
+@dataclass(frozen=True)
+class Labels(Head):
+    """One label for each example, or several; a label's number is its place in `labels`."""
+
+    labels: tuple[str, ...] = ()
+
+    @property
+    def select(self) -> str:
+        return "micro_f1" if self.several else "accuracy"
+
+    @property
+    def several(self) -> bool:
+        """True if an example may have several labels, or none."""
+        return bool(getattr(self.config.data, "several_labels", False))
+
+    @property
+    def sigmoid(self) -> bool:
+        """True if each output is a separate decision; then two classes share one output."""
+        return (self.config.model.model_extra or {}).get("head") == "sigmoid"
+
+    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
+        head = replace(self, labels=tuple(labels_in(splits, isinstance(config.data.valid, list))), config=config)
+        check_labels(head.labels)
+        check_weights(getattr(config.data, "class_weights", "none"), head.labels, spec_of(config.task).unit)
+        return config, head
+
+    def save(self, folder: Path) -> None:
+        save_labels(folder, self.labels)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(self, labels=tuple(load_labels(folder)))
+
+    def rows(self) -> Mapping[str, Rows]:
+        if self.sigmoid and not self.several:
+            return {"labels": Rows([" against ".join(self.labels)])}
+        return {"labels": Rows(self.labels)}
+
+    @property
+    def weighting(self) -> ClassWeights:
+        """How much each class counts in the loss, as configured."""
+        given: ClassWeights = getattr(self.config.data, "class_weights", "none")
+        return given
+
+    # Truths -------------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[Any]) -> Truths:
+        sets, numbers = label_sets_in(examples)
+        known = {label: number for number, label in enumerate(self.labels)}
+        for place, labels in enumerate(sets):
+            if missing := next((label for label in labels if label not in known), None):
+                at = int(np.flatnonzero(numbers == place)[0])
+                origin = examples.origin(at) if hasattr(examples, "origin") else examples[at].origin
+                number_of(missing, self.labels, origin)
+        return Truths([[known[label] for label in labels] for labels in sets], numbers)
+
+    def true(self, truths: Truths, rows: Sequence[int]) -> Tensor:
+        """Label numbers `(rows,)`, -1 for none; or `(rows, num_labels)` zeros and ones for several labels."""
+        sets, numbers = truths.sets, truths.numbers
+        if not self.several:
+            first = np.array([labels[0] if labels else -1 for labels in sets], np.int64)
+            return torch.from_numpy(first[numbers[np.asarray(rows, np.int64)]])
+        table = np.zeros((len(sets), len(self.labels)), np.float32)
+        for row, labels in enumerate(sets):
+            table[row, labels] = 1.0
+        return torch.from_numpy(table[numbers[np.asarray(rows, np.int64)]])
+
+    def collate(self, truths: Truths, batch: Batch, draw: Draw | None) -> Batch:
+        targets = {"labels": self.true(truths, batch.rows)}
+        if draw is not None and self.weighting != "none":
+            targets["weights"] = torch.tensor(self.class_weights(truths))
+        return replace(batch, targets=targets, num_targets=len(batch.rows))
+
+    def counted(self, examples: Sequence[Any]) -> dict[str, int]:
+        """How often each label occurs."""
+        sets, numbers = label_sets_in(examples)
+        counts = dict.fromkeys(self.labels, 0)
+        for labels, count in zip(sets, np.bincount(numbers, minlength=len(sets)).tolist(), strict=True):
+            for label in labels:
+                counts[label] = counts.get(label, 0) + count
+        return counts
+
+    def class_weights(self, truths: Truths) -> list[float]:
+        """The weight of each class in the loss over the training examples."""
+        if isinstance(given := self.weighting, dict):
+            return [given.get(label, 1.0) for label in self.labels]
+        counts = [0] * len(self.labels)
+        for labels, count in zip(truths.sets, truths.of_sets, strict=True):
+            for label in labels:
+                counts[label] += count
+        each = [max(1, count) for count in counts]
+        if self.several:  # examples without the label for each one with it
+            return [max(1, len(truths.numbers) - count) / count for count in each]
+        return [sum(each) / (len(each) * count) for count in each]
+
+    # The model ----------------------------------------------------------------------------------------------------
+
+    def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
+        return Labeller(body, len(facts.rows["labels"]))
+
+    def loss(self, model: Any, states: Tensor, batch: Batch, smoothing: float) -> Tensor:
+        return label_loss(states, batch.targets["labels"], self.sigmoid, smoothing, batch.targets.get("weights"))
+
+    def judge(self, model: Any, states: Tensor, batch: Batch) -> Tensor:
+        labels, logits = batch.targets["labels"], states.float()
+        if not self.sigmoid:
+            nats = -torch.log_softmax(logits, -1).gather(1, labels.unsqueeze(1))[:, 0]
+        else:
+            signs = labels if labels.dim() > 1 else labels.unsqueeze(1).to(logits.dtype)
+            nats = nn.functional.binary_cross_entropy_with_logits(logits, signs, reduction="none").sum(1)
+        return torch.stack([nats.double(), torch.zeros_like(nats).double(), torch.ones_like(nats).double()], dim=1)
+
+    def probabilities(self, logits: Tensor) -> Tensor:
+        """Probability of each label, `(examples, num_labels)`."""
+        if not self.sigmoid:
+            return torch.softmax(logits, dim=-1)
+        second = torch.sigmoid(logits)
+        return second if self.several else torch.cat([1 - second, second], dim=-1)
+
+    def decode(self, model: Any, states: Tensor, batch: Batch) -> Sequence[Tensor]:
+        return [*self.probabilities(states.float().cpu())]
+
+    # Answers ------------------------------------------------------------------------------------------------------
+
+    def predict(self, answer: Tensor, example: Any = None) -> LabelPrediction:
+        """The prediction from the probability of each label, `(num_labels,)`."""
+        if not self.several:
+            return most_probable(self.labels, answer.tolist())
+        values = dict(zip(self.labels, answer.tolist(), strict=True))
+        ranked = sorted(values, key=lambda label: -values[label])
+        chosen = tuple(label for label in ranked if values[label] >= 0.5)
+        certain = math.prod(max(p, 1 - p) for p in values.values())
+        return LabelPrediction(",".join(chosen), chosen, certain, values, several=True)
+
+    def blank(self, example: Any) -> LabelPrediction:
+        """The prediction for a blank text."""
+        return LabelPrediction("", (), 0.0, {}, self.several)
+
+    def measures(self, predictions: Sequence[LabelPrediction], examples: Sequence[Any]) -> Sequence[Measure]:
+        sets, numbers = label_sets_in(examples)
+        true = np.array([[label in labels for label in self.labels] for labels in sets])[numbers]
+        said = np.array([[label in one.labels for label in self.labels] for one in predictions])
+        return f1_measures(true, said)
+
+    def outcomes(
+        self, predictions: Sequence[LabelPrediction], examples: Sequence[Any], input: Input, others: Any = None
+    ) -> Outcomes:
+        """As for every head; `others` are the labels, and whether there may be several, of a comparison."""
+        labels, several = (self.labels, self.several) if others is None else others
+        truths = self.truths(examples)
+        made = outcomes_of(predictions, truths, labels, several, lambda i: input.place(examples, i))
+        if any(one.probabilities for one in predictions):
+            return made
+        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
+        return replace(made, measures=kept, further=())  # a baseline that gives labels only
+
+    def truths(self, examples: Sequence[Any]) -> Sequence[LabelSet]:
+        """The labels of each example, as in the data."""
+        if isinstance(examples, Kept):
+            sets, numbers = examples.label_sets
+            return [sets[number] for number in numbers.tolist()]
+        return [example.labels for example in examples]
+
+    def nats(self, predictions: Sequence[LabelPrediction], examples: Sequence[Any]) -> list[float] | None:
+        """What each prediction costs; None for several labels."""
+        if self.several:
+            return None
+        both = zip(predictions, self.truths(examples), strict=True)
+        return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
+
+    # For people ---------------------------------------------------------------------------------------------------
+
+    report, errors = staticmethod(label_body), staticmethod(label_errors)  # type: ignore[assignment]
+
+    def lines(self, work: Work) -> list[str]:
+        rows = ((split, self.counted(work.splits.examples[split]).items()) for split in work.split_names)
+        listed = (f"{split:20}" + "  ".join(f"{escaped(label)} {n:,}" for label, n in counts) for split, counts in rows)
+        return ["\nlabels:", *listed]
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        return {"labels": self.counted(work.splits.examples[split])}
+
+    def remarks(self, work: Work) -> list[str]:
+        counts, unit = self.counted(work.splits.examples["train"]), work.unit
+        if not self.several:
+            may_weigh = "class_weights" in type(work.config.data).model_fields and self.weighting == "none"
+            fix = " (data.class_weights=balanced weighs labels equally)" * may_weigh
+            return count_lines(counts, unit, fix)
+        marks = work.config.data.columns.label
+        never = [label for label in marks if label not in self.labels] if isinstance(marks, list) else []
+        lines = [f"no training {unit} has the label '{label}': left out" for label in never]
+        return lines + spelling_lines(counts)
+
+    def memory(self, batch: int, work: Work) -> int:
+        """Bytes of a scoring batch and of libraries that will be imported."""
+        return batch + library_memory(work.split_names)
+
+    def check_alike(self, other: Head) -> str:
+        mine, theirs = self.labels, getattr(other, "labels", ())
+        if mine != theirs:
+            only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
+            return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
+        if self.several != (many := bool(getattr(other, "several", False))):
+            return f"data.several_labels is {self.several} in one and {many} in the other"
+        return ""
+
+
+def check_sigmoid(head: Labels, kind: str, also: str = "") -> None:
+    """Refuse one output for two classes where there are not two.
+
+    Raises:
+        ConfigError: The message has the labels; `also` is a further remedy.
+    """
+    if kind == "sigmoid" and not head.several and len(head.labels) != 2:
+        raise ConfigError(
+            f"model.head sigmoid has one output for two classes, but there are {len(head.labels)} "
+            f"({', '.join(head.labels)}); use softmax{also}"
+        )

@@ -1,0 +1,236 @@
+"""Rows of a table: numbers and categories, standardised by the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.config import TokenizerConfig
+from heed.data.batch import plan_pass
+from heed.data.corpus import hashes_in
+from heed.data.examples import Kept
+from heed.data.findings import Findings
+from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
+from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
+from heed.data.splits import Splits, default_held_out, hold_out
+from heed.data.tables import column_names
+from heed.errors import ConfigError, DataError
+from heed.tasks.base.report import counted
+from heed.tasks.contracts import Batch, Draw, Input, Pass, Sized
+from heed.tasks.contracts import Rows as Names
+from heed.tasks.heads.target import target_of
+from heed.tasks.work import Work
+from heed.visible import escaped
+
+STANDARD, _FEATURES = "standard.json", "features.json"
+_FARTHEST = 1e15
+"""Standard deviations from the training mean beyond which squares and their sums overflow float32."""
+AT_ONCE = 10_000
+"""Rows read, and rows computed, at a time."""
+_LISTED = 1_000_000
+"""Rows up to which the batches of a pass are lists."""
+
+
+def check_numbers(config: Any) -> None:
+    """Refuse settings that do not apply to numbers.
+
+    Raises:
+        ConfigError: The message names the field.
+    """
+    if config.tokenizer != TokenizerConfig():
+        raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
+
+
+def column_lines(standard: Standard) -> list[str]:
+    """Mean and standard deviation of each column, for people."""
+    rows = zip(standard.columns, standard.mean, standard.deviation, strict=True)
+    return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
+
+
+def standardised(standard: Standard, values: Any, first: int = 0) -> Tensor:
+    """Standardise rows for the model; `first` is the number of rows before them, for messages.
+
+    Raises:
+        DataError: A number is so far from the training rows that its square is not finite in 32 bits.
+    """
+    applied = standard.apply(values)
+    if np.abs(applied).max(initial=0.0) > _FARTHEST:
+        far = np.abs(applied).reshape(-1, applied.shape[-1])
+        column = int(far.max(0).argmax())
+        row = int(far[:, column].argmax())
+        value = np.asarray(values).reshape(far.shape)[row, column]
+        raise DataError(
+            f"column '{standard.columns[column]}': {value:g} (row {first + row + 1}) is too far from the training "
+            f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
+        )
+    return torch.tensor(applied, dtype=torch.float32)
+
+
+@dataclass(frozen=True)
+class TableRows(Input):
+    """Rows of columns, as a network over whole rows reads them."""
+
+    sized: ClassVar = {"columns": Sized("num_columns")}
+    key: ClassVar = "row"
+    is_text: ClassVar = False
+
+    features: Features = field(default_factory=lambda: Features(()))
+    standard: Standard | None = None
+
+    check = staticmethod(check_numbers)  # type: ignore[assignment]
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Row]] | None) -> Splits[Row]:
+        data, remarks = config.data, list[str]()
+        if given is None and data.origin == "memory":
+            raise DataError(data.not_kept)
+
+        def read(split: str, files: Sequence[str], like: Rows | None = None) -> Rows:
+            """The rows of a split, with the columns of the training rows, or of its first file."""
+            if given is not None:
+                rows = cast(Rows, given[files[0]])
+                remarks.extend(rows.said if like is None else ())
+                return rows if like is None else rows.ordered(like.columns)
+            parts, findings = list[Rows](), Findings.of(data)
+            known = frozenset(like.labels if like else ())
+            for path in files:
+                wanted = data.columns.features if like is None else like.columns
+                how = {"categories": data.columns.categories} if like is None else {"kinds": like.kinds}
+                parts.append(read_rows(Path(path), wanted, data.columns.label, findings=findings, known=known, **how))
+                like = like or parts[0]
+            remarks.extend(line for line in findings.remarks if line not in remarks)
+            remarks.extend(one.line(split) for one in findings.found)
+            rows = Rows.joined(parts)
+            if not len(rows):
+                raise DataError(f"no rows left in {', '.join(files)}; {'; '.join(map(str, findings.found))}")
+            return rows
+
+        train = read("train", data.train)
+        if isinstance(data.valid, list):
+            splits = {"train": train, "valid": read("valid", data.valid, train)}
+        else:
+            wanted = data.valid if data.valid is not None else default_held_out(len(train), labelled=True)
+            # Numbers have no shares to keep.
+            drawn = replace(train, labels=()) if target_of(data, train.labels) == "number" else train
+            out = hold_out(drawn, hashes_in(drawn), wanted)
+            if not out.any() or out.all():
+                raise DataError(
+                    f"{len(train)} rows are too few to hold out {wanted} for validation; add rows or a validation file"
+                )
+            splits = {"train": train.select(np.flatnonzero(~out)), "valid": train.select(np.flatnonzero(out))}
+        if data.test is not None:
+            splits["test"] = read("test", data.test, train)
+        return Splits({**splits}, remarks=remarks)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Rows:
+        columns = config.data.columns
+        if self.standard is not None:
+            return self._of(hold_rows(data, split, self.features.names, columns.label, kinds=self.features.kinds))
+        further = {"categories": columns.categories, "counters": split != "train"}  # training's are taken of the others
+        return hold_rows(data, split, columns.features, columns.label, **further)
+
+    def learn(self, config: Any, splits: Splits[Row], parent: Any) -> tuple[Any, Self]:
+        train = cast(Rows, splits.examples["train"])
+        features, said = Features.of(train)
+        values = features.encoded(train).values
+        standard = Standard.of(features.encoded_names, values)
+        splits.remarks += [*said, *features.lines(), *constant_lines(standard.columns, values)]
+        return config, replace(self, features=features, standard=standard)
+
+    def save(self, folder: Path) -> None:
+        save(folder / STANDARD, self.standard)
+        save(folder / _FEATURES, self.features.columns)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
+        return replace(self, features=features, standard=load(folder / STANDARD, Standard))
+
+    def opened(self, splits: Splits[Row]) -> Splits[Row]:
+        splits.examples = {name: self._of(cast(Rows, rows)) for name, rows in splits.examples.items()}
+        return splits
+
+    def _of(self, rows: Rows) -> Rows:
+        return self.features.encoded(rows)
+
+    def rows(self) -> Mapping[str, Names]:
+        assert self.standard is not None
+        return {"columns": Names(self.standard.columns, "num_columns")}
+
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _as(self) -> dict[str, Any]:
+        """How a file is read after training: a score must cover the whole file."""
+        findings = Findings.of(self.config.data, strict=True)
+        return {"wanted": self.features.names, "kinds": self.features.kinds, "findings": findings}
+
+    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Rows:
+        column, known = self.config.data.columns.label, frozenset(labels)
+        return Rows.joined([self._of(read_rows(Path(f), label=column, known=known, **self._as)) for f in files])
+
+    def parts(self, path: Path) -> Iterator[Rows]:
+        """Read the rows of a file to predict, `AT_ONCE` at a time; labels are not needed."""
+        yield from map(self._of, iter_rows(path, most=AT_ONCE, **self._as))
+
+    def questions(self, rows: Any) -> tuple[Sequence[Any], bool]:
+        single = isinstance(rows, Mapping) and not column_names(rows)
+        given: Any = [rows] if single else rows
+        if isinstance(given, list) and not given:
+            return [], single
+        return self._of(hold_rows(given, "rows", self.features.names, None, kinds=self.features.kinds)), single
+
+    # Batches ------------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[Row], keep: bool = False, first: int = 0) -> Any:
+        """The numbers of rows, `(rows, columns)`; `first` is the number of rows before them."""
+        assert self.standard is not None
+        return standardised(self.standard, cast(Rows, examples).values, first)
+
+    def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
+        return np.ones(len(encoded), np.int64)
+
+    def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
+        return Batch(indices, {"values": encoded[np.array(indices)]}, masks=())  # a list is a slow index
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        encoded, costs = work.encoded(split), work.costs(split)
+        plan = plan_pass(costs, work.config.training.batch_tokens, *draw)
+        batches = plan if len(encoded) > _LISTED else list(plan)
+        return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs[:, None])
+
+    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
+        return [[*range(at, min(at + AT_ONCE, len(encoded)))] for at in range(0, len(encoded), AT_ONCE)]
+
+    def each(self, examples: Sequence[Row]) -> Iterable[None]:
+        return repeat(None, len(examples))  # making rows takes longer than computing with them
+
+    # For people ---------------------------------------------------------------------------------------------------
+
+    def notes(self, work: Work) -> list[str]:
+        assert self.standard is not None
+        counts = [f"{name}: {counted(len(rows), 'row')}" for name, rows in work.splits.examples.items()]
+        columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
+        return [*counts, columns, *work.splits.remarks]
+
+    def lines(self, work: Work) -> list[str]:
+        assert self.standard is not None
+        return [work.notes, "", "columns:", *column_lines(self.standard), "", *work.head.lines(work)]
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        return {"examples": len(work.splits.examples[split])}
+
+    def place(self, examples: Sequence[Row], i: int) -> dict[str, str]:
+        (row,) = cast(Kept[Row], examples).take([i])
+        cells = zip(cast(Rows, examples).columns, row.values, strict=True)
+        shown = (f"{column} {value:g}" if isinstance(value, float) else f"{column} {value}" for column, value in cells)
+        return {"origin": row.origin, "text": ", ".join(shown)}
+
+    def first(self, example: Any) -> str:
+        return str(example.origin)

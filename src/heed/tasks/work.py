@@ -1,0 +1,542 @@
+"""The work of a run: a task with its data, settled, as the training loop sees it; the same class for every task."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+from warnings import warn
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from heed.config import Section
+from heed.config.data import with_columns
+from heed.data.examples import evenly
+from heed.data.findings import Findings
+from heed.data.splits import Splits, take_subset
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import HeedWarning
+from heed.evaluation.measures import values_of
+from heed.models.base import Body, Interface, ModelConfig
+from heed.registry import body_class, model_and_head
+from heed.tasks import spec_of
+from heed.tasks.base.predictions import TextOutputs
+from heed.tasks.base.rates import groups_of
+from heed.tasks.base.task import (
+    changed_files,
+    refuse_left_behind,
+    refuse_pictures,
+    refuse_pipes,
+    scoring_tokens,
+    with_gpu_batch,
+)
+from heed.tasks.base.transfer import (
+    END_TOKEN,
+    Parent,
+    Started,
+    Transfers,
+    from_data,
+    is_fine_tuning,
+    with_fine_tuning,
+    with_model,
+    with_parents,
+)
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass
+from heed.threads import threads_for
+from heed.training.contracts import Loss, Trainable
+from heed.training.device import choose_device
+from heed.training.optimizer import Group
+from heed.training.processes import current
+
+if TYPE_CHECKING:
+    from heed.tasks.run import Run
+
+Baselines = Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]
+"""Predictions for examples, by the name of a baseline."""
+
+
+@dataclass(frozen=True)
+class Looks:
+    """The functions of a task that look inside a model; each has `(work, model, text, ...)` as its first arguments."""
+
+    at: Callable[..., Any] | None = None
+    """A look's content, `observe.looks.Look`."""
+    explain: Callable[..., Any] | None = None
+    """Which score is attributed to which words, `Explained`."""
+    contrast: Callable[..., dict[str, Any]] | None = None
+    """The options of `explain` for the score that tells two texts apart."""
+    lens: Callable[..., Any] | None = None
+    """What the logit lens reads."""
+
+
+_ALWAYS = ("outputs", "ensemble", "errors")
+"""Capabilities that every task has, unless it says that it cannot."""
+
+
+def _none(run: Run) -> Baselines:
+    return {}
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task: an input, a head, and what is special to it."""
+
+    name: str
+    input: Input
+    head: Head
+    looks: Looks = Looks()
+    baselines: Callable[[Run], Baselines] = _none
+    """The baselines of a run, fitted to its training set; called once for each run."""
+    defaults: Callable[[Any, Work], Any] | None = None
+    """From a settled configuration to one with what suits this task, for fields that the user did not give."""
+    enough_updates: int = 1_000
+    """Updates that a model trained from scratch needs to be of use."""
+    most_updates: Callable[[Work], int] | None = None
+    """Updates after which a run under a time budget ends, though time is left."""
+    outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
+    """Writer of predictions, given the run and the values of the task's flags."""
+    examiner: Callable[[], type[Any]] | None = None
+    """Returns the class that compares runs."""
+    cannot: Mapping[str, str] = field(default_factory=dict)
+    """Capabilities that its runs lack, with the reason, if there is one to say."""
+
+    batch_field = property(lambda self: self.input.batch_field)
+    positions_per_parameter = 0.0
+    texts_are_examples = False
+    settles = ()
+
+    @property
+    def interfaces(self) -> tuple[Interface, ...]:
+        """Interfaces of the models that it can use, the preferred one first."""
+        return spec_of(self.name).interfaces  # type: ignore[return-value]
+
+    @cached_property
+    def head_class(self) -> type[Section]:
+        """The fields in the `model` section besides those of the body."""
+        kinds = dict.fromkeys(part.options for part in (self.head, self.input))
+        return type("Options", tuple(kinds), {}) if len(kinds) > 1 else next(iter(kinds))
+
+    @property
+    def size_fields(self) -> Mapping[str, str]:
+        """Kind of row -> the field of `model` that counts such rows."""
+        return {kind: one.field for part in (self.input, self.head) for kind, one in part.sized.items()}
+
+    @property
+    def alternatives(self) -> Mapping[str, tuple[str, ...]]:
+        """Kind of row -> its possible names in another task, best first."""
+        sized = [*self.input.sized.items(), *self.head.sized.items()]
+        return {kind: one.alike for kind, one in sized if one.alike}
+
+    def can(self, name: str) -> bool:
+        """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
+        functions = {
+            "look": self.looks.at,
+            "attribute": self.looks.explain,
+            "patch": self.looks.contrast,
+            "lens": self.looks.lens,
+            "examiner": self.examiner,
+        }
+        return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
+
+    def prepare(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """Read the data, or take the `given` examples, learn from them, settle the configuration.
+
+        Raises:
+            ConfigError, DataError: The configuration or the data cannot be used.
+        """
+        self.input.check(config)
+        self.head.check(config)
+        config, parent, tokens = with_parents(config, self)
+        splits = self.read_splits(config, given)
+        config, input = self.input.learn(config, splits, tokens)
+        config, head = self.head.learn(config, splits)
+        splits = input.opened(splits)
+        return Work(self, config, input, head, splits).settle(parent)
+
+    def restore(self, config: Any, folder: Path) -> Work:
+        """The work of a run folder; its data is opened only when asked for."""
+        return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)
+
+    def resume(self, config: Any, folder: Path, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
+        """The work of a resumed run, with what it had learned when it began."""
+        work = self.restore(config, folder)
+        work.given = given
+        return work
+
+    def read_splits(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Any]:
+        """The splits of a configuration, with only `training.train_size` training examples if that is set.
+
+        Raises:
+            ConfigError: There are fewer training examples than `training.train_size`.
+            DataError: The data cannot be read.
+        """
+        refuse_pipes(config)
+        refuse_pictures(config)
+        splits = self.input.open(config, given)
+        size = config.training.train_size
+        return splits if size is None else take_subset(splits, size, config.training.seed)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        """Convert Python data to examples: a data frame, a list, a dict of columns.
+
+        Args:
+            data: The data, in one of the forms of `heed.data.readers`.
+            split: Its name in messages; the origin of example 17 is "train[17]".
+            config: The settings for reading the data.
+            findings: Policy for bad lines, and their counts.
+
+        Raises:
+            DataError: The data cannot be used; the message names the place, the value and what would be right.
+        """
+        return self.input.hold(data, split, config, findings)
+
+
+class Work(Transfers, Trainable):
+    """A task with its data and a settled configuration."""
+
+    is_trial = False
+    """True for a copy whose updates are measured."""
+    given: Mapping[str, Sequence[Any]] | None = None
+    """The examples that were passed in Python, by split."""
+    folder: Path | None = None
+    """The run folder that the work was opened from, with the digests of its data; None for a new run."""
+
+    def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
+        self.task, self.config = task, config
+        self.input, self.head = input, head
+        self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
+        self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
+        self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
+        self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
+        self.positions_per_parameter = task.positions_per_parameter
+        self._splits = splits
+        self._encoded: dict[str, Sequence[Any]] = {}
+        self._truths: dict[str, Any] = {}
+        self._costs: dict[str, NDArray[np.int64]] = {}
+        self._passes: dict[int, Pass] = {}
+        self.fit()
+
+    def fit(self) -> None:
+        """Tell the parts the model and the settings of the configuration."""
+        self.input, self.head = self.input.fitted(self), self.head.fitted(self)
+        for kept in (self._encoded, self._truths, self._costs, self._passes):
+            kept.clear()
+
+    def save(self, folder: Path) -> None:
+        """Write everything derived from the data (tokenizers, labels) into a run folder."""
+        self.input.save(folder)
+        self.head.save(folder)
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    def settle(self, parent: Parent | None) -> Self:
+        """Settle the configuration of a new run, which may start from another one."""
+        self.parent = parent
+        settled, data = self.settled(), self.config.data
+        if not self.is_imported:
+            data = with_columns(settled.data, self.splits.columns)
+        self.config = settled.model_copy(update={"data": data})
+        if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
+            self.config = with_fine_tuning(self.config)
+        self.fit()
+        for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
+            self.truths(split)
+        self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
+        return self
+
+    def settled(self) -> Any:
+        """The configuration with every field of the model, and the score to select by, written out.
+
+        Raises:
+            ConfigError: A field contradicts the data, or is unknown.
+        """
+        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
+        if on_gpu and not self.is_trial:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        config, training = self.config, self.config.training
+        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
+        if training.minutes is not None and is_open and not self.is_trial:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = config = fit_to_budget(self)
+        size = self.auto_size if config.model.size == "auto" else config.model.size
+        fields = {**(config.model.model_extra or {})}
+        own = self.body_class.config_class.model_fields.keys()
+        # Dropout of attention weights keeps a GPU from its fastest kernels.
+        if on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+            fields.setdefault("attention_dropout", 0.0)
+        config = with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        return config if self.task.defaults is None else self.task.defaults(config, self)
+
+    def learn_features(self) -> None:
+        """Learn what the settled configuration asks for."""
+        self.fit()
+
+    @property
+    def model_defaults(self) -> dict[str, Any]:
+        """The settled `model` section as it would be if only its name and size were given."""
+        model, options = self._model_of(self.config.model.size, {})
+        return {**model.model_dump(), **options}
+
+    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the parts for a size and the fields that were given."""
+        fields = {**given}
+        rows = {**self.input.rows(), **self.head.rows()}
+        for kind, name in self.sizes.items():
+            from_data(fields, name, len(rows[kind].names), rows[kind].unit or kind)
+        for part in (self.input, self.head):
+            fields |= part.fields(fields, self)
+        if END_TOKEN in self.body_class.config_class.model_fields:
+            (tokenizer,) = self.tokenizers().values()
+            from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
+        model, options = model_and_head(self.body_class, self.head_class, size, fields)
+        return model, self.head.settled(options, fields, self)
+
+    @property
+    def auto_size(self) -> str:
+        """The named size that "auto" stands for."""
+        return self.input.size(self)
+
+    @property
+    def selected_by(self) -> str:
+        """The validation score that `select_by` "auto" stands for."""
+        return self.head.select
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    @property
+    def splits(self) -> Splits[Any]:
+        """The examples; read on first use, with a warning of files that have changed since the run began.
+
+        Raises:
+            DataError: A file cannot be read, is not a regular file, or was not packed with the run.
+        """
+        if self._splits is None:
+            if self.folder is not None and self.given is None:
+                refuse_left_behind(self.config)
+                for line in changed_files(self.config, self.folder):
+                    warn(line, HeedWarning, stacklevel=2)
+            self._splits = self.input.opened(self.task.read_splits(self.config, self.given))
+        return self._splits
+
+    @property
+    def split_names(self) -> list[str]:
+        """The names of the splits that the data has."""
+        return list(self.splits.examples)
+
+    @property
+    def is_imported(self) -> bool:
+        """True if the run was imported: it has no data of its own."""
+        return getattr(self.config.data, "imported", None) is not None
+
+    def encoded(self, split: str) -> Sequence[Any]:
+        """The examples of a split as numbers."""
+        if split not in self._encoded:
+            self._encoded[split] = self.input.encode(self.splits.examples[split], keep=True)
+        return self._encoded[split]
+
+    def truths(self, split: str) -> Any:
+        """The truths of a split."""
+        if split not in self._truths:
+            self._truths[split] = self.head.encode(self.splits.examples[split])
+        return self._truths[split]
+
+    def costs(self, split: str) -> NDArray[np.int64]:
+        """The positions of each example of a split."""
+        if split not in self._costs:
+            self._costs[split] = self.input.costs(self.encoded(split))
+        return self._costs[split]
+
+    # For people -----------------------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """Title of a look without another one: the model and the data."""
+        return f"{self.config.model.name} on {self.config.data.name}"
+
+    @property
+    def unit(self) -> str:
+        """The noun for an example in messages."""
+        return spec_of(self.task.name).unit
+
+    @property
+    def notes(self) -> str:
+        """Remarks on what was read, kept and left out."""
+        return "\n".join([*self.input.notes(self), *self.head.notes(self)])
+
+    def overview(self) -> str:
+        """The text of `heed check`: counts, lengths, unknown tokens, samples as the model sees them."""
+        return "\n".join(self.input.lines(self))
+
+    def report_counts(self) -> dict[str, Any]:
+        """For each split: the number of examples, and the counts of the parts."""
+        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in self.split_names}
+
+    # Model ----------------------------------------------------------------------------------------------------
+
+    @property
+    def body_class(self) -> type[Body]:
+        """The class of the model's body."""
+        return body_class(self.config.model.name, self.interfaces)
+
+    def model_and_head(self) -> tuple[ModelConfig, Any]:
+        """The fields of the body and of the parts, typed."""
+        section = self.config.model
+        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+
+    def axes(self) -> Mapping[str, Sequence[str]]:
+        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+
+    @property
+    def sizes(self) -> Mapping[str, str]:
+        own = self.body_class.config_class.model_fields
+        return {kind: name for kind, name in self.size_fields.items() if name in own}
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        return self.input.tokenizers()
+
+    def follows_from_data(self) -> tuple[str, ...]:
+        return (*super().follows_from_data(), *self.input.follows(self), *self.head.follows(self))
+
+    def build_model(self) -> Any:
+        """A new model, its weights drawn from torch's random state."""
+        config, options = self.model_and_head()
+        body = self.input.built(self.body_class(config))
+        tokenizers = [*self.tokenizers().values()]
+        special = tokenizers[-1].special if tokenizers else None
+        return self.head.build(body, options, Facts({kind: self.row_names(kind) for kind in self.axes()}, special))
+
+    def body(self, model: Any) -> nn.Module:
+        return self.head.body_of(model)
+
+    def start(self, model: Any) -> dict[str, Started]:
+        before = self.input.start(model, self)
+        return {**before, **super().start(model), **self.head.start(model, self)}
+
+    def groups(self, model: Any) -> list[Group]:
+        """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
+
+        Raises:
+            ConfigError: A field names a part that the model does not have.
+        """
+        return groups_of(model, self.body(model), self.config.training)
+
+    # What the training loop needs -----------------------------------------------------------------------------
+
+    def train_batches(self, epoch: int) -> Sequence[list[int]]:
+        return self._pass(epoch).batches
+
+    def _pass(self, epoch: int) -> Pass:
+        if epoch not in self._passes:
+            self._passes.clear()
+            self._passes[epoch] = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+        return self._passes[epoch]
+
+    def collate(self, indices: list[int], epoch: int = 0) -> Batch:
+        batch = self._pass(epoch).collate(indices)
+        return self.head.collate(self.truths("train"), batch, Draw(self.config.training.seed, epoch))
+
+    def work(self, indices: list[int]) -> int:
+        """Padded positions of a training batch."""
+        return self._pass(next(iter(self._passes), 0)).positions(indices)
+
+    @property
+    def places(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch."""
+        return 1
+
+    def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
+        return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
+
+    def describe(self, indices: list[int], epoch: int) -> str:
+        first = self.splits.examples["train"][indices[0]]
+        return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
+
+    @property
+    def finishing_work(self) -> float:
+        examples = self.splits.examples
+        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
+        return 1.2 * tested / max(1, len(examples["valid"]))
+
+    @property
+    def patience(self) -> int:
+        return 3
+
+    @property
+    def trained_validation(self) -> float:
+        return 1.0
+
+    @property
+    def most_updates(self) -> int | None:
+        return None if self.task.most_updates is None else self.task.most_updates(self)
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
+        batch = round(scoring_tokens(self.config.training) * activations)
+        return self.head.memory(batch, self)
+
+    def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
+        return evenly(examples, math.ceil(self.valid_share * len(examples)))
+
+    def validate(self, model: Any) -> dict[str, float]:
+        """The loss over the targets, and the head's measures; the processes share the examples."""
+        encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
+        numbers = [*self.validated_part(range(len(examples)))]
+
+        def scored(batch: Batch) -> list[tuple[list[float], Any]]:
+            states = self.head.states(model, batch)
+            judged = self.head.judge(model, states, batch).tolist()
+            return list(zip(judged, self.head.decode(model, states, batch), strict=True))
+
+        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
+        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
+        chosen = [examples[n] for n in numbers]
+        predictions = [self.head.predict(answer, one) for (_, answer), one in zip(some, chosen, strict=True)]
+        return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
+
+    # Using a model --------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def scored(
+        self,
+        model: Any,
+        encoded: Sequence[Any],
+        score: Callable[[Batch], Sequence[Any]],
+        truths: Any = None,
+        numbers: Sequence[int] | None = None,
+    ) -> list[Any]:
+        """The results of `score`, which gives one for each example of a batch, for encoded examples in their order.
+
+        `truths` of all examples, if they are known; `numbers` are those of the examples to score, all by default.
+        """
+        device = next(model.eval().parameters()).device
+        chosen = range(len(encoded)) if numbers is None else numbers
+        some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
+        results: list[Any] = [None] * len(chosen)
+        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+            indices = [chosen[place] for place in places]
+            batch = self.input.collate(encoded, indices, None)
+            if truths is not None:
+                batch = self.head.collate(truths, batch, None)
+            batch = batch.to(device)
+            with threads_for(model, batch.positions):
+                for place, result in zip(places, score(batch), strict=True):
+                    results[place] = result
+        return results
+
+    def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
+        """The answer for each example."""
+        return self.scored(model, encoded, lambda b: self.head.decode(model, self.head.states(model, b), b))
+
+
+def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
+    """Some of the examples, without making them where they are made on access."""
+    select = getattr(encoded, "select", None)
+    return [encoded[n] for n in numbers] if select is None else select(numbers)
