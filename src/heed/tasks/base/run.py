@@ -139,7 +139,7 @@ class Run(ABC, Generic[T, M]):
 
     def examples(self, split: str) -> Sequence[Any]:
         """The examples of a split of the run's data."""
-        return self.task.splits.examples[split]
+        return self.task.splits.examples[split]  # type: ignore[no-any-return]
 
     def input_of(self, example: Any) -> Any:
         """The input of an example, as `look` takes it."""
@@ -158,7 +158,7 @@ class Run(ABC, Generic[T, M]):
         Raises:
             DataError: They can no longer be read.
         """
-        return self.task.splits.examples["train"]
+        return self.task.splits.examples["train"]  # type: ignore[no-any-return]
 
     @abstractmethod
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
@@ -269,7 +269,7 @@ class Run(ABC, Generic[T, M]):
     @property
     def tokenizer(self) -> TextTokenizer:
         """The tokenizer of the inputs."""
-        return next(iter(self.task.tokenizers().values()))
+        return next(iter(self.task.tokenizers().values()))  # type: ignore[no-any-return]
 
     @property
     def members(self) -> tuple[Any, ...]:

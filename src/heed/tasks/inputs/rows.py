@@ -85,7 +85,7 @@ class TableRows(Input):
     features: Features = field(default_factory=lambda: Features(()))
     standard: Standard | None = None
 
-    check = staticmethod(check_numbers)  # type: ignore[assignment]
+    check = staticmethod(check_numbers)
 
     def open(self, config: Any, given: Mapping[str, Sequence[Row]] | None) -> Splits[Row]:
         data, remarks = config.data, list[str]()

@@ -60,7 +60,7 @@ def baselines(run: Run) -> Baselines:
 def most_updates(work: Work) -> int:
     """A thousand updates, or 300 passes if these are more."""
     training: Any = work.config.training
-    each = math.ceil(len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate))
+    each: int = math.ceil(len(work.splits.examples["train"]) / (training.batch_tokens * training.accumulate))
     return max(_UPDATES, _PASSES * each)
 
 
