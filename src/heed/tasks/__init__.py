@@ -50,9 +50,12 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
+_SHARED = ("base", "contracts", "heads", "inputs", "run", "work")
+
+
 def task_names() -> list[str]:
-    """The tasks that heed has: the folders beside this file, without what they share."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name != "base")
+    """The tasks that heed has: the modules beside this file, without what they share."""
+    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.name not in _SHARED)
 
 
 def _package(task: str) -> str:

@@ -167,6 +167,11 @@ class Part:
             ConfigError: The message names the field.
         """
 
+    @property
+    def alternatives(self) -> Mapping[str, tuple[str, ...]]:
+        """Kind of row -> its possible names in another run, best first."""
+        return {kind: one.alike for kind, one in self.sized.items() if one.alike}
+
     def rows(self) -> Mapping[str, Rows]:
         """Kinds of rows of the model's tensors, for sizes, for what another run gives, and for growing."""
         return {}
@@ -227,6 +232,8 @@ class Input(Part):
     """Name of an example's input, for readers."""
     is_text: ClassVar[bool] = True
     """True if questions are texts; False for a table or pictures."""
+    pairs: ClassVar[bool] = False
+    """True if an input is a pair of texts."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -256,8 +263,8 @@ class Input(Part):
         """
         return config, self
 
-    def encode(self, examples: Sequence[Any], keep: bool = False) -> Sequence[Any]:
-        """Examples as numbers; `keep`: what is made of many may be kept in the cache."""
+    def encode(self, examples: Sequence[Any], split: str = "") -> Sequence[Any]:
+        """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
 
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
@@ -427,6 +434,11 @@ class Head(Part):
     def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
         """The wrong examples of a report, as lines for people."""
         raise NotImplementedError
+
+    def shown_truth(self, example: Any) -> str:
+        """The correct output of a sample, for `heed check`."""
+        truth: str = example.truth
+        return truth
 
     def blank(self, example: Any) -> Prediction:
         """The prediction for a blank text."""

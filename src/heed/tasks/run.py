@@ -172,5 +172,8 @@ class Run(runs.Run[Work, Any]):
     explain = property(lambda self: self.looks.explain)
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
-    look, readable, attribute = LooksAtText.look, LooksAtText.readable, Attributes.attribute
-    patch, lens = HasPatching.patch, HasLens.lens
+    look: Any = LooksAtText.look
+    readable: Any = LooksAtText.readable
+    attribute: Any = Attributes.attribute
+    patch: Any = HasPatching.patch
+    lens: Any = HasLens.lens

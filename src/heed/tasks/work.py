@@ -130,8 +130,7 @@ class Task:
     @property
     def alternatives(self) -> Mapping[str, tuple[str, ...]]:
         """Kind of row -> its possible names in another task, best first."""
-        sized = [*self.input.sized.items(), *self.head.sized.items()]
-        return {kind: one.alike for kind, one in sized if one.alike}
+        return {**self.input.alternatives, **self.head.alternatives}
 
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
@@ -204,6 +203,10 @@ class Work(Transfers, Trainable):
     """True for a copy whose updates are measured."""
     given: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
+    input: Input
+    """What the model reads, with what was learned."""
+    head: Head
+    """What is compared with its states, with what was learned."""
     folder: Path | None = None
     """The run folder that the work was opened from, with the digests of its data; None for a new run."""
 
@@ -220,13 +223,15 @@ class Work(Transfers, Trainable):
         self._truths: dict[str, Any] = {}
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
+        self._once: dict[str, Any] = {}
         self.fit()
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
-        self.input, self.head = self.input.fitted(self), self.head.fitted(self)
         for kept in (self._encoded, self._truths, self._costs, self._passes):
             kept.clear()
+        self.head = self.head.fitted(self)
+        self.input = self.input.fitted(self)
 
     def save(self, folder: Path) -> None:
         """Write everything derived from the data (tokenizers, labels) into a run folder."""
@@ -338,8 +343,14 @@ class Work(Transfers, Trainable):
     def encoded(self, split: str) -> Sequence[Any]:
         """The examples of a split as numbers."""
         if split not in self._encoded:
-            self._encoded[split] = self.input.encode(self.splits.examples[split], keep=True)
+            self._encoded[split] = self.input.encode(self.splits.examples[split], split)
         return self._encoded[split]
+
+    def once(self, name: str, make: Callable[[], Any]) -> Any:
+        """What a function makes, made once."""
+        if name not in self._once:
+            self._once[name] = make()
+        return self._once[name]
 
     def truths(self, split: str) -> Any:
         """The truths of a split."""
@@ -363,7 +374,12 @@ class Work(Transfers, Trainable):
     @property
     def unit(self) -> str:
         """The noun for an example in messages."""
-        return spec_of(self.task.name).unit
+        return "pair" if self.pairs else spec_of(self.task.name).unit
+
+    @property
+    def pairs(self) -> bool:
+        """True if an input is a pair of texts."""
+        return bool(self.input.pairs)
 
     @property
     def notes(self) -> str:

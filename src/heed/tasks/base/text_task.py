@@ -97,7 +97,7 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
         else:
             texts = [" ".join(cls.texts_of(example)) for example in sample_of(train)]
             least = config.tokenizer.min_count if config.tokenizer.extend else None
-            tokenizer, remarks = taken(tokenizer_parent.tokenizer("tokens", cls), texts, least)
+            tokenizer, remarks = taken(tokenizer_parent.tokenizer("tokens", cls.alternatives), texts, least)
             splits.remarks += remarks
         return cls.made(config, with_words(tokenizer, config.model), splits).settle(parent)
 

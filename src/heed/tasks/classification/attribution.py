@@ -10,18 +10,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heed.data.batch import TokenText
 from heed.data.examples import Text
 from heed.data.kinds.inputs import Input
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.tasks.base.attributing import Explained, chosen, table_of
 from heed.tasks.base.looking import Words
-from heed.tasks.classification.look import names_of_special, spans_of
-from heed.tasks.classification.task import Classification, Classifier
+from heed.tasks.classification.look import collated, names_of_special, spans_of
+from heed.tasks.heads.pooled import Classifier
+from heed.tasks.inputs.texts import Cut
 
 
 def explain(
-    task: Classification,
+    work: Any,
     model: Classifier,
     text: Input,
     target: str | None = None,
@@ -35,53 +35,46 @@ def explain(
     Raises:
         ConfigError: The run has no such label.
     """
-    example = task.example_of(text)
-    (encoded,) = task.encode([example])
-    (probabilities,) = task.classify(model, [encoded])
-    label = target if target is not None else task.labels[int(probabilities.argmax())]
-    numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
-    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded])
+    example = work.input.example_of(text)
+    corpus = work.input.encode([example])
+    (encoded,), (probabilities,) = corpus, work.answers(model, corpus)
+    label = target if target is not None else work.head.labels[int(probabilities.argmax())]
+    numbers = [chosen(name, work.head.labels, "label") for name in (label, rather_than) if name is not None]
 
     def of_logits(logits: Tensor) -> Tensor:
-        first, *others = (logit_of(task, logits, number) for number in numbers)
+        first, *others = (logit_of(work, logits, number) for number in numbers)
         return first - others[0] if others else first
 
     name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
     notes = []
-    if fixed is not None and not ngrams:
-        fixed = torch.zeros_like(fixed)
-        notes.append("scored without the n-grams beside the network")
-    elif fixed is not None:
-        part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
+    if encoded.ngrams and model.ngram_scale is not None:
+        part = float(of_logits(model.ngram_scale.detach().cpu() * torch.tensor(encoded.ngrams).unsqueeze(0)))
         notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
-    words, special = _own_words(task, model, example, encoded), names_of_special(task, model)
-    start, end = task.tokenizer.special[2:]
+        if not ngrams:
+            notes = ["scored without the n-grams beside the network"]
+            encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
+    words, special = _own_words(work, model, example, encoded), names_of_special(work, model)
+    start, end = work.input.tokenizer.special[2:]
     around = (special[start],) * model.has_cls, (special[end],) * model.framed
-    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes), around)
+    return Explained(_scored(work, model, encoded, of_logits), words, name, tuple(notes), around)
 
 
-def contrast(task: Classification, model: Classifier, text: Input, other: Input) -> dict[str, Any]:
+def contrast(work: Any, model: Classifier, text: Input, other: Input) -> dict[str, Any]:
     """The score that tells two texts apart: the logit of the other's label minus that of the text's, if they differ."""
-    encoded = task.encode_texts([text, other])
-    own, there = (task.labels[int(task.classify(model, [one])[0].argmax())] for one in encoded)
+    answers = work.answers(model, work.input.encode_texts([text, other]))
+    own, there = (work.head.labels[int(one.argmax())] for one in answers)
     return {"target": there, "rather_than": own if own != there else None, "ngrams": False}
 
 
-def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:
+def logit_of(work: Any, logits: Tensor, number: int) -> Tensor:
     """The logit of a label, `(texts,)`; of two labels with one output, the first has the negative one."""
-    if task.sigmoid and not task.config.data.several_labels:
+    if work.head.sigmoid and not work.head.several:
         return logits[:, 0] if number == 1 else -logits[:, 0]
     return logits[:, number]
 
 
-def _scored(
-    task: Classification,
-    model: Classifier,
-    encoded: TokenText,
-    of_logits: Callable[[Tensor], Tensor],
-    fixed: Tensor | None,
-) -> Scored:
-    """A text with a score of its logits; `fixed` are the logits of its n-grams, `(1, num_outputs)`."""
+def _scored(work: Any, model: Classifier, encoded: Cut, of_logits: Callable[[Tensor], Tensor]) -> Scored:
+    """A text with a score of its logits."""
     device, lengths = next(model.parameters()).device, list(map(len, encoded.sentences))
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
@@ -90,16 +83,14 @@ def _scored(
             left = iter(row)
             sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
             texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
-        batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
-        given = None if fixed is None else fixed.to(device).expand(len(texts), -1)
-        return of_logits(model(batch.tokens, batch.mask, None, given))
+        return of_logits(model(**collated(work, texts, device).inputs))
 
-    tokens = torch.tensor(task.tokens_of(encoded), device=device)
-    return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+    tokens = torch.tensor(work.input.tokens_of(encoded), device=device)
+    return Scored(model, table_of(model), tokens, score, work.input.tokenizer.special.unknown)
 
 
-def _own_words(task: Classification, model: Classifier, text: Text, encoded: TokenText) -> Words:
+def _own_words(work: Any, model: Classifier, text: Text, encoded: Cut) -> Words:
     """The words of a text, without [CLS] and [SEP] around it."""
-    typed = spans_of(task, text, model, encoded)
+    typed = spans_of(work, text, model, encoded)
     own = replace(typed, spans=typed.spans[int(model.has_cls) :])
-    return Words.of(task.tokenizer, task.tokens_of(encoded), "text", names_of_special(task, model), own)
+    return Words.of(work.input.tokenizer, work.input.tokens_of(encoded), "text", names_of_special(work, model), own)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, longest_text, names_of_labels
 from heed.tasks.classification.config import ClassificationConfig
-from heed.tasks.classification.task import Classification
+from heed.tasks.classification.task import TASK
+from heed.tasks.work import Work
 
 _ONE_LABEL, _SEVERAL = "single_label_classification", "multi_label_classification"
 
@@ -43,12 +45,13 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
         }
 
     @classmethod
-    def task(cls, config: ClassificationConfig, checkpoint: Checkpoint) -> Classification:
-        return Classification(config, checkpoint.tokenizer, checkpoint.labels, None)
+    def task(cls, config: ClassificationConfig, checkpoint: Checkpoint) -> Work:
+        texts = replace(TASK.input, tokenizer=checkpoint.tokenizer)  # type: ignore[call-arg]
+        return Work(TASK, config, texts, replace(TASK.head, labels=tuple(checkpoint.labels)), None)  # type: ignore[call-arg]
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        task: Classification = run.task
+        task: Work = run.task
         body, head = task.model_and_head()
         several = task.config.data.several_labels
         if head.ngrams:
@@ -66,7 +69,7 @@ class ClassificationCheckpoint(TaskCheckpoint[ClassificationConfig]):
                 "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; "
                 "use softmax"
             )
-        settings = {**names_of_labels(task.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
+        settings = {**names_of_labels(run.head.labels), "problem_type": _SEVERAL if several else _ONE_LABEL}
         return Exportable(
             body, frozenset({"labels"}), task.tokenizers(), label_bias=head.output_bias, settings=settings
         )

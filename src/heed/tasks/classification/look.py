@@ -6,11 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from heed.data.batch import TokenText
 from heed.data.examples import Text
 from heed.data.kinds.inputs import Input
 from heed.models.cnn import CNN
@@ -38,7 +39,9 @@ from heed.tasks.base.looking import (
     watched,
 )
 from heed.tasks.classification.levels import level_shadings, of_shares, sentences_of
-from heed.tasks.classification.task import Classification, Classifier, split_texts
+from heed.tasks.contracts import Batch
+from heed.tasks.heads.pooled import Classifier
+from heed.tasks.inputs.texts import Cut
 
 MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
@@ -52,9 +55,15 @@ CLS, SEP = "[CLS]", "[SEP]"
 """Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
-def answer_of(task: Classification, model: Classifier, encoded: TokenText, words: Words, typed: InputSpans) -> Answer:
+def collated(work: Any, texts: Sequence[Cut], device: torch.device) -> Batch:
+    """Texts as a batch."""
+    batch: Batch = work.input.collate(texts, [*range(len(texts))], None)
+    return batch.to(device)
+
+
+def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: InputSpans) -> Answer:
     """The labels of a text; a word that is left out is no part of its n-grams either."""
-    first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), task.tokens_of(encoded)
+    first, lengths, ids = int(model.has_cls), list(map(len, encoded.sentences)), work.input.tokens_of(encoded)
     device = next(model.parameters()).device
 
     def scores(rows: Tensor) -> Tensor:
@@ -66,23 +75,21 @@ def answer_of(task: Classification, model: Classifier, encoded: TokenText, words
                 start, stop = typed.spans[first + n]
                 read = f"{read[:start]} {read[stop:]}"
             if read != typed.text:
-                (without,) = task.encode([task.example_of(read.split(_BETWEEN) if task.pairs else read)])
+                (without,) = work.input.encode_texts([read.split(_BETWEEN) if work.input.pairs else read])
                 ngrams = without.ngrams
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
-        return task.forward(model, task.collate_encoded(texts, [*range(len(texts))]).to(device))
+        return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
     own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    return answer_of_labels(task, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
+    return answer_of_labels(work, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
 
 
-def contributions_of(task: Classification, answer: Answer, axis: Axis, label: str) -> Shading | None:
+def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
     """Drop in the probability of a label without each word, of the words on `axis`; None for a single word, or many."""
     if not 1 < len(axis) <= MOST_WORDS:
         return None
-    output = task.labels.index(label) if task.several_labels else 0
-    falls = (answer.whole - answer.without)[:, output] * (
-        -1 if task.several_labels and not answer.chosen[output] else 1
-    )
+    output = work.head.labels.index(label) if work.head.several else 0
+    falls = (answer.whole - answer.without)[:, output] * (-1 if work.head.several and not answer.chosen[output] else 1)
     title = f"Contribution of each {axis.kind}: drop in the probability of '{label}' when the {axis.kind} is left out"
     return Shading(title, axis, tuple(falls.tolist()), float(falls.abs().max()), signed=True)
 
@@ -110,21 +117,21 @@ def states_of_words(model: Classifier, seen: Trace, words: Words, num_tokens: in
     return []
 
 
-def toward(task: Classification, weight: Tensor, label: str) -> Tensor:
+def toward(work: Any, weight: Tensor, label: str) -> Tensor:
     """From the weights of each output, `(num_outputs, units)`, those of each unit in the score of a label, `(units,)`.
 
     With softmax only differences count, so the score is the label's score minus the mean score of all labels.
     """
-    number = task.labels.index(label)
-    if not task.sigmoid:
+    number = work.head.labels.index(label)
+    if not work.head.sigmoid:
         return weight[number] - weight.mean(0)
-    if task.config.data.several_labels:
+    if work.head.several:
         return weight[number]
     return weight[0] if number == 1 else -weight[0]
 
 
 def ngrams_of_filters(
-    task: Classification, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
+    work: Any, model: Classifier, seen: Trace, words: Words, num_tokens: int, label: str
 ) -> Shading | None:
     """The n-grams at which a CNN's filters are largest, with the filters' summed contributions; None without filters.
 
@@ -133,7 +140,7 @@ def ngrams_of_filters(
     body = model.body
     if not isinstance(body, CNN):
         return None
-    weight = toward(task, model.output.weight.detach(), label)
+    weight = toward(work, model.output.weight.detach(), label)
     parts: dict[range, float] = defaultdict(float)
     filters: Counter[range] = Counter()
     add = weight.split([bank.out_channels for bank in body.filters])
@@ -143,46 +150,52 @@ def ngrams_of_filters(
             ngram = range(place, min(place + width, num_tokens))
             parts[ngram] += value
             filters[ngram] += 1
-    title = "The {count} n-grams with the largest contributions to the score of {score}, through the filters that are "
+    title = "The {count} n-grams with the largest contributions to the {score}, through the filters that are "
     ordered = sorted(parts, key=lambda ngram: (ngram.start, ngram.stop))
     said = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
-    return _listed(task, title + "largest on them", ((_text(words, n), parts[n], said[n]) for n in ordered), label)
+    return _listed(work, title + "largest on them", ((_text(words, n), parts[n], said[n]) for n in ordered), label)
 
 
-@torch.no_grad()
-def ngrams_fitted(
-    task: Classification, model: Classifier, encoded: TokenText, text: Text, label: str
-) -> Shading | None:
+def ngrams_fitted(work: Any, model: Classifier, text: Text, label: str) -> Shading | None:
     """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
 
     An n-gram that occurs several times counts once.
     """
-    table, reading = model.ngrams, task.reading
-    if table is None or reading is None:
+    linear = work.input.linear
+    if linear is None or model.ngram_scale is None or not (parts := linear.parts(work.input.words_of(text))):
         return None
-    words = task.words_of(text)
-    named = zip(reading.rows(words).tolist(), reading.names(words), strict=True)
-    names = dict(reversed([*named]))  # the first of several
-    rows = torch.from_numpy(encoded.ngrams).long().to(table.idf.device)
-    weight = toward(task, (table.weight * model.ngram_scale).T, label)
-    values = (table.features(rows.unsqueeze(0))[0] * weight[rows]).tolist()
-    added = [(names[row], value, "") for row, value in zip(rows.tolist(), values, strict=True) if value]
-    title = "N-gram classifier: the {count} largest contributions to the score of {score}"
-    return _listed(task, title, added, label) if added else None
+    scale = float(model.ngram_scale)
+    values = toward(work, scale * torch.from_numpy(np.stack([*parts.values()], axis=1)), label).tolist()
+    added = [(name, value, "") for name, value in zip(parts, values, strict=True)]
+    return _listed(work, "N-gram classifier: the {count} largest contributions to the {score}", added, label)
 
 
-def _listed(task: Classification, title: str, parts: Iterable[tuple[str, float, str]], label: str) -> Shading:
+def shares_of_parts(work: Any, model: Classifier, encoded: Cut, label: str) -> list[str]:
+    """The score of a label, and what n-grams and network add to it, as a note; none without n-grams."""
+    if not encoded.ngrams or model.ngram_scale is None:
+        return []
+    linear = float(model.ngram_scale) * torch.tensor(encoded.ngrams)
+    batch = collated(work, [encoded], next(model.parameters()).device)
+    network = model(**batch.inputs)[0].float().cpu() - linear
+    one, other = toward(work, torch.stack([linear, network], dim=1), label).tolist()
+    return [f"{_score_of(work, label)}: n-grams {one:+.4f}, network {other:+.4f}, together {one + other:+.4f}"]
+
+
+def _score_of(work: Any, label: str) -> str:
+    return f"score of '{label}' ({'before the sigmoid' if work.head.sigmoid else 'minus the mean score of all labels'})"
+
+
+def _listed(work: Any, title: str, parts: Iterable[tuple[str, float, str]], label: str) -> Shading:
     """The n-grams with the largest contributions, each given as (n-gram, contribution, remark).
 
-    In `title`, "count" and "score" are replaced.
+    In `title`, "count" is replaced, and "score" by the score of what.
     """
     best = sorted(parts, key=lambda one: -abs(one[1]))[:_MOST]
     axis = Axis("text", "n-gram", tuple(name for name, _, _ in best))
     sums = tuple(value for _, value, _ in best)
-    score = f"'{label}' ({'before the sigmoid' if task.sigmoid else 'minus the mean score of all labels'})"
     others = tuple(said for _, _, said in best) if any(said for _, _, said in best) else ()
     largest = max(map(abs, sums), default=1.0)
-    title = title.format(count=len(best), score=score)
+    title = title.format(count=len(best), score=_score_of(work, label))
     return Shading(title, axis, sums, largest, others=others, signed=True, listed=True)
 
 
@@ -196,7 +209,7 @@ def _text(words: Words, tokens: range) -> str:
 
 
 def look_at_text(
-    task: Classification,
+    work: Any,
     model: Classifier,
     text: Input,
     *,
@@ -215,48 +228,49 @@ def look_at_text(
     Raises:
         ConfigError: The model does not have this attention, or has no gates.
     """
-    example = task.example_of(text)
-    (encoded,) = task.encode([example])
+    example = work.input.example_of(text)
+    (encoded,) = work.input.encode([example])
     with edit(model, *edits):
         with watched(model) as seen:
-            batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
-            task.forward(model, batch)
-        (probabilities,) = task.classify(model, [encoded])
-    prediction = task.prediction(probabilities)
-    start, end = task.tokenizer.special[2:]
-    ids = [*([start] if model.has_cls else []), *task.tokens_of(encoded), *([end] if model.framed else [])]
-    typed = spans_of(task, example, model, encoded)
-    about = task.tokenizer, ids, "text", names_of_special(task, model), typed
+            batch = collated(work, [encoded], next(model.parameters()).device)
+            logits = model(**batch.inputs)
+        (probabilities,) = work.head.decode(model, logits, batch)
+    prediction = work.head.predict(probabilities)
+    start, end = work.input.tokenizer.special[2:]
+    ids = [*([start] if model.has_cls else []), *work.input.tokens_of(encoded), *([end] if model.framed else [])]
+    typed = spans_of(work, example, model, encoded)
+    about = work.input.tokenizer, ids, "text", names_of_special(work, model), typed
     words = Words.of(*about)
-    drawn = Words.of(*about, pieces=True) if pieces and not task.hierarchical else words
+    drawn = Words.of(*about, pieces=True) if pieces and not work.input.hierarchical else words
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     notes = [prediction.summary()]
     if encoded.cut:
         notes.append(f"only the first {encoded.length} tokens are read (data.max_length); {encoded.cut} more are not")
-    maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, drawn)
+    maps, shadings, nets, frames = _seen(work, model, seen, choice, encoded, drawn)
     best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
     label = prediction.labels[0] if prediction.labels else best
+    notes += shares_of_parts(work, model, encoded, label)
     further = [
-        ngrams_of_filters(task, model, seen, words, len(ids), label),
-        ngrams_fitted(task, model, encoded, example, label),
+        ngrams_of_filters(work, model, seen, words, len(ids), label),
+        ngrams_fitted(work, model, example, label),
     ]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
-    answer = answer_of(task, model, encoded, read, typed)
+    answer = answer_of(work, model, encoded, read, typed)
     if contributions and not edits:
-        further.append(contributions_of(task, answer, read.axis, label))
+        further.append(contributions_of(work, answer, read.axis, label))
         if len(words.axis) > MOST_WORDS:
             notes.append(f"contributions of words are measured only for texts of up to {MOST_WORDS} words")
-    unknown = [one for part in split_texts(example, task.config.data) for one in task.tokenizer.unknown_in(part)]
+    unknown = [one for part in work.input.split(example) for one in work.input.tokenizer.unknown_in(part)]
     return Look(
-        title or task.title,
+        title or work.title,
         example.text,
         prediction.label,
-        (*maps, *gate_maps(nets, task.config.model.name, gates, units)),
+        (*maps, *gate_maps(nets, work.config.model.name, gates, units)),
         frames,
         (),
-        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
+        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngram_scale is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
         second=example.second or "",
@@ -265,24 +279,24 @@ def look_at_text(
     )
 
 
-def names_of_special(task: Classification, model: Classifier) -> dict[int, str]:
+def names_of_special(work: Any, model: Classifier) -> dict[int, str]:
     """Names of the start and end tokens."""
-    start, end = task.tokenizer.special[2:]
+    start, end = work.input.tokenizer.special[2:]
     if model.framed:
-        return {start: task.tokenizer.token(start), end: task.tokenizer.token(end)}
+        return {start: work.input.tokenizer.token(start), end: work.input.tokenizer.token(end)}
     return {end: SEP, start: CLS}
 
 
-def spans_of(task: Classification, text: Text, model: Classifier, encoded: TokenText) -> InputSpans:
+def spans_of(work: Any, text: Text, model: Classifier, encoded: Cut) -> InputSpans:
     """The span of the text that each token covers; the texts of a pair are one after the other."""
-    parts = [*text.texts] if task.hierarchical else split_texts(text, task.config.data)
+    parts = [*text.texts] if work.input.hierarchical else work.input.split(text)
     places, start = [(0, 0)] * model.has_cls, 0
     for number, part in enumerate(parts):
         own: list[tuple[int, int]] = []
-        for place, inside in task.parts(part):
-            own += [(start + place + a, start + place + b) for a, b in task.tokenizer.encode(inside).spans]
+        for place, inside in work.input.parts(part):
+            own += [(start + place + a, start + place + b) for a, b in work.input.tokenizer.encode(inside).spans]
         if len(parts) > 1 and number == 0:  # either text of a pair may have been cut
-            ids, end = task.tokens_of(encoded), task.tokenizer.special.end
+            ids, end = work.input.tokens_of(encoded), work.input.tokenizer.special.end
             own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
         places += own
         start += len(part) + len(_BETWEEN)
@@ -290,10 +304,10 @@ def spans_of(task: Classification, text: Text, model: Classifier, encoded: Token
 
 
 def _seen(
-    task: Classification, model: Classifier, seen: Trace, choice: Choice, encoded: TokenText, words: Words
+    work: Any, model: Classifier, seen: Trace, choice: Choice, encoded: Cut, words: Words
 ) -> tuple[list[Map], list[Shading], list[tuple[Network, Words]], tuple[EncoderFrame, ...]]:
     """Maps, shadings, recurrent networks with the words or sentences they read, and a frame for each word."""
-    if task.hierarchical:
+    if work.input.hierarchical:
         lengths = list(map(len, encoded.sentences))
         sentences = sentences_of(words, lengths)
         of_words = networks_of_parts(seen, lengths, "body.words.")

@@ -93,7 +93,7 @@ class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
         if tokenizer_parent is None:
             config, (tokenizer,), _ = learned(config, [train], partial(cls.learn, config, train))
         else:
-            tokenizer = tokenizer_parent.tokenizer("tokens", cls)
+            tokenizer = tokenizer_parent.tokenizer("tokens", cls.alternatives)
         task = cls(config, tokenizer, speakers, splits)
         if task.positions is not None:
             costs = {name: task.unit_costs(task.units_of(task.encoded(name))) for name in task.split_names}

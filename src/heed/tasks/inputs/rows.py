@@ -188,7 +188,7 @@ class TableRows(Input):
 
     # Batches ------------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Row], keep: bool = False, first: int = 0) -> Any:
+    def encode(self, examples: Sequence[Row], split: str = "", first: int = 0) -> Any:
         """The numbers of rows, `(rows, columns)`; `first` is the number of rows before them."""
         assert self.standard is not None
         return standardised(self.standard, cast(Rows, examples).values, first)

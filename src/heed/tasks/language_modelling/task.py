@@ -362,7 +362,7 @@ class LanguageModelling(DocumentTask[LanguageModelConfig]):
             )
             splits.remarks += [remark] if remark else []
         else:
-            section, theirs = config.tokenizer, tokenizer_parent.tokenizer("tokens", cls)
+            section, theirs = config.tokenizer, tokenizer_parent.tokenizer("tokens", cls.alternatives)
             texts = [document.text for document in sample_of(documents)]
             tokenizer, remarks = taken(theirs, texts, section.min_count if section.extend else None, section.new_merges)
             splits.remarks += remarks

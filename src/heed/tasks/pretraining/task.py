@@ -99,7 +99,7 @@ class Pretraining(DocumentTask[PretrainingConfig]):
             )
             splits.remarks += [remark] if remark else []
         else:
-            tokenizer = tokenizer_parent.tokenizer("tokens", cls)
+            tokenizer = tokenizer_parent.tokenizer("tokens", cls.alternatives)
         task = cls(config, tokenizer, splits).settle(parent)
         task.pass_of(0)  # refuses documents without pairs before a run folder exists
         return task

@@ -93,7 +93,10 @@ class Translation(Writing[TranslationConfig, Pair, list[int], TokenPair]):
             config, tokenizers, remark = learn_tokenizers(config, seen, count, known)
             splits.remarks += [remark] if remark else []
         else:
-            tokenizers = tokenizer_parent.tokenizer("source", cls), tokenizer_parent.tokenizer("target", cls)
+            tokenizers = (
+                tokenizer_parent.tokenizer("source", cls.alternatives),
+                tokenizer_parent.tokenizer("target", cls.alternatives),
+            )
         tokenizers[0].add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         task = cls(config, tokenizers, splits)
         task._leave_out_long()

@@ -1,0 +1,201 @@
+"""Labels of texts: a pooling of the states of tokens, and one linear layer, beside which a linear part may stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.attention import AttentionPooling
+from heed.data.batch import framed
+from heed.data.tokens.special import Special
+from heed.errors import ConfigError
+from heed.evaluation.measures import Outcomes
+from heed.layers import max_pooling, mean_pooling
+from heed.models.base import TextEncoder, TokenEncoder, state_at
+from heed.tasks.base.labels import library_memory
+from heed.tasks.classification.config import ClassificationHead
+from heed.tasks.contracts import Facts, Input
+from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
+from heed.tasks.inputs.ngrams import Targets, fitting_memory, usual_characters
+from heed.tasks.inputs.texts import characters_of
+from heed.tasks.work import Work
+
+_POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
+
+
+def pooling_of(kind: str) -> str:
+    """The pooling to use; "auto" stands for attention."""
+    return "attention" if kind == "auto" else kind
+
+
+class Pooling(nn.Module):
+    """One vector per text from the states of a token encoder."""
+
+    def __init__(self, body: TokenEncoder, options: ClassificationHead) -> None:
+        super().__init__()
+        self.kind = pooling_of(options.pooling)
+        self.d_output = body.d_output
+        if self.kind != "last":
+            body.without_last()
+        if self.kind == "attention":
+            hops = options.pooling_hops if options.pooling_score == "self_attentive" else 1
+            self.attention = AttentionPooling(
+                body.d_output, score=options.pooling_score, d_attention=options.d_pooling, num_queries=hops
+            )
+            self.d_output = self.attention.d_output
+
+    def forward(self, body: TokenEncoder, hidden: Tensor, mask: Tensor) -> Tensor:
+        """`(batch, length, d)` to `(batch, d_output)`; zeros for a text without tokens."""
+        if self.kind == "attention":
+            return self.attention(hidden, mask)
+        if self.kind == "last":
+            return body.last(hidden, mask)
+        if self.kind in ("first", "cls"):
+            return state_at(hidden, mask, torch.zeros_like(mask[:, 0], dtype=torch.long))
+        return {"mean": mean_pooling, "max": max_pooling}[self.kind](hidden, mask)
+
+
+class Classifier(nn.Module):
+    """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
+
+    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
+
+    With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
+    framed for a body that reads framed texts.
+    """
+
+    def __init__(
+        self, body: TokenEncoder | TextEncoder, options: ClassificationHead, num_outputs: int, special: Special
+    ) -> None:
+        super().__init__()
+        self.special = special
+        self.body = body
+        self.pooling = Pooling(body, options) if isinstance(body, TokenEncoder) else None
+        width = body.d_output if self.pooling is None else self.pooling.d_output
+        self.output = nn.Linear(width, num_outputs, bias=options.output_bias)
+        self.ngram_scale = nn.Parameter(torch.ones(1)) if options.ngrams else None
+
+    @property
+    def has_cls(self) -> bool:
+        """True if [CLS] is put before each text."""
+        return self.framed or (self.pooling is not None and self.pooling.kind == "cls")
+
+    @property
+    def framed(self) -> bool:
+        """True if each text is put between [CLS] and [SEP]."""
+        return isinstance(self.body, TokenEncoder) and self.body.framed
+
+    def forward(self, tokens: Tensor, mask: Tensor, ngrams: Tensor | None = None) -> Tensor:
+        """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
+
+        A model with n-grams needs `ngrams`, the logits of those of the texts, `(batch, num_outputs)`.
+        """
+        if self.framed:
+            tokens, mask = framed(tokens, mask, self.special)
+        elif self.has_cls:
+            tokens, mask = pad(tokens, (1, 0), value=self.special.start), pad(mask, (1, 0), value=True)
+        pooled = self.body(tokens, mask)
+        if self.pooling is not None:
+            pooled = self.pooling(self.body, pooled, mask)
+        logits: Tensor = self.output(pooled)
+        if self.ngram_scale is None:
+            return logits
+        assert ngrams is not None, "a model with n-grams needs those of the texts"
+        return logits + self.ngram_scale * ngrams
+
+
+@dataclass(frozen=True)
+class TextLabels(Labels):
+    """Labels of texts."""
+
+    options: ClassVar = ClassificationHead
+
+    targets: str = "texts"
+    longest: Any = lambda work: 0
+    """Length of the longest n-grams where the user gives none, for a run."""
+
+    def settled(self, options: ClassificationHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        kind = options.head
+        if kind == "auto":
+            kind = "sigmoid" if self.several else "softmax"
+        if kind == "softmax" and self.several:
+            raise ConfigError("model.head softmax chooses one label, but data.several_labels is true; use sigmoid")
+        check_sigmoid(self, kind, ", or data.several_labels=true")
+        longest = options.ngrams if "ngrams" in given else self.longest(work)
+        fields = {**options.model_dump(), "head": kind, "ngrams": longest}
+        if longest and options.ngram_characters is None:
+            size, regressions = characters_of(work.splits.examples["train"]), len(self.labels)
+            fields["ngram_characters"] = usual_characters(size, max(1, regressions - (regressions == 2)))
+        name, body = work.config.model.name, work.body_class
+        if issubclass(body, TextEncoder):
+            if meant := [field for field in _POOLING_FIELDS if field in given]:
+                raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
+            return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+        assert issubclass(body, TokenEncoder)
+        return {**fields, "pooling": self._pooling(options.pooling, body, work)}
+
+    def _pooling(self, pooling: str, body: type[TokenEncoder], work: Work) -> str:
+        """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this.
+
+        Raises:
+            ConfigError: The body does not support this pooling.
+        """
+        name = work.config.model.name
+        if pooling == "cls" and body.framed:
+            raise ConfigError(
+                f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
+                "(its state after the pooling layer) or first (its state)"
+            )
+        if pooling == "cls" and not body.sees_all:
+            raise ConfigError(
+                f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
+                "encoder, or another pooling"
+            )
+        if pooling != "auto" or not body.framed:
+            return pooling_of(pooling)
+        known = {} if work.parent is None else work.parent.task.config.model.model_extra or {}
+        return "last" if known.get("pooling") == "last" else "mean"
+
+    def follows(self, work: Work) -> tuple[str, ...]:
+        return ("head",) if self.sigmoid == self.several else ()
+
+    def build(self, body: Any, options: ClassificationHead, facts: Facts) -> Classifier:
+        assert facts.special is not None
+        return Classifier(body, options, len(facts.rows["labels"]), facts.special)
+
+    def linear_targets(self, truths: Truths) -> Targets:
+        """What the linear part should say of the training texts."""
+        true: Any = self.true(truths, range(len(truths.numbers))).numpy()
+        if not self.several:
+            true = np.eye(len(self.labels), dtype=bool)[true]
+        true, weights = true > 0.5, None
+        if self.weighting != "none":
+            of_label = np.array(self.class_weights(truths), np.float32)
+            of_text = of_label[true.argmax(1)][:, np.newaxis]
+            weights = np.where(true, of_label, 1) if self.several else np.broadcast_to(of_text, true.shape)
+        shared = self.sigmoid and not self.several  # one output for two classes
+        return Targets(true[:, shared:], weights, exclusive=not self.sigmoid)
+
+    def start(self, model: Any, work: Work) -> Mapping[str, Any]:  # type: ignore[override]
+        linear = getattr(work.input, "linear", None)
+        return {} if linear is None else {"ngrams": linear}
+
+    def memory(self, batch: int, work: Work) -> int:
+        """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
+        return max(batch, fitting_memory(characters_of(work.splits.examples["train"]))) + library_memory(["test"])
+
+    def outcomes(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
+    ) -> Outcomes:
+        made = super().outcomes(predictions, examples, input, others)
+        made.details["cut"] = sum(one.unread > 0 for one in predictions)
+        return made
+
+    def shown_truth(self, example: Any) -> str:
+        return " ".join(dict.fromkeys(example.labels))

@@ -1,0 +1,326 @@
+"""Texts, and pairs of texts: whole, cut to a length, or sentence by sentence, as the model reads them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heed.data.batch import fit, frame_size, pad_nested, pad_rows
+from heed.data.corpus import Corpus, Lengths, StoredExamples, joined, parts_of
+from heed.data.corpus import Rows as Numbers
+from heed.data.embedded.texts import draw_documents
+from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
+from heed.data.kinds.inputs import Input as Given
+from heed.data.kinds.inputs import is_pair, pair_fields, pair_of, pairs_of, pairs_typed
+from heed.data.kinds.texts import text_reader
+from heed.data.readers import check_order, to_texts
+from heed.data.tokens.special import lack_spaces
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.models.base import TextEncoder
+from heed.tasks import suggest_task
+from heed.tasks.base.report import counted_are
+from heed.tasks.contracts import Batch, Draw, Head, Pass
+from heed.tasks.inputs.ngrams import Ngrams, learn, words_of
+from heed.tasks.inputs.tokens import Kind, Tokens
+from heed.tasks.work import Work
+
+TEXTS = Kind(
+    reader=lambda data, labels: text_reader(data, labels or (), advice=suggest_task),
+    fields=lambda data: ["text", *(() if data.columns.second is None else ("second",)), "label"],
+    draw=lambda data: lambda name, size: [d.text for d in draw_documents(name, size, data.sentences, data.seed)],
+    check=lambda held, split: check_order([e.source for e in held], [",".join(e.labels) for e in held], split),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A text as tokens, sentence by sentence (one for models without sentences, none empty)."""
+
+    sentences: list[list[int]]
+    cut: int = 0
+    """Tokens left out at the end."""
+    ngrams: Sequence[float] = ()
+    """Logits of its n-grams, for a model with a linear part."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens."""
+        return sum(map(len, self.sentences))
+
+
+@dataclass(frozen=True)
+class Texts(Tokens):
+    """Texts with at most `data.max_length` tokens; of a pair, both with an end token between them.
+
+    A model with a linear part also reads the logits of the n-grams; in training, those of a fit without the text.
+    """
+
+    linear: Ngrams | None = None
+    outputs: int = 0
+    """Logits of the n-grams of a text."""
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(super().restore(config, folder), linear=Ngrams.restore(folder) if _ngrams(config) else None)
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        if self.linear is not None:
+            self.linear.save(folder)
+
+    def fitted(self, work: Work) -> Self:
+        texts = replace(super().fitted(work), outputs=len(work.head.rows()["labels"].names))
+        if not _ngrams(work.config) or self.linear is not None or work.is_trial:
+            return texts  # fitting takes as long as a whole trial
+        options, head = work.model_and_head()[1], cast(Any, work.head)
+        train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
+        size = characters_of(train)
+        fit = learn(train, texts.words_of, targets, options.ngrams, options.ngram_characters, size)
+        work.once("held out", lambda: fit[1])
+        return replace(texts, linear=fit[0])
+
+    # Reading --------------------------------------------------------------------------------------------------
+
+    @property
+    def pairs(self) -> bool:  # type: ignore[override]
+        """True if an input is a pair of texts."""
+        return getattr(self.config.data.columns, "second", None) is not None
+
+    @property
+    def hierarchical(self) -> bool:
+        """True if the model reads sentence by sentence."""
+        return self.body is not None and issubclass(self.body, TextEncoder) and self.body.hierarchical
+
+    @property
+    def most_tokens(self) -> int:
+        """Largest number of tokens of a text that are read."""
+        most: int = self.config.data.max_length
+        return min(most, self.room or most)
+
+    @property
+    def separator(self) -> tuple[bool, int]:
+        """True if two end tokens separate the texts of a pair; the end token."""
+        return bool((self.config.model.model_extra or {}).get("double_separator", False)), self.tokenizer.special.end
+
+    def texts_of(self, example: Text) -> Sequence[str]:
+        return (example.source,)
+
+    def usual_tokens(self, texts: Sequence[str]) -> str:
+        return "unigram" if lack_spaces(texts) else "word"
+
+    def train_tokenizer(self, examples: Sequence[Text]) -> TextTokenizer:
+        texts = [part for example in examples for part in self.split(example)]
+        return TextTokenizer.train_to_read(texts, self.config.tokenizer)
+
+    def split(self, text: Text) -> list[str]:
+        """The text, or both texts of a pair, without line breaks; those of an imported run as they are."""
+        return [part if self.is_imported else without_breaks(part) for part in self._sides(text)]
+
+    def _sides(self, text: Text) -> list[str]:
+        """The text, or both texts of a pair without blanks around them; of an imported run as they are."""
+        return [part if self.is_imported or text.second is None else part.strip() for part in text.texts]
+
+    @property
+    def parts(self) -> Callable[[str], list[tuple[int, str]]]:
+        """Cuts a text into the parts that are tokenized one by one, each with its place: sentences, or all of it."""
+        if self.hierarchical:
+            separator = self.config.data.sentence_separator
+            return lambda text: [(a, text[a:b]) for a, b in split_sentences(text, separator)]
+        whole = self.is_imported
+        return lambda text: [(0, text if whole else without_breaks(text))]
+
+    # Examples as tokens ---------------------------------------------------------------------------------------
+
+    @property
+    def row_kinds(self) -> Sequence[str]:  # type: ignore[override]
+        return ("<i4",) * (2 + 2 * self.pairs)
+
+    def rows_of(self, examples: Sequence[Text]) -> list[Numbers]:
+        """The tokens of each text, or of both of a pair, and the number of them in each part of these."""
+        cut = self.parts
+        parts = [[cut(side) for side in self._sides(example)] for example in examples]
+        tokens = iter(self.tokenizer.encode_all([part for each in parts for of_side in each for _, part in of_side]))
+        rows = ([joined(list(islice(tokens, len(of_side)))) for of_side in each] for each in parts)
+        return [[*chain(*zip(*each, strict=True))] for each in rows]
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        data = self.config.data.model_dump(include={"sentence_separator"})
+        return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
+
+    def made_of(self, rows: Sequence[Numbers]) -> list[Cut]:
+        most, hierarchical, count = self.most_tokens, self.hierarchical, 1 + self.pairs
+        longest = self.config.data.max_sentence if hierarchical else sys.maxsize
+        made = []
+        for row in rows:
+            first, *second = (
+                [part[i : i + longest] for part in parts_of(tokens, sizes) for i in range(0, len(part), longest)]
+                for tokens, sizes in zip(row[:count], row[count : 2 * count], strict=True)
+            )
+            if not second:
+                made.append(Cut(*_first_tokens(first, most), *row[2 * count :]))
+                continue
+            sentences, gone = _pair(first, second[0], most, *self.separator)
+            made.append(Cut(sentences if hierarchical else [list(chain(*sentences))], gone, *row[2 * count :]))
+        return made
+
+    def encode(self, examples: Sequence[Text], split: str = "") -> Corpus[Cut]:
+        corpus = super().encode(examples, split)
+        if self.linear is None or split == "train":
+            return corpus
+        logits = self.linear.logits(map(self.words_of, examples)).numpy()
+        return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.made_of))
+
+    def words_of(self, text: Text) -> list[str]:
+        """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
+        texts = [words_of(self.tokenizer.normalize(one)) for one in self.split(text)]
+        first, *others = (words[: self.config.data.max_length] for words in texts)
+        return [*first, *(word for words in others for word in ("[SEP]", *words))]
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        made = super().plan(work, split, draw)
+        if not _ngrams(self.config):
+            return made
+        if self.linear is None:  # the time of an update is measured
+            held_out = torch.zeros(len(work.encoded(split)), self.outputs)
+        else:
+            head: Any = work.head
+            linear, targets = self.linear, head.linear_targets(work.truths(split))
+            held_out = work.once("held out", lambda: linear.beside(work.splits.examples[split], self.words_of, targets))
+
+        def collate(pieces: Sequence[int]) -> Batch:
+            batch = made.collate(pieces)
+            return replace(batch, inputs=batch.inputs | {"ngrams": held_out[list(pieces)]})
+
+        return replace(made, collate=collate)
+
+    def tokens_of(self, encoded: Cut) -> list[int]:
+        return [token for sentence in encoded.sentences for token in sentence]
+
+    def unread(self, encoded: Cut) -> int:
+        return encoded.cut
+
+    @property
+    def _between(self) -> int:
+        """The end tokens between the texts of a pair."""
+        return self.pairs * (1 + self.separator[0])
+
+    def whole(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The tokens of texts before they are cut, with those between the texts of a pair."""
+        whole: NDArray[np.int64] = lengths[:, : 1 + self.pairs].sum(1, dtype=np.int64) + self._between
+        return whole
+
+    def counted(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.minimum(self.whole(lengths), self.most_tokens)
+
+    def kept(self, lengths: Lengths) -> Lengths:
+        if not self.pairs:
+            return np.minimum(lengths[:, :1], self.most_tokens)
+        (first, second), room = lengths[:, :2].T, self.most_tokens - self._between
+        first = np.minimum(first, np.maximum(room - second, room - room // 2))  # as `_pair`
+        return np.stack([first, np.minimum(second, room - first)], axis=1)
+
+    def collate(self, encoded: Sequence[Cut], indices: list[int], draw: Draw | None) -> Batch:
+        chosen = take(encoded, indices)
+        if self.hierarchical:
+            tokens, mask = pad_nested([text.sentences for text in chosen])
+        else:
+            tokens, mask = pad_rows([self.tokens_of(text) for text in chosen])
+        inputs = {"tokens": tokens, "mask": mask}
+        if chosen and len(chosen[0].ngrams):
+            inputs["ngrams"] = torch.tensor([text.ngrams for text in chosen])
+        return Batch(indices, inputs)
+
+    def remarks(self, work: Work) -> list[str]:
+        remarks, most = [], self.most_tokens
+        said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
+        for split in work.split_names:
+            encoded: Any = work.encoded(split)
+            if cut := int(np.sum(self.whole(encoded.lengths) > most)):
+                are = counted_are(cut, work.unit)
+                remarks.append(f"{split}: {are} longer than {said} tokens; the rest is not read")
+        return remarks
+
+    # Questions ------------------------------------------------------------------------------------------------
+
+    columns: ClassVar[tuple[str, ...]] = ("text",)
+    """Possible names of the data-frame column with the texts to predict, best first."""
+
+    def questions(self, given: Any) -> tuple[list[Text], bool]:
+        columns: Any = getattr(self.config.data, "columns", None)
+        single = isinstance(given, str)
+        if self.pairs:
+            single = single or is_pair(given)
+            fields = pair_fields(columns.text, columns.second)
+            inputs: list[Any] = [pair_of(given, "the input")] if single else pairs_of(given, "texts", fields)
+        else:
+            own = [column for name in ("text", "source") if (column := getattr(columns, name, None)) is not None]
+            inputs = [given] if single else to_texts(given, "texts", (*own, *self.columns))
+        return [self.example_of(text) for text in inputs], single
+
+    def example_of(self, text: Given) -> Text:
+        """An input as an example without labels, and without blanks around its texts."""
+        if isinstance(text, str) and not self.pairs:
+            return Text(self.stripped(text))
+        first, second = map(self.stripped, pair_of(text, "the input"))
+        return Text(first, second=second)
+
+    def encode_texts(self, texts: Sequence[Given]) -> Any:
+        """Texts, or pairs of texts, as tokens."""
+        return self.encode([self.example_of(text) for text in texts])
+
+    def question(self, example: Text) -> Given:
+        return example.text if example.second is None else (example.text, example.second)
+
+    def typed(self, texts: Sequence[str]) -> list[Any]:
+        return pairs_typed(texts, "this run reads") if self.pairs else list(texts)
+
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
+        return [
+            head.blank(example) if all(map(is_blank, example.texts)) else replace(one, unread=gone)
+            for one, example, gone in zip(made, examples, unread, strict=True)
+        ]
+
+    def unknown_in(self, text: Given) -> list[str]:
+        """The parts of an input that were never seen in training."""
+        return [piece for part in self.split(self.example_of(text)) for piece in self.tokenizer.unknown_in(part)]
+
+
+def characters_of(examples: Sequence[Any]) -> int:
+    """Number of characters of examples; of those on disk, of bytes."""
+    if isinstance(examples, StoredExamples):
+        return examples.num_bytes
+    return sum(len(example.source) for example in examples)
+
+
+def _ngrams(config: Any) -> int:
+    """The settled `model.ngrams`."""
+    return (config.model.model_extra or {}).get("ngrams") or 0
+
+
+def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, end: int) -> tuple[Any, int]:
+    """Two texts with one end token between them, or two if `double`, and the tokens cut; the longer is cut first."""
+    between = [end] * (1 + double)
+    lengths = [sum(map(len, one)) for one in (first, second)]
+    fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
+    kept = [len(one or ()) for one in fitted]
+    whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
+    return [*whole, between, *other], sum(lengths) - sum(kept)
+
+
+def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
+    """The sentences up to a number of tokens, and the number of tokens cut off."""
+    kept: list[list[int]] = []
+    left = most
+    for sentence in sentences:
+        if left > 0:
+            kept.append(sentence[:left])
+        left -= len(sentence)
+    return kept, max(0, -left)

@@ -1,0 +1,309 @@
+"""What inputs that are texts share: a tokenizer, examples as tokens, word vectors, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.config.sections import num_subwords, with_tokenizer
+from heed.data.batch import frame_size
+from heed.data.corpus import Corpus, Lengths, corpus_of, sample_of
+from heed.data.corpus import Rows as Numbers
+from heed.data.embedded.generated import Split
+from heed.data.examples import in_turn
+from heed.data.findings import Findings, found_table
+from heed.data.readers import Reader, hold
+from heed.data.splits import Splits, drawn_splits, open_splits
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.data.word_vectors import FoundVectors, vector_width
+from heed.errors import ConfigError
+from heed.models.base import Body, TokenEncoder
+from heed.registry import learned_positions
+from heed.tasks.base.report import SideCounts, sample_lines, token_lines
+from heed.tasks.base.transfer import Parent, Started
+from heed.tasks.base.vocabulary import (
+    Coverage,
+    Learned,
+    cover,
+    embedding_of,
+    fill,
+    find_vectors,
+    labelled_size,
+    learned,
+    taken,
+    width_field,
+    with_words,
+)
+from heed.tasks.contracts import Input, Rows, Sized
+from heed.tasks.work import Work
+
+_TOKENIZER = "tokenizer.json"
+_SAMPLE = 10_000_000
+"""Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Where examples of a kind come from."""
+
+    reader: Callable[[Any, Sequence[str] | None], Reader[Any]]
+    """From a `data` section, and the labels that are known, to the reader of files, the Hub and Python."""
+    fields: Callable[[Any], Sequence[str]]
+    """The fields of an example that Python data has, in their order."""
+    draw: Callable[[Any], Callable[[Split, int], Sequence[Any]]] | None = None
+    """Generates as many examples of a split of embedded data."""
+    units: str = "texts"
+    """Plural name of generated examples."""
+    arranged: Callable[[Any], Any] = lambda data: data
+    """Python data in one of the forms of `heed.data.readers`."""
+    check: Callable[[Sequence[Any], str], None] = lambda held, split: None
+    """Refuses examples of a split whose columns are probably exchanged."""
+
+
+@dataclass(frozen=True)
+class Tokens(Input):
+    """Examples whose texts one tokenizer reads.
+
+    A kind of input gives `texts_of`, `train_tokenizer`, `usual_tokens` and, for what is more than one row of tokens,
+    `row_kinds`, `rows_of`, `made_of`, `rows_by`.
+    """
+
+    sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
+
+    kind: Kind
+    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    def check(self, config: Any) -> None:
+        for name in ("sampling", "shared"):
+            if value := getattr(config.tokenizer, name):
+                raise ConfigError(f"tokenizer.{name} is {value}, which does not apply to {config.task}; remove it")
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
+        data = config.data
+        if data.is_embedded and self.kind.draw is not None:
+            draw, sizes = self.kind.draw(data), {"train": data.train, "valid": data.valid, "test": data.test}
+            drawn = {name: [*draw(name, size)] for name, size in sizes.items()}  # type: ignore[arg-type]
+            return drawn_splits(drawn, data.name, self.kind.units)
+        return open_splits(data, self.kind.reader(data, None), given)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
+        held = hold(self.kind.arranged(data), split, reader, fields, findings)
+        self.kind.check(held, split)
+        return held
+
+    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:
+        return [*self.kind.reader(self.config.data, labels or None).read([*map(str, files)], findings)]
+
+    # Learning -------------------------------------------------------------------------------------------------
+
+    def learn(self, config: Any, splits: Splits[Any], parent: Parent | None) -> tuple[Any, Self]:
+        train, reading = splits.examples["train"], replace(self, config=config)
+        if parent is None:
+            asked, by = config, config.data.model_dump(mode="json", include={"columns", "imported"})
+            config, (tokenizer,), used = learned(config, [train], lambda: reading._learned(train), reading=by)
+            if (kind := config.tokenizer.kind) != "word" and asked.tokenizer.kind == "auto":
+                splits.remarks.append(f"tokenizer.kind is {kind}: the script of the texts has no spaces between words")
+            if used < len(train):
+                splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
+        else:
+            texts = [" ".join(reading.texts_of(example)) for example in sample_of(train)]
+            least = config.tokenizer.min_count if config.tokenizer.extend else None
+            tokenizer, remarks = taken(parent.tokenizer("tokens", self.alternatives), texts, least)
+            splits.remarks += remarks
+        return config, replace(self, tokenizer=with_words(tokenizer, config.model))
+
+    def _learned(self, train: Sequence[Any]) -> Learned[Any]:
+        """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
+        sample = sample_of(train, _SAMPLE)
+        texts = [text for example in sample for text in self.texts_of(example)]
+        size = partial(num_subwords, len(texts), len(set().union(*texts)))
+        config = with_tokenizer(self.config, self.usual_tokens(texts), size)
+        return config, [replace(self, config=config).train_tokenizer(sample)], len(sample)
+
+    def texts_of(self, example: Any) -> Sequence[str]:
+        """The texts of an example that the tokenizer is trained on."""
+        texts: Sequence[str] = example.texts
+        return texts
+
+    def usual_tokens(self, texts: Sequence[str]) -> str:
+        """The kind of tokens for these texts if the configuration does not say."""
+        return "word"
+
+    def train_tokenizer(self, examples: Sequence[Any]) -> TextTokenizer:
+        """A tokenizer of the configured kind."""
+        return TextTokenizer.train([t for example in examples for t in self.texts_of(example)], self.config.tokenizer)
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / _TOKENIZER)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(self, tokenizer=TextTokenizer.load(folder / _TOKENIZER))
+
+    def rows(self) -> Mapping[str, Rows]:
+        return {"tokens": Rows(self.tokenizer.tokens)}
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        return {"tokens": self.tokenizer}
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    def size(self, work: Work) -> str:
+        return labelled_size(len(work.splits.examples["train"]))
+
+    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        path = work.config.model.word_vectors
+        if path is None:
+            return {}
+        if self.tokenizer.unit != "word":
+            kind = work.config.tokenizer.kind
+            raise ConfigError(f"model.word_vectors needs tokenizer.kind=word, but tokenizer.kind is {kind}")
+        own = work.body_class.config_class.model_fields
+        return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
+
+    def follows(self, work: Work) -> tuple[str, ...]:
+        return ("d_features",)
+
+    def built(self, body: Body) -> Body:
+        if not self.config.model.train_embeddings:
+            embedding_of(body).weight.requires_grad_(False)
+        return body
+
+    def start(self, model: Any, work: Work) -> dict[str, Started]:
+        if self.config.model.word_vectors is None:
+            return {}
+        vectors, coverage = self.vectors(work)
+        fill(embedding_of(model.body), vectors, model.body.embedding_scale)
+        return {"word_vectors": coverage}
+
+    def vectors(self, work: Work) -> tuple[FoundVectors, Coverage]:
+        """The word vectors and their coverage."""
+        assert self.body is not None
+        path, field = Path(self.config.model.word_vectors), width_field(self.body.config_class.model_fields)
+        vectors = find_vectors(path, self.tokenizer, (self.config.model.model_extra or {})[field], field)
+        return vectors, cover(path, vectors, self.tokenizer, map(self.tokens_of, work.encoded("train")))
+
+    # Examples as tokens ---------------------------------------------------------------------------------------
+
+    row_kinds: ClassVar[Sequence[str]] = ("<i4",)
+
+    def rows_of(self, examples: Sequence[Any]) -> list[Numbers]:
+        """All that a model reads of each example, as rows of numbers of the types `row_kinds`, its tokens first."""
+        return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
+
+    def made_of(self, rows: Sequence[Numbers]) -> list[Any]:
+        """Examples as tokens, with whatever else a batch needs, from their rows."""
+        return [tokens for (tokens,) in rows]
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        """All that `rows_of` depends on (JSON)."""
+        return {"tokenizer": self.tokenizer.text}
+
+    def encode(self, examples: Sequence[Any], split: str = "") -> Corpus[Any]:
+        encode = lambda: map(self.rows_of, in_turn(examples))  # noqa: E731
+        if split:
+            return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by)
+        return Corpus.held(encode(), self.row_kinds, self.made_of)
+
+    def tokens_of(self, encoded: Any) -> list[int]:
+        """The tokens of an encoded example."""
+        tokens: list[int] = encoded
+        return tokens
+
+    def costs(self, encoded: Any) -> NDArray[np.int64]:
+        return self.positions(encoded.lengths)
+
+    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The costs of examples whose rows have these lengths, `(examples, rows)` to `(examples,)`."""
+        return np.maximum(1, self.framed * frame_size(False) + self.counted(lengths))
+
+    def counted(self, lengths: Lengths) -> NDArray[np.int64]:
+        """The tokens of examples that are read."""
+        return lengths[:, 0].astype(np.int64)
+
+    def kept(self, lengths: Lengths) -> Lengths:
+        """The tokens of each text of an example that are read, `(examples, rows)` to `(examples, texts)`."""
+        return lengths[:, :1]
+
+    @property
+    def framed(self) -> bool:
+        """True if the model reads a text between a start and an end token."""
+        return self.body is not None and issubclass(self.body, TokenEncoder) and self.body.framed
+
+    @property
+    def room(self) -> int | None:
+        """The most tokens of a text that a model with learned positions reads; None for other models.
+
+        The start and end token of a framed text are not counted.
+        """
+        if self.body is None or not issubclass(self.body, TokenEncoder):
+            return None
+        section, config = self.config.model, self.body.config_class
+        positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
+        return None if positions is None else positions - self.framed * frame_size(False)
+
+    # For people -----------------------------------------------------------------------------------------------
+
+    def token_counts(self, split: str, work: Work) -> SideCounts:
+        """The tokens of a split that are read, with the end tokens between texts."""
+        corpus: Any = work.encoded(split)
+        lengths, kept = self.counted(corpus.lengths), self.kept(corpus.lengths)
+        tokens = np.zeros(self.tokenizer.vocab_size, np.int64)
+        for row, most in enumerate(kept.T):
+            tokens += corpus.counts(row, len(tokens), most)
+        special = self.tokenizer.special
+        tokens[special.end] += lengths.sum() - kept.sum()
+        return SideCounts(split, "text", lengths, tokens, special.unknown)
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        tokens, counts = self.token_counts(split, work), work.splits.counts[split].as_values()
+        count = len(work.splits.examples[split])
+        return {"examples": count, **counts, "tokens": tokens.total, "unknown": tokens.unknown}
+
+    def lines(self, work: Work) -> list[str]:
+        sides = [self.token_counts(split, work) for split in work.split_names]
+        return [
+            work.splits.summary,
+            *found_table(work.splits.found),
+            *token_lines(self.config.tokenizer.kind, self.tokenizer, sides),
+            *([f"\n{self.vectors(work)[1]}"] if self.config.model.word_vectors is not None else []),
+            *work.head.lines(work),
+            "\nas read and, below, as the model sees them:",
+            *(
+                sample_lines(
+                    example.origin,
+                    work.head.shown_truth(example),
+                    [("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))],
+                )
+                for example, encoded in _samples(work)
+            ),
+        ]
+
+    def first(self, example: Any) -> str:
+        return f"{example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
+
+    @property
+    def is_imported(self) -> bool:
+        """True if the run was imported: it reads a text as its tokenizer does."""
+        return getattr(self.config.data, "imported", None) is not None
+
+    def stripped(self, text: str) -> str:
+        """A text without surrounding blanks, as in training; that of an imported run as it is."""
+        return text if self.is_imported else text.strip()
+
+
+def _samples(work: Work) -> Iterator[tuple[Any, Any]]:
+    """A few training examples, and the first of each other set."""
+    train, encoded = work.splits.examples["train"], work.encoded("train")
+    yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
+    for name in work.split_names[1:]:
+        yield from zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
