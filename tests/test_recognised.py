@@ -26,7 +26,7 @@ from heed.data.readers import hold
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.classification.run import ClassificationOutputs
+from heed.tasks.classification.task import ClassificationOutputs
 from heed.tasks.tagging.run import TaggingOutputs
 from heed.tasks.translation.start import open_pairs
 

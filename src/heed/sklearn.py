@@ -165,11 +165,9 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The probability of each class, `(n, classes)` in the order of `classes_`; class shares for blank texts."""
         check_is_fitted(self, "run_")
         inputs = self._inputs(X)
-        found = self._probabilities(inputs)
-        known = self.run_.task.labels
-        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(inputs))
-                         for name in self._names()], axis=1)  # fmt: skip
-        made[[isinstance(one, str) and not one.strip() for one in inputs]] = self._shares
+        said, names = self.run_.predict(inputs), self._names()
+        made = np.array([[one.probabilities.get(name, 0.0) for name in names] for one in said])
+        made[made.sum(1) == 0] = self._shares
         shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
         return shares
 
@@ -180,10 +178,6 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _inputs(self, given: Any) -> Sequence[Any]:
         return _texts(given)
-
-    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """The probabilities `(n, labels)` of the run's labels."""
-        return self.run_.probabilities(inputs).double().numpy()  # type: ignore[no-any-return]
 
 
 class ImageClassifier(Classifier):
@@ -210,10 +204,6 @@ class ImageClassifier(Classifier):
         if not len(given):
             raise DataError("X has 0 pictures; a minimum of 1 is required")
         return list(given)
-
-    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-        said = self.run_.predict(inputs)
-        return np.array([[one.probabilities[label] for label in self.run_.task.labels] for one in said])
 
 
 class Tagger(_Estimator):

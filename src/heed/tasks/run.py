@@ -7,6 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError
@@ -80,14 +83,23 @@ class Run(runs.Run[Work, Any]):
         """The prediction for each example."""
         if not len(examples):
             return []
+        answers, unread = self._answers(examples)
+        made = [self.head.predict(a, e) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(self.head, made, examples, unread)
+
+    def probabilities(self, given: Sequence[Any]) -> Tensor:
+        """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
+        return torch.stack(self._answers(self.input.questions(given)[0])[0])
+
+    def _answers(self, examples: Sequence[Any]) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that were not read."""
         each = []
         for run in self.members:
             encoded = run.input.encode(examples)
             each.append(run.task.answers(run.model, encoded))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        return answers, unread
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of the command.

@@ -156,7 +156,7 @@ class Task:
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         splits = input.opened(splits)
-        return Work(self, config, input, head, splits).settle(parent)
+        return Work(self, config, input, head, splits, is_settled=False).settle(parent)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -201,6 +201,8 @@ class Work(Transfers, Trainable):
 
     is_trial = False
     """True for a copy whose updates are measured."""
+    is_settled: bool
+    """False while the configuration of a new run is being settled."""
     given: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
     input: Input
@@ -210,8 +212,16 @@ class Work(Transfers, Trainable):
     folder: Path | None = None
     """The run folder that the work was opened from, with the digests of its data; None for a new run."""
 
-    def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
-        self.task, self.config = task, config
+    def __init__(
+        self,
+        task: Task,
+        config: Any,
+        input: Input,
+        head: Head,
+        splits: Splits[Any] | None,
+        is_settled: bool = True,
+    ) -> None:
+        self.task, self.config, self.is_settled = task, config, is_settled
         self.input, self.head = input, head
         self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
@@ -249,6 +259,7 @@ class Work(Transfers, Trainable):
         self.config = settled.model_copy(update={"data": data})
         if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
             self.config = with_fine_tuning(self.config)
+        self.is_settled = True
         self.fit()
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
@@ -546,6 +557,11 @@ class Work(Transfers, Trainable):
                 for place, result in zip(places, score(batch), strict=True):
                     results[place] = result
         return results
+
+    def batch_of(self, given: Sequence[Any]) -> Batch:
+        """The batch of several inputs, as `predict` takes them."""
+        encoded = self.input.encode(self.input.questions(given)[0])
+        return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
         """The answer for each example."""

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from markupsafe import Markup
 
+from heed.data.corpus import label_sets_in
 from heed.data.examples import Example, label_order, without_breaks
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
@@ -105,11 +106,11 @@ class LabelExaminer(Examiner[R, E, O]):
     """Runs that give labels: scored over the labels of all runs and of the examples."""
 
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
-        labelled: Any = run
-        found = [label for one in self.runs for label in one.task.labels]
-        labels = label_order([*found, *(label for those in labelled.true_labels(self.examples) for label in those)])
-        several = any(one.task.several_labels for one in self.runs)
-        return labelled.outcomes(self.examples, outputs, labels, several)  # type: ignore[no-any-return]
+        heads: list[Any] = [one.head for one in self.runs]
+        known = [*(head.labels for head in heads), *label_sets_in(self.examples)[0]]
+        labels = label_order(label for each in known for label in each)
+        others = labels, any(head.several for head in heads)
+        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
 
 
 def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:

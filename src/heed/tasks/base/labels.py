@@ -43,18 +43,18 @@ def library_memory(splits: Iterable[str]) -> int:
 
 
 def answer_of_labels(
-    task: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
+    head: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
 ) -> Answer:
     """The labels of one example; `scores` are its outputs `(N, num_outputs)`, `words` further fields of the answer."""
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
         outputs = scores(rows)
-        if task.sigmoid:  # each output says yes or no to one label
+        if head.sigmoid:  # each output says yes or no to one label
             return torch.stack([torch.zeros_like(outputs), outputs], dim=2)
         return outputs.unsqueeze(1)
 
     def named(output: int, number: int) -> str:
-        said = ("" if number else "not ") + task.labels[output] if task.several_labels else task.labels[number]
+        said = ("" if number else "not ") + head.labels[output] if head.several else head.labels[number]
         return f'label "{visible(said)}"'
 
     return Answer(model, tokens, logits, named, **words)
@@ -273,6 +273,8 @@ class LabelHead:
         """True if an example may have several labels, or none."""
         return bool(getattr(self.config.data, "several_labels", False))
 
+    several = several_labels
+
     @property
     def sigmoid(self) -> bool:
         """True if each output is a separate decision; then two classes share one output."""
@@ -343,6 +345,7 @@ class LabelRun(Run[T, M], Generic[T, M]):
 
     body = staticmethod(label_body)
     errors = staticmethod(label_errors)
+    head = property(lambda self: self.task)
 
     def mean(self, probabilities: Callable[[Any], Tensor]) -> Tensor:
         """The mean over the members of an ensemble, or the one run, of the probabilities that a function returns."""
@@ -365,21 +368,20 @@ class LabelRun(Run[T, M], Generic[T, M]):
         self,
         examples: Any,
         outputs: Sequence[LabelPrediction] | None = None,
-        labels: Sequence[str] | None = None,
-        several: bool | None = None,
+        others: tuple[Sequence[str], bool] | None = None,
     ) -> Outcomes:
         """Label and score examples; the details list the wrong ones, most confident first.
 
-        `labels` and `several` (an example may have several labels) are by default those of the run.
+        `others` are the labels, and whether an example may have several; by default those of the run.
         """
         if not len(examples):
             raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-        task: Any = self.task
+        labels, several = (self.head.labels, self.head.several) if others is None else others
         return outcomes_of(
             self.label(examples) if outputs is None else outputs,
             self.true_labels(examples),
-            task.labels if labels is None else labels,
-            task.several_labels if several is None else several,
+            labels,
+            several,
             lambda i: self.place_of(examples, i),
         )
 

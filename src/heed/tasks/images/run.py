@@ -462,15 +462,14 @@ class ImagesRun(LabelRun[Images, PictureClassifier]):
         self,
         examples: Sequence[Picture],
         outputs: Sequence[LabelPrediction] | None = None,
-        labels: Sequence[str] | None = None,
-        several: bool | None = None,
+        others: tuple[Sequence[str], bool] | None = None,
     ) -> Outcomes:
         check_classes(self.task)
-        if labels is None:
+        if others is None:
             self.task.targets_of(examples)  # refuses labels missing from the training set
         outputs = self.label(examples) if outputs is None and examples else outputs
-        made = super().outcomes(examples, outputs, labels)
-        if len(labels or self.task.labels) <= TOP or not outputs or not outputs[0].probabilities:
+        made = super().outcomes(examples, outputs, others)
+        if len(self.task.labels if others is None else others[0]) <= TOP or not outputs or not outputs[0].probabilities:
             return made
         found = [example.label in most(output) for example, output in zip(examples, outputs, strict=True)]
         top = share(TOP_NAME, f"top-{TOP} accuracy", [float(one) for one in found])

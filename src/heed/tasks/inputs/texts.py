@@ -77,7 +77,7 @@ class Texts(Tokens):
 
     def fitted(self, work: Work) -> Self:
         texts = replace(super().fitted(work), outputs=len(work.head.rows()["labels"].names))
-        if not _ngrams(work.config) or self.linear is not None or work.is_trial:
+        if not (work.is_settled and _ngrams(work.config)) or self.linear is not None or work.is_trial:
             return texts  # fitting takes as long as a whole trial
         options, head = work.model_and_head()[1], cast(Any, work.head)
         train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
