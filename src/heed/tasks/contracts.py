@@ -381,8 +381,8 @@ class Head(Part):
         body: nn.Module = model.body
         return body
 
-    def encode(self, examples: Sequence[Any]) -> Any:
-        """The truths of examples.
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
+        """The truths of examples; `input` knows their places.
 
         Raises:
             DataError: One cannot be learned or scored; the message names its place.
@@ -413,8 +413,8 @@ class Head(Part):
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
 
-    def predict(self, answer: Any, example: Any = None) -> Prediction:
-        """An answer as plain data."""
+    def predict(self, answer: Any, example: Any = None, input: Input | None = None) -> Prediction:
+        """An answer as plain data; `input` knows the places of the example's texts."""
         raise NotImplementedError
 
     def measures(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[Measure]:

@@ -86,7 +86,7 @@ class Run(runs.Run[Work, Any]):
             each.append(run.task.answers(run.model, encoded))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:

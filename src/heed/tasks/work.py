@@ -355,7 +355,7 @@ class Work(Transfers, Trainable):
     def truths(self, split: str) -> Any:
         """The truths of a split."""
         if split not in self._truths:
-            self._truths[split] = self.head.encode(self.splits.examples[split])
+            self._truths[split] = self.head.encode(self.splits.examples[split], self.input)
         return self._truths[split]
 
     def costs(self, split: str) -> NDArray[np.int64]:
@@ -514,7 +514,9 @@ class Work(Transfers, Trainable):
         some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
         nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
-        predictions = [self.head.predict(answer, one) for (_, answer), one in zip(some, chosen, strict=True)]
+        predictions = [
+            self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
+        ]
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------

@@ -122,7 +122,7 @@ class Labels(Head):
 
     # Truths -------------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Any]) -> Truths:
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Truths:
         sets, numbers = label_sets_in(examples)
         known = {label: number for number, label in enumerate(self.labels)}
         for place, labels in enumerate(sets):
@@ -200,7 +200,7 @@ class Labels(Head):
 
     # Answers ------------------------------------------------------------------------------------------------------
 
-    def predict(self, answer: Tensor, example: Any = None) -> LabelPrediction:
+    def predict(self, answer: Tensor, example: Any = None, input: Input | None = None) -> LabelPrediction:
         """The prediction from the probability of each label, `(num_labels,)`."""
         if not self.several:
             return most_probable(self.labels, answer.tolist())

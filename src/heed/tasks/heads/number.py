@@ -100,7 +100,7 @@ class Number(Head):
     def rows(self) -> Mapping[str, Rows]:
         return {"labels": Rows([f"number {self.name}"])}
 
-    def encode(self, examples: Sequence[Any]) -> Tensor:
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Tensor:
         """The standardised numbers, `(examples,)`."""
         assert self.standard is not None
         values = self.standard.apply(values_of_labels(examples)[:, None])[:, 0]
@@ -123,7 +123,7 @@ class Number(Head):
     def decode(self, model: Any, states: Tensor, batch: Batch) -> Sequence[Tensor]:
         return [*states[:, 0].double().cpu()]
 
-    def predict(self, answer: Tensor, example: Any = None) -> NumberPrediction:
+    def predict(self, answer: Tensor, example: Any = None, input: Input | None = None) -> NumberPrediction:
         assert self.standard is not None
         return NumberPrediction(float(self.standard.undo(np.array([[float(answer)]]))[0, 0]))
 
