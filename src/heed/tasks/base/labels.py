@@ -118,7 +118,6 @@ class LabelPrediction(Prediction):
     probability: float  # of the label; with several, of all decisions on labels together
     probabilities: dict[str, float]  # of each label; empty for an input without an answer
     several: bool = False  # True if an example may have several labels, or none
-    unread: int = 0
 
     @property
     def uncertainty(self) -> float:
