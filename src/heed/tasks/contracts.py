@@ -456,9 +456,9 @@ class Head(Part):
         truth: str = example.truth
         return truth
 
-    def blank(self, example: Any) -> Prediction:
-        """The prediction for a blank text."""
-        raise NotImplementedError
+    def blank(self, example: Any) -> Prediction | None:
+        """The prediction for a blank text; None for what the model answers."""
+        return None
 
     def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
         """The score that `target` names, minus that of another; for None the score of the answer.

@@ -35,14 +35,14 @@ _TARGET = "target.json"
 class NumberPrediction(Prediction):
     """The predicted number of one example."""
 
-    value: float  # in the unit of the label
+    value: float | None  # in the unit of the label; None for a blank text
 
     def as_json(self) -> dict[str, Any]:
-        return {"value": float(self.summary())}
+        return {"value": None if self.value is None else float(self.summary())}
 
     def summary(self) -> str:
         """The number with the seven digits that a network computes with."""
-        return f"{self.value:.7g}"
+        return "" if self.value is None else f"{self.value:.7g}"
 
 
 def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
@@ -139,6 +139,9 @@ class Number(Head):
         errors = [{**input.place(examples, i), "true": float(true[i]), "predicted": float(predicted[i])} for i in order]
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
+
+    def blank(self, example: Any) -> NumberPrediction:
+        return NumberPrediction(None)
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
         if target is not None or rather_than is not None:

@@ -301,9 +301,10 @@ class Texts(Tokens):
         return pairs_typed(texts, "this run reads") if self.pairs else list(texts)
 
     def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
+        answers = (replace(one, unread=gone) for one, gone in zip(made, unread, strict=True))
         return [
-            head.blank(example) if all(map(is_blank, example.texts)) else replace(one, unread=gone)
-            for one, example, gone in zip(made, examples, unread, strict=True)
+            (all(map(is_blank, example.texts)) and head.blank(example)) or one
+            for one, example in zip(answers, examples, strict=True)
         ]
 
     # Places ---------------------------------------------------------------------------------------------------
