@@ -22,27 +22,18 @@ from safetensors import SafetensorError, safe_open
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
+from heed.exchange.huggingface.bert import BERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, listed, optional_json, read_json
-from heed.exchange.huggingface.gpt2 import Gpt2Family
-from heed.exchange.huggingface.marian import MarianFamily
-from heed.exchange.huggingface.vit import DeitFamily, VitFamily
+from heed.exchange.huggingface.gpt2 import GPT2
+from heed.exchange.huggingface.marian import MARIAN
+from heed.exchange.huggingface.vit import DEIT, VIT
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import escaped, shell_word
 
-FAMILIES: tuple[Family, ...] = (
-    BertFamily(),
-    DistilBertFamily(),
-    RobertaFamily(),
-    XlmRobertaFamily(),
-    Gpt2Family(),
-    MarianFamily(),
-    VitFamily(),
-    DeitFamily(),
-)
-"""One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
+FAMILIES = (BERT, DISTILBERT, ROBERTA, XLM_ROBERTA, GPT2, MARIAN, VIT, DEIT)
+"""By `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
 def family_of(settings: Settings) -> Family:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -172,18 +172,11 @@ TRANSPOSED = each(_transposed, _transposed)
 """Matrices (in, out), as in GPT-2; ours are (out, in)."""
 
 
-def joined(count: int, axis: int, transposed: bool = False) -> Transform:
-    """One tensor of `count` equal parts along an axis of theirs, as GPT-2's queries, keys and values.
-
-    With `transposed` their parts are matrices (in, out).
-    """
-
-    def turned(one: Tensor) -> Tensor:
-        return one.t() if transposed else one
-
+def joined(count: int) -> Transform:
+    """One tensor of `count` equal parts along its last axis, as GPT-2's queries, keys, values; matrices (in, out)."""
     return Transform(
-        lambda theirs: [turned(one).contiguous() for one in theirs[0].chunk(count, dim=axis)],
-        lambda ours: [torch.cat([turned(one) for one in ours], dim=axis).contiguous()],
+        lambda theirs: [_transposed(part).contiguous() for part in theirs[0].chunk(count, dim=-1)],
+        lambda ours: [torch.cat(list(map(_transposed, ours)), dim=-1).contiguous()],
     )
 
 
@@ -425,6 +418,13 @@ class Entry:
     also: tuple[str, ...] = ()  # alternative names of their first tensor, used if the first name is missing
     copied: bool = False  # True to write the tensor under the alternative names too
 
+    def numbered(self, number: int) -> Entry:
+        """The line for the block of a number, which `*` in its names stands for."""
+        theirs, ours, also = (
+            tuple(name.replace("*", str(number)) for name in names) for names in (self.theirs, self.ours, self.also)
+        )
+        return replace(self, theirs=theirs, ours=ours, also=also)
+
 
 def entry(
     theirs: str | Sequence[str],
@@ -441,9 +441,12 @@ def entry(
     return Entry(names(theirs), names(ours), transform, tuple(also), copied)
 
 
-def layer(theirs: str, ours: str, bias: bool = True) -> list[Entry]:
+def layer(theirs: str, ours: str, transform: Transform = SAME, also: Sequence[str] = ()) -> list[Entry]:
     """The lines of a linear layer or a normalisation: weight and bias, under the same names on both sides."""
-    return [entry(f"{theirs}.{part}", f"{ours}.{part}") for part in ("weight", *(["bias"] if bias else []))]
+    return [
+        entry(f"{theirs}.{part}", f"{ours}.{part}", transform, [f"{name}.{part}" for name in also])
+        for part in ("weight", "bias")
+    ]
 
 
 @dataclass(frozen=True)
