@@ -23,10 +23,10 @@ from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
+from heed.runs.pack import CARD, command_lines, with_file
 from heed.storage.disk import write_folder, write_whole
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, run_class, spec_of, task_class, task_names
-from heed.tasks.base.pack import CARD, command_lines, with_file
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.tasks.base.transfer import shapes_of, unshared
