@@ -72,33 +72,31 @@ class Settings:
             raise ConfigError(f"{self.path} lacks the field '{name}'")
         return default
 
+    def _checked(self, name: str, default: Any, good: Callable[[Any], bool], expected: str) -> Any:
+        value = self.get(name, default)
+        if value is not default and not good(value):
+            raise self.wrong(name, expected)
+        return value
+
     def text(self, name: str, default: Any = ...) -> str:
         """A text field."""
-        value = self.get(name, default)
-        if value is not default and not isinstance(value, str):
-            raise self.wrong(name, "a word")
-        return value  # type: ignore[no-any-return]
+        return str(self._checked(name, default, lambda value: isinstance(value, str), "a word"))
 
     def flag(self, name: str, default: Any = ...) -> bool:
         """A field that is true or false."""
-        value = self.get(name, default)
-        if value is not default and not isinstance(value, bool):
-            raise self.wrong(name, "true or false")
-        return value  # type: ignore[no-any-return]
+        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def count(self, name: str, default: Any = ..., least: int = 1) -> int:
         """A field that is a whole number."""
-        value = self.get(name, default)
-        if value is not default and (type(value) is not int or not least <= value <= self.most):
-            raise self.wrong(name, f"a whole number from {least} to {self.most:,}")
-        return value  # type: ignore[no-any-return]
+        expected = f"a whole number from {least} to {self.most:,}"
+        value: int = self._checked(name, default, lambda n: type(n) is int and least <= n <= self.most, expected)
+        return value
 
     def number(self, name: str, default: Any = ..., most: int = 1) -> float:
         """A field that is a number from 0 to `most`."""
-        value = self.get(name, default)
-        if value is not default and (type(value) not in (int, float) or not 0 <= value <= most):
-            raise self.wrong(name, f"a number from 0 to {most}")
-        return value  # type: ignore[no-any-return]
+        expected = f"a number from 0 to {most}"
+        value: float = self._checked(name, default, lambda n: type(n) in (int, float) and 0 <= n <= most, expected)
+        return value
 
     def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
         """Look up a text field in a table of the supported values."""

@@ -50,7 +50,7 @@ from heed.exchange.huggingface.files import (
     read_json,
     zeros,
 )
-from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, write_json
+from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, special_part, template, text_part, write_json
 from heed.models.transformer import TransformerConfig
 
 _CUTTERS = {"source": "source.spm", "target": "target.spm"}
@@ -174,17 +174,10 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
     state = json.loads(tokenizer.library.to_str())
     frames = tokenizer.special[2:]
-    start, end = ({"SpecialToken": {"id": tokenizer.token(i), "type_id": 0}} for i in frames)
+    start, end = (special_part(tokenizer.token(i)) for i in frames)
     before, after = [start] if frame == "both" else [], [end] if frame != "none" else []
-    text, other = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
-    special = {tokenizer.token(i): {"id": tokenizer.token(i), "ids": [i], "tokens": [tokenizer.token(i)]}
-               for i in frames}  # fmt: skip
-    state["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [*before, text, *after],
-        "pair": [*before, text, other, *after],
-        "special_tokens": special,
-    }
+    single, pair = [*before, text_part("A"), *after], [*before, text_part("A"), text_part("B"), *after]
+    state["post_processor"] = template(single, pair, {tokenizer.token(i): i for i in frames})
     write_json(folder / _WHOLE, state)
     names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
     write_json(
