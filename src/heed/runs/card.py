@@ -8,11 +8,11 @@ from typing import Any
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.evaluation.significance import score_line
+from heed.runs.pack import CARD, command_lines
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
 from heed.tasks.base import WITH_BASELINE
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.pack import CARD, command_lines
 from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.base.run import Run
 from heed.visible import code_span, lines, markdown, shell_word

@@ -185,6 +185,10 @@ class Task:
         splits = input.opened(splits)
         return Work(self, config, input, head, splits).settle(parent)
 
+    def __call__(self, config: Any, *learned: Any) -> Work:
+        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
+        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
+
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
         return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)

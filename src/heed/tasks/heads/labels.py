@@ -104,6 +104,9 @@ class Labels(Head):
         check_weights(getattr(config.data, "class_weights", "none"), head.labels, spec_of(config.task).unit)
         return config, head
 
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, labels=tuple(learned[0]))
+
     def save(self, folder: Path) -> None:
         save_labels(folder, self.labels)
 

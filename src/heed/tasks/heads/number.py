@@ -187,12 +187,15 @@ class LabelsOrNumber(Labels):
         data = config.data.model_copy(update={"target": target_of(config.data, every)})
         return self.of(data).learn(config.model_copy(update={"data": data}), splits)
 
+    def taught(self, *learned: Any) -> Any:
+        return Labels.taught(self.of(None), *learned)  # type: ignore[arg-type]
+
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
             raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
         return self.of(config.data).restore(config, folder)
 
     def of(self, data: Any) -> Head:
-        """The head for a `data` section."""
-        kind = Number if data.target == "number" else Labels
+        """The head for a `data` section; None for labels."""
+        kind = Number if data is not None and data.target == "number" else Labels
         return kind(self.targets)

@@ -239,4 +239,4 @@ class TextLabelsOrNumber(LabelsOrNumber):
     """As of `TextLabels`."""
 
     def of(self, data: Any) -> Head:
-        return TextNumber() if data.target == "number" else TextLabels(longest=self.longest)
+        return TextNumber() if data is not None and data.target == "number" else TextLabels(longest=self.longest)
