@@ -287,6 +287,8 @@ class Work(Transfers, Trainable):
         if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
             self.config = with_fine_tuning(self.config)
         self.fit()
+        if self.is_imported:
+            return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
         self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]

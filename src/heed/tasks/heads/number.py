@@ -188,7 +188,8 @@ class LabelsOrNumber(Labels):
         return self.of(data).learn(config.model_copy(update={"data": data}), splits)
 
     def taught(self, *learned: Any) -> Any:
-        return Labels.taught(self.of(None), *learned)  # type: ignore[arg-type]
+        head: Any = self.of(None)
+        return head.taught(*learned)
 
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
