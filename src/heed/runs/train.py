@@ -18,6 +18,7 @@ import torch
 from heed import folder as folders
 from heed import kernels
 from heed.config import RunConfig, TrainingConfig, read_config, set_field
+from heed.config.settling import reasons_text
 from heed.data.examples import evenly
 from heed.errors import ConfigError, suggests_keywords
 from heed.runs.card import WRITTEN, write_card
@@ -547,6 +548,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     return "\n".join(
         [
             settings_text(task, whole),
+            reasons_text(config),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
             f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}"

@@ -477,14 +477,12 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         settled = super().settled()
         if not is_default(self.config) or not (settled.model.model_extra or {})["ngrams"]:
             return settled
-        training = settled.training
         # Not `encoded`: before the configuration is settled, texts have no n-grams.
-        batches = int(self.counted(self.corpus("train").lengths).sum()) / training.batch_tokens
-        fields: dict[str, Any] = {"learning_rate": _RATE}
-        if batches <= _OFTEN:
-            fields["validate_every"] = max(1, math.ceil(batches / 2))
-        update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-        return settled.model_copy(update={"training": training.model_copy(update=update)})
+        batches = int(self.counted(self.corpus("train").lengths).sum()) / settled.training.batch_tokens
+        settled = settled.settle_open("beside n-grams", {"training.learning_rate": _RATE})
+        if batches > _OFTEN:
+            return settled
+        return settled.settle_open("twice in a pass", {"training.validate_every": max(1, math.ceil(batches / 2))})
 
     def follows_from_data(self) -> tuple[str, ...]:
         usual = self.sigmoid == self.several_labels

@@ -100,9 +100,10 @@ class Table(NumericTask[TableConfig, Row], LabelHead):
         train = cast(Rows, splits.examples["train"])
         labels = [*train.labels, *(row.label for row in splits.left_out)]
         held = [] if isinstance(config.data.valid, list) else cast(Rows, splits.examples["valid"]).labels
-        data = config.data.model_copy(update={"target": target_of(config.data, [*labels, *held])})
-        config, target = config.model_copy(update={"data": data}), None
-        if data.target == "number":
+        if (kind := target_of(config.data, [*labels, *held])) != config.data.target:
+            config = config.settle("by the labels", {"data.target": kind})
+        target = None
+        if config.data.target == "number":
             numbers = values_in(train)
             labels = [f"{number:g}" for number in np.unique(numbers)]
             target = Standard.of((train.label_name,), numbers[:, None])
