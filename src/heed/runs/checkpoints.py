@@ -22,6 +22,7 @@ from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, Setting
 from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
+from heed.runs.prepare import about
 from heed.storage.disk import write_folder, write_whole
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
@@ -93,8 +94,7 @@ def import_checkpoint(
     name = folder.resolve().name if os.path.exists(source) else str(source)
     kind, task_name = _kind(checkpoint)
     run, loaded = build(checkpoint, kind, task_name, name, given)
-    needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
-    with folders.create_whole(out, run.config, needed) as (path, part):
+    with folders.create_whole(out, run.config, _size_of(run.model.state_dict())) as (path, part):
         run.folder = path
         run.task.save(part)
         Origin.of(checkpoint, name).write(part)
@@ -190,7 +190,7 @@ def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
     task = task_of(architecture)
     kind = None if task is None else checkpoint_class(task)
     if task is None or kind is None:
-        known = [name for family in (checkpoint.family,) for name in family.architectures.values() if task_of(name)]
+        known = [name for name in checkpoint.family.architectures.values() if task_of(name)]
         raise ConfigError(
             f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed does not have; "
             f"supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
@@ -246,21 +246,15 @@ def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
         state[name].copy_(tensor)
 
 
+def _size_of(tensors: Mapping[str, torch.Tensor]) -> int:
+    """Bytes of tensors."""
+    return sum(one.numel() * one.element_size() for one in tensors.values())
+
+
 def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
-    return {
-        "format": folders.FORMAT,
-        "task": run.config.task,
-        "model": run.config.model.name,
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "imported": {
-            "from": name,
-            "architecture": checkpoint.architecture,
-            "unused_tensors": list(loaded.unused),
-        },
-        "data": {},
-        "scores": {},
-        "versions": {"heed": metadata.version("heed-attention"), "torch": torch.__version__},
-    }
+    origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
+    versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
+    return {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
 
 
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
@@ -278,8 +272,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: P
         "",
         *command_lines(uses, "the directory that holds this folder"),
     ]
-    text = "\n".join(lines) + "\n"
-    (folder / CARD).write_text(text, encoding="utf-8")
+    (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 _CLOSE = 1e-5
@@ -395,9 +388,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     known = {name for line in table for name in line.ours}
     missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
-    needed = sum(one.numel() * one.element_size() for one in tensors.values())
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
+    with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
