@@ -23,7 +23,7 @@ from heed.exchange.huggingface.files import load as load_tensors
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.runs.prepare import about
-from heed.storage.disk import write_folder, write_whole
+from heed.storage.disk import write_folder
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
@@ -174,15 +174,6 @@ def build(
     model = task.build_model()
     _fill(model, loaded, str(checkpoint.folder))
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
-
-
-def carry_origin(parent: Path, path: Path) -> None:
-    """Copy to a new run its parent's record of the checkpoint that the parent was imported from.
-
-    It is copied as it is: training does not need it, so only an export refuses a record of another format.
-    """
-    if (record := parent / folders.ORIGIN).is_file():
-        write_whole(path / folders.ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
 
 
 def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:

@@ -23,6 +23,7 @@ from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError, RunError
 from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
+from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
 from heed.tasks.base.report import unknown_lines
@@ -110,9 +111,7 @@ def prepare_run(
             task.save(path)
             folders.sign(path, config)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
-                from heed.runs.checkpoints import carry_origin  # knows every family, and so most models
-
-                carry_origin(folders.find(parent), path)
+                _carry_origin(folders.find(parent) / folders.ORIGIN, path / folders.ORIGIN)
         else:
             unfinished.drop_damaged()
         if unfinished is None or not (path / folders.REPORT).exists():
@@ -131,6 +130,15 @@ def prepare_run(
     for change in changes:
         reporter.say(f"changed since the run began: {change}")
     return PreparedRun(path, task, model, frozenset(change.name for change in changes))
+
+
+def _carry_origin(record: Path, copy: Path) -> None:
+    """Copy a parent's record of the checkpoint that it was imported from.
+
+    It is copied as it is: training does not need it, so only an export refuses a record of another format.
+    """
+    if record.is_file():
+        write_whole(copy, lambda part: part.write_bytes(record.read_bytes()))
 
 
 def about(task: Any, model: nn.Module) -> dict[str, Any]:
