@@ -21,9 +21,7 @@ from heed.config.settling import (
 )
 from heed.tasks import check_config
 
-SECTION = re.search(
-    r"\$ heed (train .* --dry-run)\n\.\.\.\n(.*)\n\.\.\.\n", Path("docs/training.md").read_text(), re.DOTALL
-)
+EXAMPLE = re.compile(r"\$ heed (train [^\n]* --dry-run)\n\.\.\.\n(.*?)\n\.\.\.\n", re.DOTALL)
 
 
 def config(**sections):
