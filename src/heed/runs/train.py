@@ -238,16 +238,12 @@ def train(
     values: dict[str, Any] = {"task": str(what)}
     if is_file:
         values = with_paths(read_config(what), Path(what).absolute().parent)
-    handed = handed_over(values, {"train": train, "valid": valid, "test": test}, {"data": data, "hub": hub})
-    train, valid, test = (
-        None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test))
-    )
+    splits = {"train": train, "valid": valid, "test": test}
+    handed = handed_over(values, splits, {"data": data, "hub": hub})
     given = {
         "data.name": data,
         "data.hub": hub,
-        "data.train": _paths(train),
-        "data.valid": _paths(valid),
-        "data.test": _paths(test),
+        **{f"data.{name}": _paths(value) for name, value in splits.items() if name not in handed},
         "model.name": model,
         "model.size": size,
         "model.from": None if parent is None else str(parent),
