@@ -70,8 +70,7 @@ def write_card(run: Run[Any, Any]) -> None:
             f"{here}; elsewhere, give the path of this folder instead of {code_span(place)}",
         ),
     ]
-    text = "\n".join(card) + "\n"
-    write_whole(path / CARD, lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(path / CARD, lambda part: part.write_text("\n".join(card) + "\n", encoding="utf-8"))
 
 
 def _place(path: Path) -> tuple[str, str]:

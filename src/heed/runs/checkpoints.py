@@ -24,7 +24,8 @@ from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.runs.pack import CARD, command_lines, with_file
-from heed.storage.disk import write_folder, write_whole
+from heed.runs.prepare import about
+from heed.storage.disk import write_folder
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, run_class, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
@@ -93,8 +94,7 @@ def import_checkpoint(
     name = folder.resolve().name if os.path.exists(source) else str(source)
     task_name = _task_of(checkpoint)
     run, loaded = build(checkpoint, task_name, name, given)
-    needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
-    with folders.create_whole(out, run.config, needed) as (path, part):
+    with folders.create_whole(out, run.config, _size_of(run.model.state_dict())) as (path, part):
         run.folder = path
         run.task.save(part)
         Origin.of(checkpoint, name).write(part)
@@ -173,15 +173,6 @@ def build(
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 
 
-def carry_origin(parent: Path, path: Path) -> None:
-    """Copy to a new run its parent's record of the checkpoint that the parent was imported from.
-
-    It is copied as it is: training does not need it, so only an export refuses a record of another format.
-    """
-    if (record := parent / folders.ORIGIN).is_file():
-        write_whole(path / folders.ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
-
-
 def _task_of(checkpoint: Checkpoint) -> str:
     """The task that a checkpoint is for, by its heads."""
     tasks = {spec_of(task).checkpoints: task for task in task_names()}
@@ -242,21 +233,15 @@ def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
         state[name].copy_(tensor)
 
 
+def _size_of(tensors: Mapping[str, torch.Tensor]) -> int:
+    """Bytes of tensors."""
+    return sum(one.numel() * one.element_size() for one in tensors.values())
+
+
 def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
-    return {
-        "format": folders.FORMAT,
-        "task": run.config.task,
-        "model": run.config.model.name,
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "imported": {
-            "from": name,
-            "architecture": checkpoint.architecture,
-            "unused_tensors": list(loaded.unused),
-        },
-        "data": {},
-        "scores": {},
-        "versions": {"heed": metadata.version("heed-attention"), "torch": torch.__version__},
-    }
+    origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
+    versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
+    return {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
 
 
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
@@ -274,8 +259,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: P
         "",
         *command_lines(uses, "the directory that holds this folder"),
     ]
-    text = "\n".join(lines) + "\n"
-    (folder / CARD).write_text(text, encoding="utf-8")
+    (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 _CLOSE = 1e-5
@@ -391,9 +375,8 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     known = {name for line in table for name in line.ours}
     missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
-    needed = sum(one.numel() * one.element_size() for one in tensors.values())
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
+    with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
         family.write_tokenizers(family.model_type, vocabularies, part)

@@ -184,8 +184,9 @@ class LabelsOrNumber(Labels):
         some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
-        data = config.data.model_copy(update={"target": target_of(config.data, every)})
-        return self.of(data).learn(config.model_copy(update={"data": data}), splits)
+        if config.data.target == "auto":
+            config = config.settle("by the labels", {"data.target": target_of(config.data, every)})
+        return self.of(config.data).learn(config, splits)
 
     def taught(self, *learned: Any) -> Any:
         head: Any = self.of(None)
