@@ -24,12 +24,13 @@ from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import HeedWarning
+from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
-from heed.models.base import Body, Interface, ModelConfig
+from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
-from heed.tasks.base import BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
@@ -99,11 +100,13 @@ class Task:
     outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
     examiner: Callable[[], type[Any]] | None = None
-    """Returns the class that compares runs."""
+    """Returns the class that compares runs, if it is not `Examiner`."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
     """What it does, in a line; for a task without a specification of its own."""
+    sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
+    """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -119,9 +122,14 @@ class Task:
     def spec(self) -> TaskSpec:
         """The specification of a task that has none of its own."""
         looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        looks = (*looks, *ATTRIBUTION) if self.looks.explain is not None else looks
+        looks = (*looks, PATCH) if self.looks.contrast is not None else looks
         unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
         flags = (JSON, ERRORS, *looks)
-        return TaskSpec(self.summary, "FILE", self.input.interfaces, unit=unit, flags=flags, why_not=why)
+        per_token = self.head.per_token
+        return TaskSpec(
+            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
+        )
 
     @cached_property
     def config_class(self) -> type[RunConfig]:
@@ -160,7 +168,7 @@ class Task:
             "attribute": self.looks.explain,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
-            "examiner": self.examiner,
+            "examiner": self.examiner or (Examiner if self.input.is_text else None),
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -172,6 +180,11 @@ class Task:
         """
         self.input.check(config)
         self.head.check(config)
+        if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
+            raise ConfigError(
+                f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
+                "use another model"
+            )
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)
@@ -335,10 +348,9 @@ class Work(Transfers, Trainable):
     ) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
-        rows = {**self.input.rows(), **self.head.rows()}
-        counts = {name: rows[kind].unit or kind for kind, name in self.sizes.items()}
+        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, len(rows[kind].names), counts[name])
+            from_data(fields, name, self.count_of(kind), counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
@@ -456,6 +468,15 @@ class Work(Transfers, Trainable):
 
     def axes(self) -> Mapping[str, Sequence[str]]:
         return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Kind of row -> its name in messages, if it is another."""
+        return {kind: rows.unit for kind, rows in {**self.input.rows(), **self.head.rows()}.items() if rows.unit}
+
+    def count_of(self, kind: str) -> int:
+        """The number of rows of a kind."""
+        return len(self.axes()[kind])
 
     @property
     def sizes(self) -> Mapping[str, str]:
