@@ -24,7 +24,7 @@ from heed.evaluation.forecasts import error_measures, error_report, last_value, 
 from heed.tasks import check_config
 from heed.tasks.series.run import body
 from heed.tasks.series.task import Series
-from heed.tasks.table.task import Table
+from heed.tasks.table.task import TASK as TABLE
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 
@@ -136,8 +136,8 @@ def test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run(f
     again = heed.load(flowers.folder)
     assert again.predict([row, {"width": 1200, "length": 9}]) == flowers.predict([row, {"width": 1200, "length": 9}])
     train, test = (read_rows(folder / f"{name}.csv", None, "label").cells.mean() for name in ("train", "test"))
-    np.testing.assert_allclose(again.task.standard.mean, train)
-    assert not np.allclose(again.task.standard.mean, test)
+    np.testing.assert_allclose(again.task.input.standard.mean, train)
+    assert not np.allclose(again.task.input.standard.mean, test)
     with pytest.raises(DataError, match="rows has no column 'width', which the training rows have; its columns are"):
         flowers.predict({"length": 5})
 
@@ -151,8 +151,8 @@ def test_the_model_reads_the_same_whatever_the_units(folder, tmp_path):
     read = []
     for path in (folder, tmp_path):
         data = {"train": str(path / "train.csv"), "valid": str(path / "train.csv")}
-        task = Table.prepare(check_config({"task": "table", "data": data}, "test"))
-        read.append(task.tensor(task.splits.examples["train"].values))
+        task = TABLE.prepare(check_config({"task": "table", "data": data}, "test"))
+        read.append(task.encoded("train"))
     assert_close(read[0], read[1], rtol=1e-4, atol=1e-4)
 
 
@@ -187,12 +187,12 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
 def test_labels_of_rows_are_checked(folder, tmp_path):
     (tmp_path / "one.csv").write_text("x,label\n1,a\n2,a\n3,a\n")
     with pytest.raises(DataError, match="every training example has the label 'a'"):
-        Table.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
+        TABLE.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
     (tmp_path / "test.csv").write_text("length,width,label\n1,2,d\n")
     values = table(folder).model_dump(by_alias=True)
     values["data"]["test"] = str(tmp_path / "test.csv")
     with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
-        Table.prepare(check_config(values, "test"))
+        TABLE.prepare(check_config(values, "test"))
 
 
 # --- series

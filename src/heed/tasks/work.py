@@ -47,7 +47,7 @@ from heed.tasks.base.transfer import (
     with_model,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
@@ -292,9 +292,8 @@ class Work(Transfers, Trainable):
     def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
         """The fields of the body and of the parts for a size and the fields that were given."""
         fields = {**given}
-        rows = {**self.input.rows(), **self.head.rows()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, len(rows[kind].names), rows[kind].unit or kind)
+            from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
@@ -406,8 +405,21 @@ class Work(Transfers, Trainable):
         section = self.config.model
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
 
+    @property
+    def _rows(self) -> Mapping[str, Rows]:
+        return {**self.input.rows(), **self.head.rows()}
+
     def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+        return {kind: rows.names for kind, rows in self._rows.items()}
+
+    def count_of(self, kind: str) -> int:
+        """The number of rows that the data has of a kind."""
+        return len(self._rows[kind].names)
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Kind of row -> its name in messages, where it is not the kind."""
+        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
 
     @property
     def sizes(self) -> Mapping[str, str]:
