@@ -326,6 +326,22 @@ class Extra(Section):
         return value
 
 
+class TextSource(Source):
+    """Texts, or pairs of texts, that are read whole or sentence by sentence."""
+
+    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
+    sentence_separator: str | None = Field(None, min_length=1)
+    """Separator between the sentences of a document, for models that read sentence by sentence; by default line
+    breaks, `<br />` and sentence ends."""
+    max_sentence: int = Field(60, gt=0)
+    """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
+    max_length: int = Field(1_000, gt=0)
+    """Largest number of tokens read of a text; the rest is cut off, and the texts cut are counted. In a pair the longer
+    text is cut first. A model with fewer positions reads as many tokens as it has positions."""
+
+
 class Documents(Source):
     """Documents, cut into rows: files and folders of files, or tables of texts (`heed.data.kinds.documents`)."""
 

@@ -50,7 +50,7 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
-_SHARED = ("base", "contracts", "heads", "inputs", "run", "work")
+_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "work")
 
 
 def task_names() -> list[str]:
@@ -70,7 +70,8 @@ def spec_of(task: str) -> TaskSpec:
     Raises:
         ConfigError: There is no such task.
     """
-    return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
+    module = importlib.import_module(_package(task))
+    return module.SPEC if hasattr(module, "SPEC") else _value_of(task).spec  # type: ignore[no-any-return]
 
 
 def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,7 +101,7 @@ def task_of(architecture: str) -> str | None:
 def checkpoint_class(task: str) -> type[Any] | None:
     """How a task reads and writes Hugging Face checkpoints: the `TaskCheckpoint` in its `huggingface.py`, or None."""
     package = _package(task)
-    if importlib.util.find_spec(f"{package}.huggingface") is None:
+    if _is_file(task) or importlib.util.find_spec(f"{package}.huggingface") is None:
         return None
     return class_in(package, "huggingface", "TaskCheckpoint")
 
@@ -121,6 +122,8 @@ def class_in(package: str, part: str, base: str = "object") -> type[Any]:
 
 def config_class(task: str) -> type[RunConfig]:
     """The configuration of a task; imports no torch."""
+    if _is_file(task):
+        return _value_of(task).config_class  # type: ignore[no-any-return]
     return class_in(_package(task), "config", "RunConfig")
 
 
@@ -138,8 +141,14 @@ def task_class(task: str) -> Any:
 
 
 def _value_of(task: str) -> Any:
-    """The `TASK` in a task's `task.py`, if it is a value."""
-    return vars(importlib.import_module(f"{_package(task)}.task")).get("TASK")
+    """The `TASK` in a task's file, or in the `task.py` of its folder, if it is a value."""
+    module = importlib.import_module(_package(task) + ("" if _is_file(task) else ".task"))
+    return vars(module).get("TASK")
+
+
+def _is_file(task: str) -> bool:
+    """True if a task is one file, not a folder."""
+    return not hasattr(importlib.import_module(_package(task)), "__path__")
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -7,16 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import create_model
 from torch import Tensor, nn
 
-from heed.config import Section
-from heed.config.data import with_columns
+from heed.config import RunConfig, Section
+from heed.config.data import Sources, with_columns
+from heed.config.sections import EvaluationConfig, TextConfig
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
@@ -26,6 +28,7 @@ from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
+from heed.tasks.base import BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.task import (
@@ -47,7 +50,7 @@ from heed.tasks.base.transfer import (
     with_model,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass, Rows
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
@@ -105,6 +108,8 @@ class Task:
     """Returns the class that compares runs."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
+    summary: str = ""
+    """What it does, in a line; for a task without a specification of its own."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -117,10 +122,32 @@ class Task:
         return spec_of(self.name).interfaces  # type: ignore[return-value]
 
     @cached_property
+    def spec(self) -> TaskSpec:
+        """The specification of a task that has none of its own."""
+        looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
+        flags = (JSON, ERRORS, *looks)
+        return TaskSpec(self.summary, "FILE", self.input.interfaces, unit=unit, flags=flags, why_not=why)
+
+    @cached_property
+    def config_class(self) -> type[RunConfig]:
+        """The configuration of a task that has none of its own."""
+        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        fields: dict[str, Any] = {
+            "task": (Literal[self.name], self.name),
+            "data": (Annotated[section, Sources(section, hub=True)], ...),
+            "evaluation": (
+                create_model("Evaluation", __base__=EvaluationConfig, select_by=(scores, "auto")),
+                EvaluationConfig(),
+            ),
+        }
+        own = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+
+    @cached_property
     def head_class(self) -> type[Section]:
         """The fields in the `model` section besides those of the body."""
-        kinds = dict.fromkeys(part.options for part in (self.head, self.input))
-        return type("Options", tuple(kinds), {}) if len(kinds) > 1 else next(iter(kinds))
+        return options_of(self.input, self.head)
 
     @property
     def size_fields(self) -> Mapping[str, str]:
@@ -196,6 +223,12 @@ class Task:
         return self.input.hold(data, split, config, findings)
 
 
+def options_of(input: Input, head: Head) -> type[Section]:
+    """The fields of the parts in the `model` section."""
+    kinds = dict.fromkeys(part.options for part in (head, input) if part.options is not NoOptions)
+    return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
+
+
 class Work(Transfers, Trainable):
     """A task with its data and a settled configuration."""
 
@@ -213,7 +246,7 @@ class Work(Transfers, Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
+        self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates

@@ -43,18 +43,18 @@ def library_memory(splits: Iterable[str]) -> int:
 
 
 def answer_of_labels(
-    task: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
+    head: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
 ) -> Answer:
     """The labels of one example; `scores` are its outputs `(N, num_outputs)`, `words` further fields of the answer."""
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
         outputs = scores(rows)
-        if task.sigmoid:  # each output says yes or no to one label
+        if head.sigmoid:  # each output says yes or no to one label
             return torch.stack([torch.zeros_like(outputs), outputs], dim=2)
         return outputs.unsqueeze(1)
 
     def named(output: int, number: int) -> str:
-        said = ("" if number else "not ") + task.labels[output] if task.several_labels else task.labels[number]
+        said = ("" if number else "not ") + head.labels[output] if head.several else head.labels[number]
         return f'label "{visible(said)}"'
 
     return Answer(model, tokens, logits, named, **words)
@@ -118,7 +118,6 @@ class LabelPrediction(Prediction):
     probability: float  # of the label; with several, of all decisions on labels together
     probabilities: dict[str, float]  # of each label; empty for an input without an answer
     several: bool = False  # True if an example may have several labels, or none
-    unread: int = 0
 
     @property
     def uncertainty(self) -> float:
@@ -267,6 +266,11 @@ class LabelHead:
     config: Any
     splits: Any
     labels: list[str]
+
+    @property
+    def several(self) -> bool:
+        """True if an example may have several labels, or none."""
+        return self.several_labels
 
     @property
     def several_labels(self) -> bool:
