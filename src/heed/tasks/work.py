@@ -33,7 +33,6 @@ from heed.tasks.base.task import (
     refuse_left_behind,
     refuse_pictures,
     refuse_pipes,
-    scoring_tokens,
     with_gpu_batch,
 )
 from heed.tasks.base.transfer import (
@@ -73,6 +72,12 @@ class Looks:
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
     """What the logit lens reads."""
+    look: Callable[..., Any] | None = None
+    """`run.look` of an input that is not a text."""
+    attribute: Callable[..., Any] | None = None
+    """`run.attribute` of an input that is not a text."""
+    several: bool = False
+    """True if several inputs can be looked at together."""
 
 
 _ALWAYS = ("outputs", "ensemble", "errors")
@@ -93,6 +98,8 @@ class Task:
     looks: Looks = Looks()
     baselines: Callable[[Run], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
+    measured: Callable[[Work], None] | None = None
+    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
     """From a settled configuration to one with what suits this task, for fields that the user did not give."""
     enough_updates: int = 1_000
@@ -101,6 +108,14 @@ class Task:
     """Updates after which a run under a time budget ends, though time is left."""
     outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
+    taken_from: Callable[..., Mapping[str, str] | None] | None = None
+    """`Transfers.taken_from`, with the work as its first argument."""
+    samples_page: Callable[[Work], str] | None = None
+    """A page of training examples."""
+    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    """A page of the wrong examples of reports, by the name of the set."""
+    uses: Callable[[Run], Sequence[str]] | None = None
+    """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs."""
     cannot: Mapping[str, str] = field(default_factory=dict)
@@ -135,11 +150,12 @@ class Task:
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
-            "look": self.looks.at,
-            "attribute": self.looks.explain,
+            "look": self.looks.at or self.looks.look,
+            "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
             "examiner": self.examiner,
+            "errors_page": self.errors_page,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -224,6 +240,7 @@ class Work(Transfers, Trainable):
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
     def fit(self) -> None:
@@ -243,9 +260,14 @@ class Work(Transfers, Trainable):
     def settle(self, parent: Parent | None) -> Self:
         """Settle the configuration of a new run, which may start from another one."""
         self.parent = parent
-        settled, data = self.settled(), self.config.data
-        if not self.is_imported:
-            data = with_columns(settled.data, self.splits.columns)
+        if self.is_imported:  # without data
+            self.config = self.settled()
+            self.fit()
+            return self
+        if self.task.measured is not None:
+            self.task.measured(self)
+        settled = self.settled()
+        data = with_columns(settled.data, self.splits.columns)
         self.config = settled.model_copy(update={"data": data})
         if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
             self.config = with_fine_tuning(self.config)
@@ -294,7 +316,8 @@ class Work(Transfers, Trainable):
         fields = {**given}
         rows = {**self.input.rows(), **self.head.rows()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, len(rows[kind].names), rows[kind].unit or kind)
+            number = rows[kind].number
+            from_data(fields, name, len(rows[kind].names) if number is None else number, rows[kind].unit or kind)
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
@@ -407,7 +430,8 @@ class Work(Transfers, Trainable):
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
 
     def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+        every = {**self.input.rows(), **self.head.rows()}
+        return {kind: rows.names for kind, rows in every.items() if rows.number is None}
 
     @property
     def sizes(self) -> Mapping[str, str]:
@@ -433,7 +457,13 @@ class Work(Transfers, Trainable):
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.head.start(model, self)}
+        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -465,7 +495,7 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return 1
+        return self.input.places
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
@@ -494,7 +524,7 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(scoring_tokens(self.config.training) * activations)
+        batch = round(self.input.at_once * activations)
         return self.head.memory(batch, self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
@@ -538,7 +568,7 @@ class Work(Transfers, Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+        for places in self.input.scoring(some, self.input.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
