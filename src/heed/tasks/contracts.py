@@ -33,6 +33,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body
 from heed.observe.looks import Shading
 from heed.tasks.base.predictions import Prediction
+from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.contracts import Loss
 
@@ -127,6 +128,8 @@ class Rows(NamedTuple):
     """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
+    number: int | None = None
+    """How many there are, where they have no names, and so no other run can give them."""
 
 
 class Facts(NamedTuple):
@@ -283,6 +286,11 @@ class Input(Part):
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
 
+    def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
+        """Examples that this input has read, encoded by that of another run, which answers together with this one."""
+        encoded: Sequence[Any] = other.encode(examples)
+        return encoded
+
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
         raise NotImplementedError
@@ -298,6 +306,16 @@ class Input(Part):
         if not isinstance(work.splits.examples[split], StoredExamples):
             batches = list(batches)  # of millions, lists would take more memory than anything else
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
+
+    @property
+    def at_once(self) -> int:
+        """Positions of a scoring batch."""
+        return scoring_tokens(self.config.training)
+
+    @property
+    def places(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
         """The batches for scoring examples, of about so many positions."""

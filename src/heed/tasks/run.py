@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,11 @@ class Run(runs.Run[Work, Any]):
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
         return self.input.is_text
+
+    @property
+    def uses(self) -> Sequence[str]:
+        uses = self.task.task.uses
+        return super().uses if uses is None else uses(self)
 
     def can(self, name: str) -> bool:
         return self.task.task.can(name)
@@ -82,7 +87,7 @@ class Run(runs.Run[Work, Any]):
             return []
         each = []
         for run in self.members:
-            encoded = run.input.encode(examples)
+            encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
@@ -141,6 +146,12 @@ class Run(runs.Run[Work, Any]):
         """The wrong examples of a report, as lines for people."""
         return self.head.errors(report, most)
 
+    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+        """An HTML page of the wrong examples of reports, by the name of the set."""
+        made = self.task.task.errors_page
+        assert made is not None
+        return made(self, errors)
+
     def examiner(self) -> type[Any]:
         """The class that compares these runs."""
         made = self.task.task.examiner
@@ -172,8 +183,17 @@ class Run(runs.Run[Work, Any]):
     explain = property(lambda self: self.looks.explain)
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
-    look: Any = LooksAtText.look
+    looks_at_several = property(lambda self: self.looks.several)
     readable: Any = LooksAtText.readable
-    attribute: Any = Attributes.attribute
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
+
+    @wraps(LooksAtText.look)
+    def look(self: Any, text: Any, **options: Any) -> Any:
+        """As the task looks."""
+        return (self.looks.look or LooksAtText.look)(self, text, **options)
+
+    @wraps(Attributes.attribute)
+    def attribute(self: Any, text: Any, **options: Any) -> Any:
+        """As the task attributes."""
+        return (self.looks.attribute or Attributes.attribute)(self, text, **options)

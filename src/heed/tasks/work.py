@@ -36,7 +36,6 @@ from heed.tasks.base.task import (
     refuse_left_behind,
     refuse_pictures,
     refuse_pipes,
-    scoring_tokens,
     with_gpu_batch,
 )
 from heed.tasks.base.transfer import (
@@ -76,6 +75,12 @@ class Looks:
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
     """What the logit lens reads."""
+    look: Callable[..., Any] | None = None
+    """`run.look` of an input that is not a text."""
+    attribute: Callable[..., Any] | None = None
+    """`run.attribute` of an input that is not a text."""
+    several: bool = False
+    """True if several inputs can be looked at together."""
 
 
 _ALWAYS = ("outputs", "ensemble", "errors")
@@ -96,6 +101,8 @@ class Task:
     looks: Looks = Looks()
     baselines: Callable[[Run], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
+    measured: Callable[[Work], None] | None = None
+    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
     """From a settled configuration to one with what suits this task, for fields that the user did not give."""
     enough_updates: int = 1_000
@@ -104,6 +111,14 @@ class Task:
     """Updates after which a run under a time budget ends, though time is left."""
     outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
+    taken_from: Callable[..., Mapping[str, str] | None] | None = None
+    """`Transfers.taken_from`, with the work as its first argument."""
+    samples_page: Callable[[Work], str] | None = None
+    """A page of training examples."""
+    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    """A page of the wrong examples of reports, by the name of the set."""
+    uses: Callable[[Run], Sequence[str]] | None = None
+    """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs."""
     cannot: Mapping[str, str] = field(default_factory=dict)
@@ -162,11 +177,12 @@ class Task:
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
-            "look": self.looks.at,
-            "attribute": self.looks.explain,
+            "look": self.looks.at or self.looks.look,
+            "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
             "examiner": self.examiner,
+            "errors_page": self.errors_page,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -257,6 +273,7 @@ class Work(Transfers, Trainable):
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
     def fit(self) -> None:
@@ -276,9 +293,14 @@ class Work(Transfers, Trainable):
     def settle(self, parent: Parent | None) -> Self:
         """Settle the configuration of a new run, which may start from another one."""
         self.parent = parent
-        settled, data = self.settled(), self.config.data
-        if not self.is_imported:
-            data = with_columns(settled.data, self.splits.columns)
+        if self.is_imported:  # without data
+            self.config = self.settled()
+            self.fit()
+            return self
+        if self.task.measured is not None:
+            self.task.measured(self)
+        settled = self.settled()
+        data = with_columns(settled.data, self.splits.columns)
         self.config = settled.model_copy(update={"data": data})
         if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
             self.config = with_fine_tuning(self.config)
@@ -443,11 +465,12 @@ class Work(Transfers, Trainable):
         return {**self.input.rows(), **self.head.rows()}
 
     def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in self._rows.items()}
+        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
 
     def count_of(self, kind: str) -> int:
         """The number of rows that the data has of a kind."""
-        return len(self._rows[kind].names)
+        rows = self._rows[kind]
+        return len(rows.names) if rows.number is None else rows.number
 
     @property
     def units(self) -> Mapping[str, str]:
@@ -478,7 +501,13 @@ class Work(Transfers, Trainable):
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.head.start(model, self)}
+        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -510,7 +539,7 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return 1
+        return self.input.places
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
@@ -539,7 +568,7 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(scoring_tokens(self.config.training) * activations)
+        batch = round(self.input.at_once * activations)
         return self.head.memory(batch, self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
@@ -583,7 +612,7 @@ class Work(Transfers, Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+        for places in self.input.scoring(some, self.input.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -601,5 +630,7 @@ class Work(Transfers, Trainable):
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     """Some of the examples, without making them where they are made on access."""
+    if isinstance(encoded, Tensor):
+        return encoded[numbers]  # type: ignore[return-value]
     select = getattr(encoded, "select", None)
     return [encoded[n] for n in numbers] if select is None else select(numbers)

@@ -66,10 +66,10 @@ def standardised(standard: Standard, values: Any, place: Callable[[int], str] | 
         far = np.abs(applied).reshape(-1, applied.shape[-1])
         column = int(far.max(0).argmax())
         row = int(far[:, column].argmax())
-        value = np.asarray(values).reshape(far.shape)[row, column]
+        value, where = np.asarray(values).reshape(far.shape)[row, column], place(row) if place else f"row {row + 1}"
         raise DataError(
-            f"column '{standard.columns[column]}': {value:g} ({place(row) if place else f'row {row + 1}'}) is too far from the training "
-            f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
+            f"column '{standard.columns[column]}': {value:g} ({where}) is too far from the training rows to compute with "
+            f"(mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
         )
     return torch.tensor(applied, dtype=torch.float32)
 
