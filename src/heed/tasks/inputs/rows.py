@@ -68,8 +68,8 @@ def standardised(standard: Standard, values: Any, place: Callable[[int], str] | 
         row = int(far[:, column].argmax())
         value, where = np.asarray(values).reshape(far.shape)[row, column], place(row) if place else f"row {row + 1}"
         raise DataError(
-            f"column '{standard.columns[column]}': {value:g} ({where}) is too far from the training rows to compute with "
-            f"(mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
+            f"column '{standard.columns[column]}': {value:g} ({where}) is too far from the training rows to compute "
+            f"with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
         )
     return torch.tensor(applied, dtype=torch.float32)
 
