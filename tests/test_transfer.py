@@ -230,7 +230,7 @@ def test_a_table_takes_columns_and_labels_by_name(folder):
 def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
     parent = trained(folder, "series", "old.series.csv", "series", data__window=5, data__horizon=2, model__d_hidden=7)
     task, own, drawn, taken = child(folder, parent, "series", "new.series.csv", {"window": 5, "horizon": 2})
-    theirs, columns = parent.model.state_dict(), (task.standard.columns, parent.task.standard.columns)
+    theirs, columns = parent.model.state_dict(), (task.input.columns, parent.task.input.columns)
     assert columns == (("left", "made", "sold"), ("sold", "made")) and task.config.model.model_extra["d_hidden"] == 7
     for name, known in taken.tokens.items():
         axis = 1 if "encoder" in name else 0

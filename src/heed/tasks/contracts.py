@@ -30,6 +30,7 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.significance import summarise
 from heed.models.base import Body
 from heed.observe.looks import Shading
 from heed.tasks.base.predictions import Prediction
@@ -112,6 +113,8 @@ class Pass:
     """Positions of each piece, `(pieces, sides)`."""
     examples: NDArray[np.int64] | None = None
     """The example of each piece; None if the pieces are the examples."""
+    described: Callable[[Sequence[int]], str] | None = None
+    """Names a batch in messages by its pieces, if these are not the examples."""
 
     def positions(self, pieces: Sequence[int]) -> int:
         """Padded positions of a batch."""
@@ -313,7 +316,7 @@ class Input(Part):
         return scoring_tokens(self.config.training)
 
     @property
-    def places(self) -> int:
+    def repeats(self) -> int:
         """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
         return 1
 
@@ -443,6 +446,14 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
+    def with_options(self, **options: Any) -> Self:
+        """The head that answers by the `keywords` of `predict`.
+
+        Raises:
+            ConfigError: A value is not possible.
+        """
+        return self
+
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
@@ -460,6 +471,12 @@ class Head(Part):
     ) -> Outcomes:
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
+
+    def scores(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
+    ) -> dict[str, Any]:
+        """The scores of predictions with their intervals, as in a report."""
+        return summarise(self.outcomes(predictions, examples, input), resamples)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""

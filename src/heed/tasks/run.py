@@ -65,7 +65,9 @@ class Run(runs.Run[Work, Any]):
             given: For tasks over texts, a text, or several: a list, an array, a series, or a data frame with a column
                 of texts; if the run reads pairs, a pair is a tuple of two texts. For a table, a row (a dict, column ->
                 value), a list of rows, a data frame, a dict of columns, or an array with the run's columns in their
-                order; a missing value is None or NaN.
+                order; a missing value is None or NaN. For a series, the rows before the forecast in one of these forms,
+                a plain list for one column; the answer is one `Forecast` of `horizon` rows, of several series one
+                below the other.
             options: Those of the task.
 
         Raises:
@@ -88,7 +90,7 @@ class Run(runs.Run[Work, Any]):
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
-            each.append(run.task.answers(run.model, encoded))
+            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
@@ -122,10 +124,18 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if not len(examples):
-            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-        outputs = self.predicted(examples) if outputs is None else outputs
+        outputs = self._to_score(examples) if outputs is None else outputs
         return self.head.outcomes(outputs, examples, self.input, others)
+
+    def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
+        return {"task": self.config.task, **scores}
+
+    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        if not len(examples):
+            spec = spec_of(self.config.task)
+            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         outputs = self.predicted(examples)

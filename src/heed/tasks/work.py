@@ -539,12 +539,14 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return self.input.places
+        return self.input.repeats
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
 
     def describe(self, indices: list[int], epoch: int) -> str:
+        if (described := self._pass(epoch).described) is not None:
+            return described(indices)
         first = self.splits.examples["train"][indices[0]]
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
@@ -623,14 +625,15 @@ class Work(Transfers, Trainable):
                     results[place] = result
         return results
 
-    def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
-        """The answer for each example."""
-        return self.scored(model, encoded, lambda b: self.head.decode(model, self.head.states(model, b), b))
+    def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
+        """The answer for each example, of a head with the options of a prediction."""
+        head = head or self.head
+        return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     """Some of the examples, without making them where they are made on access."""
     if isinstance(encoded, Tensor):
-        return encoded[numbers]  # type: ignore[return-value]
+        return encoded[numbers]
     select = getattr(encoded, "select", None)
     return [encoded[n] for n in numbers] if select is None else select(numbers)
