@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
-from heed.config.sections import DataPath, IsPath, Section, listed
+from heed.config.sections import C, DataPath, IsPath, Section, listed
 
 OWN = "files hub memory"
 """Sources of the user's own data; all others are embedded data, by name."""
@@ -278,10 +278,12 @@ def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence
 S = TypeVar("S", bound=Source)
 
 
-def with_columns(data: S, read: Mapping[str, int | str]) -> S:
-    """A `data` section with the columns that were read by name, where it gave none; numbers are recognised again."""
+def with_columns(config: C, read: Mapping[str, int | str]) -> C:
+    """The configuration with the columns that were read by name, where it gave none; numbers are recognised again."""
     named = {field: column for field, column in read.items() if isinstance(column, str)}
-    return _with(data, {field: named[field] for field, column in _columns(data) if column is None and field in named})
+    found = {name: named[name] for name, column in _columns(config.data) if column is None and name in named}
+    data = _with(config.data, found)
+    return config.model_copy(update={"data": data}).because("its name", *(f"data.columns.{name}" for name in found))
 
 
 def without_missing(data: S, names: Collection[Any] | None) -> S:

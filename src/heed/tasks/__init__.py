@@ -8,7 +8,6 @@ Printing a report (`Run.body`) is not a capability: every run that is scored can
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import pkgutil
 from collections.abc import Mapping
@@ -30,7 +29,6 @@ __all__ = [
     "capability",
     "capability_table",
     "check_config",
-    "checkpoint_class",
     "class_in",
     "config_class",
     "missing",
@@ -41,7 +39,6 @@ __all__ = [
     "suggest_task",
     "task_class",
     "task_names",
-    "task_of",
     "tasks_with",
     "with_paths",
 ]
@@ -88,22 +85,6 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
             ]
             raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
     return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
-
-
-def task_of(architecture: str) -> str | None:
-    """The task that a class of Hugging Face's models is for: the one with the longest ending of its name, or None."""
-    endings = (
-        (end, task) for task in task_names() for end in spec_of(task).architectures if architecture.endswith(end)
-    )
-    return max(endings, key=lambda found: len(found[0]), default=("", None))[1]
-
-
-def checkpoint_class(task: str) -> type[Any] | None:
-    """How a task reads and writes Hugging Face checkpoints: the `TaskCheckpoint` in its `huggingface.py`, or None."""
-    package = _package(task)
-    if _is_file(task) or importlib.util.find_spec(f"{package}.huggingface") is None:
-        return None
-    return class_in(package, "huggingface", "TaskCheckpoint")
 
 
 @cache

@@ -203,6 +203,10 @@ class Part:
         """
         return self
 
+    def taught(self, *learned: Any) -> Self:
+        """The part with what an imported checkpoint has in place of what it learns."""
+        return self
+
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from heed.config import RunConfig, Section
 from heed.config.data import Sources, with_columns
 from heed.config.sections import EvaluationConfig, TextConfig
+from heed.config.settling import with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
@@ -31,22 +32,16 @@ from heed.tasks import spec_of
 from heed.tasks.base import BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.task import (
-    changed_files,
-    refuse_left_behind,
-    refuse_pictures,
-    refuse_pipes,
-    with_gpu_batch,
-)
+from heed.tasks.base.report import counted
+from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
+    FINE_TUNING,
     Parent,
     Started,
     Transfers,
     from_data,
     is_fine_tuning,
-    with_fine_tuning,
-    with_model,
     with_parents,
 )
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
@@ -201,6 +196,10 @@ class Task:
         splits = input.opened(splits)
         return Work(self, config, input, head, splits).settle(parent)
 
+    def __call__(self, config: Any, *learned: Any) -> Work:
+        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
+        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
+
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
         return Work(self, config, self.input.restore(config, folder), self.head.restore(config, folder), None)
@@ -291,20 +290,26 @@ class Work(Transfers, Trainable):
     # Settling -------------------------------------------------------------------------------------------------
 
     def settle(self, parent: Parent | None) -> Self:
-        """Settle the configuration of a new run, which may start from another one."""
+        """Settle the configuration of a new run, which may start from another one.
+
+        The order of the steps is in `heed.config.settling`.
+        """
         self.parent = parent
-        if self.is_imported:  # without data
-            self.config = self.settled()
-            self.fit()
-            return self
-        if self.task.measured is not None:
+        if self._is_on_gpu:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        if self.config.training.minutes is not None and not self.is_imported:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = fit_to_budget(self)
+        if self.task.measured is not None and not self.is_imported:
             self.task.measured(self)
-        settled = self.settled()
-        data = with_columns(settled.data, self.splits.columns)
-        self.config = settled.model_copy(update={"data": data})
-        if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config)
+        config = self.settled()
+        if is_fine_tuning(config, parent, self.interfaces):
+            config = with_rate(config, FINE_TUNING, "fine-tuning")
+        self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
+        if self.is_imported:
+            return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
         self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
@@ -316,23 +321,24 @@ class Work(Transfers, Trainable):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-        if on_gpu and not self.is_trial:
-            self.config = with_gpu_batch(self.config, self.batch_field)
-        config, training = self.config, self.config.training
-        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
-        if training.minutes is not None and is_open and not self.is_trial:
-            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
-
-            self.config = config = fit_to_budget(self)
-        size = self.auto_size if config.model.size == "auto" else config.model.size
+        config, whys = self.config, dict[str, str]()
+        size: str = config.model.size
+        if size == "auto":
+            size = self.auto_size
+            whys["size"] = f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**(config.model.model_extra or {})}
         own = self.body_class.config_class.model_fields.keys()
-        # Dropout of attention weights keeps a GPU from its fastest kernels.
-        if on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+            if "attention_dropout" not in fields:
+                whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
-        config = with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        model, options = self._model_of(size, fields, whys)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
         return config if self.task.defaults is None else self.task.defaults(config, self)
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
 
     def learn_features(self) -> None:
         """Learn what the settled configuration asks for."""
@@ -341,21 +347,28 @@ class Work(Transfers, Trainable):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, options = self._model_of(self.config.model.size, {})
+        model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
-    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given."""
+    def _model_of(
+        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+    ) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
+        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
+            from_data(fields, name, self.count_of(kind), counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head_class, size, fields)
-        return model, self.head.settled(options, fields, self)
+        made = self.head.settled(options, fields, self)
+        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
+        for name in [name for name in fields | made if name in of_data - given.keys()]:
+            whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
+        return model, made
 
     @property
     def auto_size(self) -> str:

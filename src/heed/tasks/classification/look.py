@@ -163,7 +163,7 @@ def ngrams_fitted(work: Any, model: Classifier, text: Text, label: str) -> Shadi
     linear = work.input.linear
     if linear is None or model.ngram_scale is None or not (parts := linear.parts(work.input.words_of(text))):
         return None
-    scale = float(model.ngram_scale)
+    scale = float(model.ngram_scale.detach())
     values = toward(work, scale * torch.from_numpy(np.stack([*parts.values()], axis=1)), label).tolist()
     added = [(name, value, "") for name, value in zip(parts, values, strict=True)]
     return _listed(work, "N-gram classifier: the {count} largest contributions to the {score}", added, label)
@@ -173,7 +173,7 @@ def shares_of_parts(work: Any, model: Classifier, encoded: Cut, label: str) -> l
     """The score of a label, and what n-grams and network add to it, as a note; none without n-grams."""
     if not encoded.ngrams or model.ngram_scale is None:
         return []
-    linear = float(model.ngram_scale) * torch.tensor(encoded.ngrams)
+    linear = float(model.ngram_scale.detach()) * torch.tensor(encoded.ngrams)
     batch = collated(work, [encoded], next(model.parameters()).device)
     network = model(**batch.inputs)[0].float().cpu() - linear
     one, other = toward(work, torch.stack([linear, network], dim=1), label).tolist()

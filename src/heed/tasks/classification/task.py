@@ -54,13 +54,11 @@ def defaults(settled: Any, work: Any) -> Any:
     """With n-grams by default, the `training` section is adapted to them."""
     if not is_default(work.config) or not (settled.model.model_extra or {}).get("ngrams"):
         return settled
-    training = settled.training
-    batches = int(work.input.counted(work.encoded("train").lengths).sum()) / training.batch_tokens
-    fields: dict[str, Any] = {"learning_rate": _RATE}
-    if batches <= _OFTEN:
-        fields["validate_every"] = max(1, math.ceil(batches / 2))
-    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    return settled.model_copy(update={"training": training.model_copy(update=update)})
+    batches = int(work.input.counted(work.encoded("train").lengths).sum()) / settled.training.batch_tokens
+    settled = settled.settle_open("beside n-grams", {"training.learning_rate": _RATE})
+    if batches > _OFTEN:
+        return settled
+    return settled.settle_open("twice in a pass", {"training.validate_every": max(1, math.ceil(batches / 2))})
 
 
 def baselines(run: Any) -> Baselines:

@@ -116,6 +116,9 @@ class Labels(Head):
         """The labels of a new run, in order."""
         return labels_in(splits, isinstance(config.data.valid, list))
 
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, labels=tuple(learned[0]))
+
     def save(self, folder: Path) -> None:
         save_labels(folder, self.labels)
 

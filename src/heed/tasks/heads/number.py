@@ -184,8 +184,13 @@ class LabelsOrNumber(Labels):
         some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
-        data = config.data.model_copy(update={"target": target_of(config.data, every)})
-        return self.of(data).learn(config.model_copy(update={"data": data}), splits)
+        if config.data.target == "auto":
+            config = config.settle("by the labels", {"data.target": target_of(config.data, every)})
+        return self.of(config.data).learn(config, splits)
+
+    def taught(self, *learned: Any) -> Any:
+        head: Any = self.of(None)
+        return head.taught(*learned)
 
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
@@ -193,6 +198,6 @@ class LabelsOrNumber(Labels):
         return self.of(config.data).restore(config, folder)
 
     def of(self, data: Any) -> Head:
-        """The head for a `data` section."""
-        kind = Number if data.target == "number" else Labels
+        """The head for a `data` section; None for labels."""
+        kind = Number if data is not None and data.target == "number" else Labels
         return kind(self.targets)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -211,7 +211,7 @@ class TextLabels(Labels):
         return Targets(true[:, shared:], weights, exclusive=not self.sigmoid)
 
     def start(self, model: Any, work: Work) -> Mapping[str, Any]:  # type: ignore[override]
-        linear = getattr(work.input, "linear", None)
+        linear = cast(Any, work.input).linear
         return {} if linear is None else {"ngrams": linear}
 
     def memory(self, batch: int, work: Work) -> int:
@@ -239,4 +239,4 @@ class TextLabelsOrNumber(LabelsOrNumber):
     """As of `TextLabels`."""
 
     def of(self, data: Any) -> Head:
-        return TextNumber() if data.target == "number" else TextLabels(longest=self.longest)
+        return TextNumber() if data is not None and data.target == "number" else TextLabels(longest=self.longest)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
@@ -80,12 +81,17 @@ class Texts(Tokens):
     A model with a linear part also reads the logits of the n-grams; in training, those of a fit without the text.
     """
 
-    linear: Ngrams | None = None
+    fit: Callable[[], tuple[Ngrams, torch.Tensor | None]] | None = field(default=None, repr=False)
+    """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
     outputs: int = 0
     """Logits of the n-grams of a text."""
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return replace(super().restore(config, folder), linear=Ngrams.restore(folder) if _ngrams(config) else None)
+        texts = super().restore(config, folder)
+        if not _ngrams(config):
+            return texts
+        ngrams = Ngrams.restore(folder)
+        return replace(texts, fit=lambda: (ngrams, None))
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -97,14 +103,18 @@ class Texts(Tokens):
         if not _ngrams(work.config):
             return texts
         texts = replace(texts, outputs=len(work.head.rows()["labels"].names))
-        if self.linear is not None or work.is_trial:
+        if self.fit is not None or work.is_trial:
             return texts  # fitting takes as long as a whole trial
         options, head = work.model_and_head()[1], cast(Any, work.head)
         train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
         size = characters_of(train)
-        fit = learn(train, texts.words_of, targets, options.ngrams, options.ngram_characters, size)
-        work.once("held out", lambda: fit[1])
-        return replace(texts, linear=fit[0])
+        how = options.ngrams, options.ngram_characters, size
+        return replace(texts, fit=cache(lambda: learn(train, texts.words_of, targets, *how)))
+
+    @property
+    def linear(self) -> Ngrams | None:
+        """The linear part beside the network, if there is one."""
+        return None if self.fit is None else self.fit()[0]
 
     # Reading --------------------------------------------------------------------------------------------------
 
@@ -193,7 +203,7 @@ class Texts(Tokens):
 
     def encode(self, examples: Sequence[Text], split: str = "") -> Corpus[Cut]:
         corpus = super().encode(examples, split)
-        if self.linear is None or split == "train":
+        if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
         return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.made_of))
@@ -208,15 +218,17 @@ class Texts(Tokens):
         made = super().plan(work, split, draw)
         if not _ngrams(self.config):
             return made
-        if self.linear is None:  # the time of an update is measured
-            held_out = torch.zeros(len(work.encoded(split)), self.outputs)
+        if self.fit is None:  # the time of an update is measured
+            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), self.outputs)
         else:
-            head: Any = work.head
-            linear, targets = self.linear, head.linear_targets(work.truths(split))
-            held_out = work.once("held out", lambda: linear.beside(work.splits.examples[split], self.words_of, targets))
+            linear, held_out = self.fit()
+            if held_out is None:  # resumed
+                targets, train = cast(Any, work.head).linear_targets(work.truths(split)), work.splits.examples[split]
+                held_out = work.once("held out", lambda: linear.beside(train, self.words_of, targets))
 
         def collate(pieces: Sequence[int]) -> Batch:
             batch = made.collate(pieces)
+            assert held_out is not None
             return replace(batch, inputs=batch.inputs | {"ngrams": held_out[list(pieces)]})
 
         return replace(made, collate=collate)

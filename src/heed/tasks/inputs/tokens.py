@@ -127,6 +127,9 @@ class Tokens(Input):
         """A tokenizer of the configured kind."""
         return TextTokenizer.train([t for example in examples for t in self.texts_of(example)], self.config.tokenizer)
 
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, tokenizer=learned[0])
+
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / _TOKENIZER)
 

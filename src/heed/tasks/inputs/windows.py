@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from heed.config import RunConfig
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
 from heed.data.kinds.features import Standard, constant_lines, load, save
@@ -62,9 +63,9 @@ class Encoded(NamedTuple):
 
 @dataclass
 class SeriesSplits(Splits[Stretch]):
-    """Series, with their columns and the `data` section with what follows from their dates."""
+    """Series, with their columns and the configuration with what follows from their dates."""
 
-    data: Any = None
+    config: Any = None
     names: tuple[str, ...] = ()
 
 
@@ -88,7 +89,7 @@ class Windows(Input):
             raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> SeriesSplits:
-        return open_series(config.data, given)
+        return open_series(config, given)
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         if self.standard is None:
@@ -99,7 +100,7 @@ class Windows(Input):
         assert isinstance(splits, SeriesSplits)
         rows = np.concatenate([one.values for one in splits.examples["train"]])
         splits.remarks += constant_lines(splits.names, rows)
-        return config.model_copy(update={"data": splits.data}), replace(self, standard=Standard.of(splits.names, rows))
+        return splits.config, replace(self, standard=Standard.of(splits.names, rows))
 
     def save(self, folder: Path) -> None:
         save(folder / STANDARD, self.standard)
@@ -267,12 +268,13 @@ def all_to_forecast(series: Sequence[NamedSeries], data: Any, columns: Sequence[
     return every
 
 
-def open_series(data: Any, given: Mapping[str, Sequence[Any]] | None = None) -> SeriesSplits:
+def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = None) -> SeriesSplits:
     """Read every split from its own files or from the last rows of each training series; or take the `given` series.
 
     Raises:
         DataError: A file cannot be read, or a series is too short.
     """
+    data: Any = config.data
     if given is None and data.origin == "memory":
         raise DataError(data.not_kept)
     series: dict[str, list[NamedSeries]] = {}
@@ -282,7 +284,8 @@ def open_series(data: Any, given: Mapping[str, Sequence[Any]] | None = None) -> 
             columns = series["train"][0].columns if series["train"] else None
             series[split] += read_series(path, data, columns)
     columns = series["train"][0].columns
-    data, said = settled(data, series["train"])
+    config, said = settled(config, series["train"])
+    data = config.data
     every = [one for some in series.values() for one in some]
     said = [*dict.fromkeys(line for one in every for line in one.said), *remarks_on(every), *said]
     window: int = data.window
@@ -319,24 +322,27 @@ def open_series(data: Any, given: Mapping[str, Sequence[Any]] | None = None) -> 
     if not splits["valid"]:
         raise DataError("no validation rows left; give data.valid a number above 0, or files")
     examples: dict[str, Sequence[Stretch]] = {name: some for name, some in splits.items() if some}
-    return SeriesSplits(examples, remarks=said, data=data, names=columns)
+    return SeriesSplits(examples, remarks=said, config=config, names=columns)
 
 
-def settled(data: Any, series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
-    """The `data` section with the format of the dates, the season and the window, and a remark on the season."""
+def settled(config: RunConfig, series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
+    """The configuration with the format of the dates, the season and the window, and a remark on the season."""
+    data: Any = config.data
     steps, rows = {one.step for one in series}, max(map(len, series))
-    update: dict[str, Any] = {"season": "none" if data.season in ("auto", None, 1) else data.season}
-    said = []
+    season: Any = "none" if data.season in ("auto", None, 1) else data.season
+    said, why = [], "no season is known"
     if data.season == "auto" and len(steps) == 1 and (step := steps.pop()) is not None:
         if step.season is not None and rows >= 3 * step.season:
-            update["season"] = step.season
-            said.append(f"season of {step.season} rows, by the spacing of the dates, {step} (data.season sets another)")
+            season, why = step.season, f"by the spacing of the dates, {step}"
+            said.append(f"season of {season} rows, {why} (data.season sets another)")
+    if season != data.season:
+        config = config.settle(why, {"data.season": season})
     if data.window == "auto":
-        season = update["season"]
         is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
         held_out = sum(split if isinstance(split, int) else 0 for split in (data.valid or rows // 10, data.test))
         usual = _WINDOW if rows - held_out >= _WINDOW + 2 else max(2, rows // 3)
-        update["window"] = 2 * season if is_long else usual
+        why = "two seasons" if is_long else f"for series of {rows:,} rows"
+        config = config.settle(why, {"data.window": 2 * season if is_long else usual})
     if data.date_format is None and series[0].timeline is not None:
-        update["date_format"] = series[0].timeline.column.format
-    return data.model_copy(update=update), said
+        config = config.settle("format of the dates", {"data.date_format": series[0].timeline.column.format})
+    return config, said
