@@ -19,7 +19,7 @@ from heed.cli import main
 from heed.data.corpus import hashes_in, label_sets_in
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
 from heed.tasks.heads.next_row import NextRow
@@ -372,6 +372,29 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     assert sales.look(values[:, 0].tolist()).target == shown.target
     page = unescape(shown.html())
     assert "the rows are shaded by its values" in page and "Row by row: the model's state" in page
+
+
+@pytest.mark.parametrize("model", ["gpt", "lstmn"])
+def test_attention_over_earlier_rows_forecasts_and_is_looked_at(folder, model):
+    settings = TRAINING | {"training.learning_rate": 0.01, "data.window": 16, "data.horizon": 4, "data.season": "none"}
+    settings |= {"model.name": model, "model.size": "tiny", "training.batch_tokens": 120}
+    run = heed.train("series", train=folder / "sales.csv", steps=60, out=None, settings=settings, quiet=True)
+    shown = run.evaluate("valid")["columns"]["sold"]
+    assert shown["model"]["mae"]["value"] < 0.5 * shown["last value"]["mae"]["value"]
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
+    looked = run.look(folder / "sales.csv", layer="all", head="all", steps=True)
+    assert looked.target == f"row 181: sold {run.predict(values)[0, 0]:.6g}"
+    mechanism, heads = ("decoder", 8) if model == "gpt" else ("self", 1)
+    maps = [one for one in looked.maps if one.mechanism == mechanism]
+    assert len(maps) == heads and len(looked.look.encoder) == 16
+    for one in maps:
+        assert one.key.labels == tuple(map(str, range(165, 181)))
+        assert not one.weights.triu(1).any()  # no row looks at a later one
+        assert_close(one.weights[1:].sum(1), torch.ones(15))
+    with pytest.raises(ConfigError, match="no 'cross' attention"):
+        run.look(values, mechanism="cross")
+    edited = run.look(values, edits=[{"edit": "block", "keys": [14]}])
+    assert edited.target != looked.target and "without the edits: row 181" in " ".join(edited.look.notes)
 
 
 # --- dates of series

@@ -33,6 +33,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.significance import summarise
 from heed.models.base import Body
 from heed.observe.looks import Shading
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
@@ -358,6 +359,14 @@ class Input(Part):
     def question(self, example: Any) -> Any:
         """The input of an example, as `look` takes it."""
         return example.source
+
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError: It is not a text, or it is blank.
+        """
+        return readable(text, self.pairs)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""

@@ -194,9 +194,11 @@ class Run(runs.Run[Work, Any]):
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
     looks_at_several = property(lambda self: self.looks.several)
-    readable: Any = LooksAtText.readable
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
+
+    def readable(self, text: Any) -> Any:
+        return self.input.readable(text)
 
     @wraps(LooksAtText.look)
     def look(self: Any, text: Any, **options: Any) -> Any:

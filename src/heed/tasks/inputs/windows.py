@@ -150,6 +150,14 @@ class Windows(Input):
         each = [replace(one, indexed=indexed) for one in series]
         return [Stretch(rows, len(rows), one.name, one) for rows, one in zip(last, each, strict=True)]
 
+    def readable(self, text: Any) -> Stretch:
+        is_file = isinstance(text, str | Path)
+        series, name = (self.read(Path(text)), Path(text).name) if is_file else (self.held(text), "series")
+        if len(series) > 1:
+            raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+        values = series[0].numbers(self.columns)
+        return Stretch(values, len(values), name)
+
     def finished(
         self, head: Head, made: Sequence[Any], examples: Sequence[Stretch], unread: Sequence[int]
     ) -> list[Any]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from heed.errors import ConfigError
-from heed.evaluation.forecasts import Values
-from heed.observe.looks import Look
+from heed.observe.edits import Edit
+from heed.observe.looks import Choice, Look
 from heed.observe.maps import Axis
-from heed.observe.shown import ShownLook
-from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, watched
+from heed.observe.trace import edit
+from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
 from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.heads.next_row import Forecaster, NextRow
-from heed.tasks.inputs.rows import standardised
-from heed.tasks.inputs.windows import Windows
+from heed.tasks.inputs.windows import Stretch, Windows
 from heed.tasks.run import Run
 from heed.tasks.series.forecast import Forecast
 from heed.tasks.work import Looks, Task, Work
@@ -55,88 +54,61 @@ class SeriesOutputs(FileOutputs):
 def look_at_series(
     work: Work,
     model: Forecaster,
-    values: Values,
+    series: Stretch,
     *,
-    name: str = "series",
+    edits: Sequence[Edit] = (),
     title: str = "",
+    choice: Choice | None = None,
     units: Units | None = None,
 ) -> Look:
-    """Show how a model reads the last `data.window` rows of a series `(rows, columns)`, from which it forecasts.
+    """Show how a model reads the last `data.window` rows of a series: its attention, gates and states.
 
     Raises:
-        ConfigError: The model has no recurrent network, so there are no gates or states to show.
+        ConfigError: The model does not have this attention, or no attention at all.
     """
-    assert isinstance(work.input, Windows) and work.input.standard is not None
-    window, columns, standard = work.input.window, work.input.columns, work.input.standard
-    read, first = values[-window:], max(0, len(values) - window)
-    rows = standardised(standard, read).unsqueeze(0).to(next(model.parameters()).device)
-    with watched(model) as seen:
-        said = model(rows)[0, -1:]
-    nets = networks(seen, len(read))
-    if not nets:
-        raise ConfigError(f"model {work.config.model.name} has no recurrent network, so there are no gates to look at")
-    labels = tuple(str(first + n + 1) for n in range(len(read)))
-    places = Words.counted(Axis("rows", "row", labels), [1] * len(read))
-    shown = [", ".join(f"{c} {v:.6g}" for c, v in zip(columns, row, strict=True)) for row in read.tolist()]
+    assert isinstance(work.input, Windows)
+    window, columns, choice = work.input.window, work.input.columns, choice or Choice()
+    encoded = work.input.encode([series])
+    values = work.input.collate(encoded, [0], None).to(next(model.parameters()).device).inputs["values"]
+    with edit(model, *edits), watched(model) as seen:
+        said = model(values)
+    count, first = values.shape[1], len(series.values) - values.shape[1]
+    if not seen.mechanisms() and (choice != Choice() or edits):
+        raise ConfigError(f"model {work.config.model.name} has no attention; a look shows its gates")
+    choice.check(seen.mechanisms())
+    labels = tuple(str(first + n + 1) for n in range(count))
+    places = Words.counted(Axis("rows", "row", labels), [1] * count)
+    views, nets = views_of_text(seen, choice, places, count), networks(seen, count)
+    shown = [_row(columns, row) for row in series.values[first:]]
     lines = tuple(f"row {label}: {row}" for label, row in zip(labels, shown, strict=True))
-    following = standard.undo(said.float().cpu().numpy().astype(np.float64))[0]
-    numbers = ", ".join(f"{c} {v:.6g}" for c, v in zip(columns, following.tolist(), strict=True))
+    following = work.head.predict(said[0, -1:].double().cpu(), series, work.input)
+    blocks = {f"layer {n}": states[0] for n, states in enumerate(seen.tensors("states"))}
     return Look(
         title or work.title,
-        name,
-        f"row {len(values) + 1}: {numbers}",
-        gate_maps(((net, places) for net in nets), work.config.model.name, True, units),
-        encoder_frames(nets, Words.counted(Axis("rows", "row", lines), [1] * len(read))),
+        series.origin,
+        f"row {len(series.values) + 1}: {_row(columns, following[0])}",  # type: ignore[index]
+        (
+            *(view.map for view in views),
+            *gate_maps([(net, places) for net in nets], work.config.model.name, bool(nets), units),
+        ),
+        encoder_frames(nets, replace(places, axis=Axis("rows", "row", lines)), blocks, views),
         (),
-        (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})",),
+        (f"read: rows {labels[0]} to {labels[-1]} (data.window {window})", *notes_on((), edits)),
         names=("series", "next"),
         parts=(("series", "reads"), ("", "")),
         unit="row",
     )
 
 
-def look(
-    run: Run,
-    text: Any,
-    *,
-    steps: bool = False,
-    mechanism: str | None = None,
-    layer: int | str = -1,
-    head: int | str = "mean",
-    edits: Sequence[Any] = (),
-    units: Units | None = None,
-) -> ShownLook:
-    """Show gates and states of the network for each row that a forecast is made from.
-
-    Args:
-        run: The run.
-        text: A file with the run's columns, or rows in any form that `predict` accepts.
-        steps: Whether to show every step.
-        mechanism: Not applicable: the model has no attention.
-        layer: As `mechanism`.
-        head: As `mechanism`.
-        edits: As `mechanism`.
-        units: Also draw single units: the N of largest variance, or those with these numbers.
-
-    Raises:
-        ConfigError: One of these is given, or the series has no rows.
-    """
-    assert isinstance(run.input, Windows)
-    if mechanism is not None or layer != -1 or head != "mean" or edits:
-        raise ConfigError(f"model {run.config.model.name} has no attention; a look shows its gates")
-    is_file = isinstance(text, str | Path)
-    series, name = (run.input.read(Path(text)), Path(text).name) if is_file else (run.input.held(text), "series")
-    if len(series) > 1:
-        raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
-    values = series[0].numbers(run.input.columns)
-    return ShownLook(look_at_series(run.task, run.model, values, name=name, title=run.title, units=units), steps)
+def _row(columns: Sequence[str], row: Any) -> str:
+    return ", ".join(f"{column} {value:.6g}" for column, value in zip(columns, row.tolist(), strict=True))
 
 
 TASK = Task(
     "series",
     input=Windows(),
     head=NextRow("numbers"),
-    looks=Looks(look=look),
+    looks=Looks(at=look_at_series),
     outputs=SeriesOutputs,
     enough_updates=300,
     cannot={"ensemble": "", "errors": ""},
