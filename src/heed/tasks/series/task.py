@@ -18,16 +18,7 @@ from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, net
 from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.heads.next_row import Forecaster, NextRow
 from heed.tasks.inputs.windows import Stretch, Windows
-from heed.tasks.run import Run
-from heed.tasks.series.forecast import Forecast
 from heed.tasks.work import Looks, Task, Work
-
-
-def predict_file(run: Run, path: str | Path, horizon: int | None = None) -> Forecast:
-    """Forecast the rows that follow those of each series in a file with the run's columns."""
-    assert isinstance(run.input, Windows)
-    (forecast,) = run.predicted(run.input.unknown(run.input.read(Path(path))), horizon=horizon)
-    return forecast  # type: ignore[no-any-return]
 
 
 class SeriesOutputs(FileOutputs):
