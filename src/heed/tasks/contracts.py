@@ -30,9 +30,12 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.significance import summarise
 from heed.models.base import Body
 from heed.observe.looks import Shading
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
+from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.contracts import Loss
 
@@ -111,6 +114,8 @@ class Pass:
     """Positions of each piece, `(pieces, sides)`."""
     examples: NDArray[np.int64] | None = None
     """The example of each piece; None if the pieces are the examples."""
+    described: Callable[[Sequence[int]], str] | None = None
+    """Names a batch in messages by its pieces, if these are not the examples."""
 
     def positions(self, pieces: Sequence[int]) -> int:
         """Padded positions of a batch."""
@@ -127,6 +132,8 @@ class Rows(NamedTuple):
     """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
+    number: int | None = None
+    """How many there are, where they have no names, and so no other run can give them."""
 
 
 class Facts(NamedTuple):
@@ -287,6 +294,11 @@ class Input(Part):
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
 
+    def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
+        """Examples that this input has read, encoded by that of another run, which answers together with this one."""
+        encoded: Sequence[Any] = other.encode(examples)
+        return encoded
+
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
         raise NotImplementedError
@@ -302,6 +314,16 @@ class Input(Part):
         if not isinstance(work.splits.examples[split], StoredExamples):
             batches = list(batches)  # of millions, lists would take more memory than anything else
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
+
+    @property
+    def at_once(self) -> int:
+        """Positions of a scoring batch."""
+        return scoring_tokens(self.config.training)
+
+    @property
+    def repeats(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
         """The batches for scoring examples, of about so many positions."""
@@ -341,6 +363,14 @@ class Input(Part):
     def unknown_in(self, given: Any) -> Sequence[str]:
         """The parts of an input that were never seen in training."""
         return ()
+
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError: It is not a text, or it is blank.
+        """
+        return readable(text, self.pairs)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""
@@ -435,6 +465,14 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
+    def with_options(self, **options: Any) -> Self:
+        """The head that answers by the `keywords` of `predict`.
+
+        Raises:
+            ConfigError: A value is not possible.
+        """
+        return self
+
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
@@ -452,6 +490,12 @@ class Head(Part):
     ) -> Outcomes:
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
+
+    def scores(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
+    ) -> dict[str, Any]:
+        """The scores of predictions with their intervals, as in a report."""
+        return summarise(self.outcomes(predictions, examples, input), resamples)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""

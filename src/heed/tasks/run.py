@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,11 @@ class Run(runs.Run[Work, Any]):
     def reads_texts(self) -> bool:  # type: ignore[override]
         return self.input.is_text
 
+    @property
+    def uses(self) -> Sequence[str]:
+        uses = self.task.task.uses
+        return super().uses if uses is None else uses(self)
+
     def can(self, name: str) -> bool:
         return self.task.task.can(name)
 
@@ -61,7 +66,9 @@ class Run(runs.Run[Work, Any]):
             given: For tasks over texts, a text, or several: a list, an array, a series, or a data frame with a column
                 of texts; if the run reads pairs, a pair is a tuple of two texts. For a table, a row (a dict, column ->
                 value), a list of rows, a data frame, a dict of columns, or an array with the run's columns in their
-                order; a missing value is None or NaN.
+                order; a missing value is None or NaN. For a series, the rows before the forecast in one of these forms,
+                a plain list for one column; the answer is one `Forecast` of `horizon` rows, of several series one
+                below the other.
             options: Those of the task.
 
         Raises:
@@ -83,8 +90,8 @@ class Run(runs.Run[Work, Any]):
             return []
         each = []
         for run in self.members:
-            encoded = run.input.encode(examples)
-            each.append(run.task.answers(run.model, encoded))
+            encoded = self.input.encoded_for(run.input, examples)
+            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
@@ -121,10 +128,18 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if not len(examples):
-            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-        outputs = self.predicted(examples) if outputs is None else outputs
+        outputs = self._to_score(examples) if outputs is None else outputs
         return self.head.outcomes(outputs, examples, self.input, others)
+
+    def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
+        return {"task": self.config.task, **scores}
+
+    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        if not len(examples):
+            spec = spec_of(self.config.task)
+            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         outputs = self.predicted(examples)
@@ -144,6 +159,12 @@ class Run(runs.Run[Work, Any]):
     def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
         """The wrong examples of a report, as lines for people."""
         return self.head.errors(report, most)
+
+    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+        """An HTML page of the wrong examples of reports, by the name of the set."""
+        made = self.task.task.errors_page
+        assert made is not None
+        return made(self, errors)
 
     def examiner(self) -> type[Any]:
         """The class that compares these runs."""
@@ -175,8 +196,19 @@ class Run(runs.Run[Work, Any]):
     explain = property(lambda self: self.looks.explain)
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
-    look: Any = LooksAtText.look
-    readable: Any = LooksAtText.readable
-    attribute: Any = Attributes.attribute
+    looks_at_several = property(lambda self: self.looks.several)
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
+
+    def readable(self, text: Any) -> Any:
+        return self.input.readable(text)
+
+    @wraps(LooksAtText.look)
+    def look(self: Any, text: Any, **options: Any) -> Any:
+        """As the task looks."""
+        return (self.looks.look or LooksAtText.look)(self, text, **options)
+
+    @wraps(Attributes.attribute)
+    def attribute(self: Any, text: Any, **options: Any) -> Any:
+        """As the task attributes."""
+        return (self.looks.attribute or Attributes.attribute)(self, text, **options)

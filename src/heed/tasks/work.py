@@ -34,7 +34,7 @@ from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes, scoring_tokens
+from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
     FINE_TUNING,
@@ -45,7 +45,7 @@ from heed.tasks.base.transfer import (
     is_fine_tuning,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
@@ -71,6 +71,12 @@ class Looks:
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
     """What the logit lens reads."""
+    look: Callable[..., Any] | None = None
+    """`run.look` of an input that is not a text."""
+    attribute: Callable[..., Any] | None = None
+    """`run.attribute` of an input that is not a text."""
+    several: bool = False
+    """True if several inputs can be looked at together."""
 
 
 _ALWAYS = ("outputs", "ensemble", "errors")
@@ -91,6 +97,8 @@ class Task:
     looks: Looks = Looks()
     baselines: Callable[[Run], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
+    measured: Callable[[Work], None] | None = None
+    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
     """From a settled configuration to one with what suits this task, for fields that the user did not give."""
     enough_updates: int = 1_000
@@ -99,6 +107,14 @@ class Task:
     """Updates after which a run under a time budget ends, though time is left."""
     outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
+    taken_from: Callable[..., Mapping[str, str] | None] | None = None
+    """`Transfers.taken_from`, with the work as its first argument."""
+    samples_page: Callable[[Work], str] | None = None
+    """A page of training examples."""
+    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    """A page of the wrong examples of reports, by the name of the set."""
+    uses: Callable[[Run], Sequence[str]] | None = None
+    """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
     cannot: Mapping[str, str] = field(default_factory=dict)
@@ -164,11 +180,12 @@ class Task:
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
-            "look": self.looks.at,
-            "attribute": self.looks.explain,
+            "look": self.looks.at or self.looks.look,
+            "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
+            "errors_page": self.errors_page,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -268,6 +285,7 @@ class Work(Transfers, Trainable):
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
     def fit(self) -> None:
@@ -296,6 +314,8 @@ class Work(Transfers, Trainable):
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
             self.config = fit_to_budget(self)
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
         config = self.settled()
         if is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
@@ -466,17 +486,22 @@ class Work(Transfers, Trainable):
         section = self.config.model
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
 
+    @property
+    def _rows(self) -> Mapping[str, Rows]:
+        return {**self.input.rows(), **self.head.rows()}
+
     def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
+
+    def count_of(self, kind: str) -> int:
+        """The number of rows that the data has of a kind."""
+        rows = self._rows[kind]
+        return len(rows.names) if rows.number is None else rows.number
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Kind of row -> its name in messages, if it is another."""
-        return {kind: rows.unit for kind, rows in {**self.input.rows(), **self.head.rows()}.items() if rows.unit}
-
-    def count_of(self, kind: str) -> int:
-        """The number of rows of a kind."""
-        return len(self.axes()[kind])
+        """Kind of row -> its name in messages, where it is not the kind."""
+        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
 
     @property
     def sizes(self) -> Mapping[str, str]:
@@ -502,7 +527,13 @@ class Work(Transfers, Trainable):
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.head.start(model, self)}
+        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -534,12 +565,14 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return 1
+        return self.input.repeats
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
 
     def describe(self, indices: list[int], epoch: int) -> str:
+        if (described := self._pass(epoch).described) is not None:
+            return described(indices)
         first = self.splits.examples["train"][indices[0]]
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
@@ -563,7 +596,7 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(scoring_tokens(self.config.training) * activations)
+        batch = round(self.input.at_once * activations)
         return self.head.memory(batch, self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
@@ -607,7 +640,7 @@ class Work(Transfers, Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+        for places in self.input.scoring(some, self.input.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -618,12 +651,15 @@ class Work(Transfers, Trainable):
                     results[place] = result
         return results
 
-    def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
-        """The answer for each example."""
-        return self.scored(model, encoded, lambda b: self.head.decode(model, self.head.states(model, b), b))
+    def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
+        """The answer for each example, of a head with the options of a prediction."""
+        head = head or self.head
+        return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     """Some of the examples, without making them where they are made on access."""
+    if isinstance(encoded, Tensor):
+        return encoded[numbers]
     select = getattr(encoded, "select", None)
     return [encoded[n] for n in numbers] if select is None else select(numbers)

@@ -43,17 +43,25 @@ from heed.tasks.work import Work
 from heed.visible import escaped
 
 
+class Output(nn.Linear):
+    """A linear layer that may have no outputs, as in imported models without a classifier."""
+
+    def reset_parameters(self) -> None:
+        if self.out_features:
+            super().reset_parameters()
+
+
 class Labeller(nn.Module):
     """A body that gives one vector for each example, and one linear layer: `logits = V z + b`."""
 
     def __init__(self, body: Any, num_outputs: int) -> None:
         super().__init__()
         self.body = body
-        self.output = nn.Linear(body.d_output, num_outputs)
+        self.output = Output(body.d_output, num_outputs)
 
-    def forward(self, **inputs: Any) -> Tensor:
-        """Logits `(batch, num_outputs)`; `inputs` are those of the body."""
-        logits: Tensor = self.output(self.body(**inputs))
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Logits `(batch, num_outputs)`; the inputs are those of the body."""
+        logits: Tensor = self.output(self.body(*inputs, **named))
         return logits
 
 
@@ -99,10 +107,14 @@ class Labels(Head):
         return (self.config.model.model_extra or {}).get("head") == "sigmoid"
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        head = replace(self, labels=tuple(labels_in(splits, isinstance(config.data.valid, list))), config=config)
+        head = replace(self, labels=tuple(self.known(config, splits)), config=config)
         check_labels(head.labels)
         check_weights(getattr(config.data, "class_weights", "none"), head.labels, spec_of(config.task).unit)
         return config, head
+
+    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+        """The labels of a new run, in order."""
+        return labels_in(splits, isinstance(config.data.valid, list))
 
     def taught(self, *learned: Any) -> Self:
         return replace(self, labels=tuple(learned[0]))

@@ -32,7 +32,7 @@ from heed.tasks.work import Work
 _TARGET = "target.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NumberPrediction(Prediction):
     """The predicted number of one example."""
 
