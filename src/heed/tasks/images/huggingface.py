@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from heed.errors import ConfigError
@@ -9,7 +10,8 @@ from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.vit import PREPROCESSOR, has_preprocessor, preprocessor_of, read_form
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint, names_of_labels
 from heed.tasks.images.config import ImagesConfig
-from heed.tasks.images.task import Images
+from heed.tasks.images.task import TASK
+from heed.tasks.work import Work
 
 _ONE_LABEL = "single_label_classification"
 
@@ -48,9 +50,10 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
         return {"model": {"head": "softmax"}, "data": size}
 
     @classmethod
-    def task(cls, config: ImagesConfig, checkpoint: Checkpoint) -> Images:
-        labels = checkpoint.labels if cls.heads(checkpoint) else []
-        return Images(config, read_form(checkpoint.folder, checkpoint.settings), labels, None)
+    def task(cls, config: ImagesConfig, checkpoint: Checkpoint) -> Work:
+        form = read_form(checkpoint.folder, checkpoint.settings)
+        head = replace(TASK.head, labels=tuple(checkpoint.labels if cls.heads(checkpoint) else ()))  # type: ignore[call-arg]
+        return Work(TASK, config, TASK.input.of(form, config.data), head, None)  # type: ignore[attr-defined]
 
     @classmethod
     def remarks(cls, checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -74,15 +77,14 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        task: Images = run.task
-        body, head = task.model_and_head()
+        body, head = run.task.model_and_head()
         if head.head == "sigmoid":
             raise ConfigError(
                 "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; "
                 "use softmax"
             )
-        fields, notes = preprocessor_of(task.form)
-        if not task.labels:
+        fields, notes = preprocessor_of(run.input.form)
+        if not run.head.labels:
             return Exportable(
                 body, frozenset(), {}, notes=notes, files={PREPROCESSOR: fields}, left=frozenset({"output"})
             )
@@ -91,7 +93,7 @@ class ImagesCheckpoint(TaskCheckpoint[ImagesConfig]):
             frozenset({"labels"}),
             {},
             label_bias=True,
-            settings={**names_of_labels(task.labels), "problem_type": _ONE_LABEL},
+            settings={**names_of_labels(run.head.labels), "problem_type": _ONE_LABEL},
             notes=notes,
             files={PREPROCESSOR: fields},
         )
