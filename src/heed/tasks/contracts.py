@@ -31,6 +31,7 @@ from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body
+from heed.observe.looks import Shading
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
@@ -140,6 +141,15 @@ class Facts(NamedTuple):
     """The tokens with a meaning of their own; None without a tokenizer."""
 
 
+class Asked(NamedTuple):
+    """A score that an attribution may ask for."""
+
+    name: str
+    """The score in sentences: "the logit of 'pos'"."""
+    score: Callable[[Tensor], Tensor]
+    """From states of rows to their scores, `(rows,)`, differentiable."""
+
+
 class Sized(NamedTuple):
     """A field of the model that counts rows, before these are known."""
 
@@ -190,6 +200,10 @@ class Part:
         """
         return self
 
+    def taught(self, *learned: Any) -> Self:
+        """The part with what an imported checkpoint has in place of what it learns."""
+        return self
+
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
@@ -237,6 +251,12 @@ class Input(Part):
     """True if questions are texts; False for a table or pictures."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
+    unit: ClassVar[str] = "example"
+    """Name of an example in messages."""
+    interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
+    """Interfaces of the models that can read it, the preferred one first."""
+    section: ClassVar[Any] = None
+    """The class of the `data` section, for a task without a configuration of its own."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -297,7 +317,7 @@ class Input(Part):
         return scoring_tokens(self.config.training)
 
     @property
-    def places(self) -> int:
+    def reuse(self) -> int:
         """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
         return 1
 
@@ -458,9 +478,25 @@ class Head(Part):
         truth: str = example.truth
         return truth
 
-    def blank(self, example: Any) -> Prediction:
-        """The prediction for a blank text."""
+    def blank(self, example: Any) -> Prediction | None:
+        """The prediction for a blank text; None for what the model answers."""
+        return None
+
+    def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
+        """The score that `target` names, minus that of another; for None the score of the answer.
+
+        Raises:
+            ConfigError: There is no such score.
+        """
         raise NotImplementedError
+
+    def contrast(self, answer: Any, other: Any) -> tuple[str | None, str | None]:
+        """What to ask in order to tell the answer to another input from this one."""
+        return None, None
+
+    def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
+        """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
+        return []
 
     def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
         """What each prediction costs, in nats; None if that is not known."""

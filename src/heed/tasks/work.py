@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import create_model
 from torch import Tensor, nn
 
-from heed.config import Section
-from heed.config.data import with_columns
+from heed.config import RunConfig, Section
+from heed.config.data import Sources, with_columns
+from heed.config.sections import EvaluationConfig, TextConfig
+from heed.config.settling import with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
@@ -26,27 +29,22 @@ from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
+from heed.tasks.base import BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.task import (
-    changed_files,
-    refuse_left_behind,
-    refuse_pictures,
-    refuse_pipes,
-    with_gpu_batch,
-)
+from heed.tasks.base.report import counted
+from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
+    FINE_TUNING,
     Parent,
     Started,
     Transfers,
     from_data,
     is_fine_tuning,
-    with_fine_tuning,
-    with_model,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
@@ -120,6 +118,8 @@ class Task:
     """Returns the class that compares runs."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
+    summary: str = ""
+    """What it does, in a line; for a task without a specification of its own."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -132,10 +132,32 @@ class Task:
         return spec_of(self.name).interfaces  # type: ignore[return-value]
 
     @cached_property
+    def spec(self) -> TaskSpec:
+        """The specification of a task that has none of its own."""
+        looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
+        flags = (JSON, ERRORS, *looks)
+        return TaskSpec(self.summary, "FILE", self.input.interfaces, unit=unit, flags=flags, why_not=why)
+
+    @cached_property
+    def config_class(self) -> type[RunConfig]:
+        """The configuration of a task that has none of its own."""
+        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        fields: dict[str, Any] = {
+            "task": (Literal[self.name], self.name),
+            "data": (Annotated[section, Sources(section, hub=True)], ...),
+            "evaluation": (
+                create_model("Evaluation", __base__=EvaluationConfig, select_by=(scores, "auto")),
+                EvaluationConfig(),
+            ),
+        }
+        own = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+
+    @cached_property
     def head_class(self) -> type[Section]:
         """The fields in the `model` section besides those of the body."""
-        kinds = dict.fromkeys(part.options for part in (self.head, self.input))
-        return type("Options", tuple(kinds), {}) if len(kinds) > 1 else next(iter(kinds))
+        return options_of(self.input, self.head)
 
     @property
     def size_fields(self) -> Mapping[str, str]:
@@ -173,6 +195,10 @@ class Task:
         config, head = self.head.learn(config, splits)
         splits = input.opened(splits)
         return Work(self, config, input, head, splits).settle(parent)
+
+    def __call__(self, config: Any, *learned: Any) -> Work:
+        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
+        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -212,6 +238,12 @@ class Task:
         return self.input.hold(data, split, config, findings)
 
 
+def options_of(input: Input, head: Head) -> type[Section]:
+    """The fields of the parts in the `model` section."""
+    kinds = dict.fromkeys(part.options for part in (head, input) if part.options is not NoOptions)
+    return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
+
+
 class Work(Transfers, Trainable):
     """A task with its data and a settled configuration."""
 
@@ -229,7 +261,7 @@ class Work(Transfers, Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
+        self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
@@ -258,20 +290,26 @@ class Work(Transfers, Trainable):
     # Settling -------------------------------------------------------------------------------------------------
 
     def settle(self, parent: Parent | None) -> Self:
-        """Settle the configuration of a new run, which may start from another one."""
+        """Settle the configuration of a new run, which may start from another one.
+
+        The order of the steps is in `heed.config.settling`.
+        """
         self.parent = parent
-        if self.is_imported:  # without data
-            self.config = self.settled()
-            self.fit()
-            return self
-        if self.task.measured is not None:
+        if self.task.measured is not None and not self.is_imported:
             self.task.measured(self)
-        settled = self.settled()
-        data = with_columns(settled.data, self.splits.columns)
-        self.config = settled.model_copy(update={"data": data})
-        if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config)
+        if self._is_on_gpu:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        if self.config.training.minutes is not None and not self.is_imported:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = fit_to_budget(self)
+        config = self.settled()
+        if is_fine_tuning(config, parent, self.interfaces):
+            config = with_rate(config, FINE_TUNING, "fine-tuning")
+        self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
+        if self.is_imported:
+            return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
         self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
@@ -283,23 +321,24 @@ class Work(Transfers, Trainable):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-        if on_gpu and not self.is_trial:
-            self.config = with_gpu_batch(self.config, self.batch_field)
-        config, training = self.config, self.config.training
-        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
-        if training.minutes is not None and is_open and not self.is_trial:
-            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
-
-            self.config = config = fit_to_budget(self)
-        size = self.auto_size if config.model.size == "auto" else config.model.size
+        config, whys = self.config, dict[str, str]()
+        size: str = config.model.size
+        if size == "auto":
+            size = self.auto_size
+            whys["size"] = f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**(config.model.model_extra or {})}
         own = self.body_class.config_class.model_fields.keys()
-        # Dropout of attention weights keeps a GPU from its fastest kernels.
-        if on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+            if "attention_dropout" not in fields:
+                whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
-        config = with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        model, options = self._model_of(size, fields, whys)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
         return config if self.task.defaults is None else self.task.defaults(config, self)
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
 
     def learn_features(self) -> None:
         """Learn what the settled configuration asks for."""
@@ -308,23 +347,30 @@ class Work(Transfers, Trainable):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, options = self._model_of(self.config.model.size, {})
+        model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
-    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given."""
+    def _model_of(
+        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+    ) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
         rows = {**self.input.rows(), **self.head.rows()}
+        counts = {name: rows[kind].unit or kind for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
             number = rows[kind].number
-            from_data(fields, name, len(rows[kind].names) if number is None else number, rows[kind].unit or kind)
+            from_data(fields, name, len(rows[kind].names) if number is None else number, counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head_class, size, fields)
-        return model, self.head.settled(options, fields, self)
+        made = self.head.settled(options, fields, self)
+        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
+        for name in [name for name in fields | made if name in of_data - given.keys()]:
+            whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
+        return model, made
 
     @property
     def auto_size(self) -> str:
@@ -495,7 +541,7 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return self.input.places
+        return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)

@@ -30,6 +30,7 @@ from heed.layers.transformer import DecoderBlock
 from heed.models.base import Memory
 from heed.registry import learned_positions
 from heed.tasks.base.predictions import Prediction, one_line, short, with_unread
+from heed.tasks.base.report import counted
 from heed.tasks.base.task import Task
 from heed.threads import threads_for
 from heed.training.contracts import Loss
@@ -74,7 +75,6 @@ class WrittenText(Prediction):
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
     replaced: dict[int, str] = field(default_factory=dict)  # source words for unknown tokens, by their place in `ids`
-    unread: int = 0
     baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod
@@ -252,14 +252,14 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         """The settled configuration as for every task, with `generation.max_length` and BLEU's tokenizer set."""
         config: Any = super().settled()
         if config.evaluation.bleu_tokenize == "auto" and (references := self.training_references()):
-            evaluation = config.evaluation.model_copy(update={"bleu_tokenize": bleu_tokenizer(references)})
-            config = config.model_copy(update={"evaluation": evaluation})
-        if config.generation.max_length is not None:
-            return config  # type: ignore[no-any-return]
-        limits = self.longest_output or sys.maxsize, self.positions or sys.maxsize
-        most = min(math.ceil(1.5 * self.longest_trained) + 20, *limits)
-        changed = config.generation.model_copy(update={"max_length": most})
-        return config.model_copy(update={"generation": changed})  # type: ignore[no-any-return]
+            script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
+            config = config.settle("the script of the training references", script)
+        if config.generation.max_length is None:
+            limits = self.longest_output or sys.maxsize, self.positions or sys.maxsize
+            most = min(math.ceil(1.5 * self.longest_trained) + 20, *limits)
+            why = f"the longest training target has {counted(self.longest_trained, 'token')}"
+            config = config.settle(why, {"generation.max_length": most})
+        return config  # type: ignore[no-any-return]
 
     # Loss and scores ------------------------------------------------------------------------------------------
 

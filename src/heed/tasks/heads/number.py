@@ -22,7 +22,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.labels import MOST_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import shown_errors, with_interval
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import Labeller, Labels
 from heed.tasks.heads.target import numbers_in, target_of
 from heed.tasks.inputs.rows import column_lines
@@ -35,15 +35,14 @@ _TARGET = "target.json"
 class NumberPrediction(Prediction):
     """The predicted number of one example."""
 
-    value: float  # in the unit of the label
-    unread: int = 0
+    value: float | None  # in the unit of the label; None for a blank text
 
     def as_json(self) -> dict[str, Any]:
-        return {"value": float(self.summary())}
+        return {"value": None if self.value is None else float(self.summary())}
 
     def summary(self) -> str:
         """The number with the seven digits that a network computes with."""
-        return f"{self.value:.7g}"
+        return "" if self.value is None else f"{self.value:.7g}"
 
 
 def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
@@ -53,6 +52,8 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
         DataError: A label is not a finite number; the message has its place.
     """
     sets, numbers = label_sets_in(examples)
+    if not any(sets):  # no names, but values
+        return numbers_in([one.truth for one in examples], lambda at: str(examples[at].origin))
     labels = [labels[0] if labels else "" for labels in sets]
 
     def origin(at: int) -> str:
@@ -139,6 +140,15 @@ class Number(Head):
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
+    def blank(self, example: Any) -> NumberPrediction:
+        return NumberPrediction(None)
+
+    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+        if target is not None or rather_than is not None:
+            raise ConfigError(f"the model predicts one number, {self.name}; leave out --for and --rather-than")
+        deviation = float(self.standard.deviation[0]) if self.standard is not None else 1.0
+        return Asked(f"the number {self.name}", lambda states: deviation * states[:, 0])
+
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return [f"  {name:<20} {with_interval(scores[name.lower()])}" for name in ("MAE", "RMSE", "R2")]
 
@@ -174,14 +184,20 @@ class LabelsOrNumber(Labels):
         some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
-        data = config.data.model_copy(update={"target": target_of(config.data, every)})
-        return self._of(data).learn(config.model_copy(update={"data": data}), splits)
+        if config.data.target == "auto":
+            config = config.settle("by the labels", {"data.target": target_of(config.data, every)})
+        return self.of(config.data).learn(config, splits)
+
+    def taught(self, *learned: Any) -> Any:
+        head: Any = self.of(None)
+        return head.taught(*learned)
 
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
             raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
-        return self._of(config.data).restore(config, folder)
+        return self.of(config.data).restore(config, folder)
 
-    def _of(self, data: Any) -> Head:
-        kind = Number if data.target == "number" else Labels
+    def of(self, data: Any) -> Head:
+        """The head for a `data` section; None for labels."""
+        kind = Number if data is not None and data.target == "number" else Labels
         return kind(self.targets)

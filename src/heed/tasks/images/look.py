@@ -33,6 +33,7 @@ from heed.tasks import capability
 from heed.tasks.base.beside import check_beside, other_of
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
+from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import PictureAccess, places_of
 from heed.tasks.run import Run
 from heed.threads import sparing
@@ -57,7 +58,7 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
     return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
-def check_classes(head: Any) -> None:
+def check_classes(head: Labels) -> None:
     """Refuse to predict with a model imported without a classifier.
 
     Raises:
@@ -74,8 +75,8 @@ class Looking:
     """One traced pass over a picture, and maps from it and from gradients of further passes."""
 
     def __init__(self, work: Any, model: Any, picture: Decoded, edits: Sequence[Edit]) -> None:
-        self.head: Any = work.head
-        self.labels: Sequence[str] = work.head.labels
+        self.head: Labels = work.head
+        self.labels: Sequence[str] = self.head.labels
         self.model, self.edits = model, edits
         form = work.input.form
         self.box: Box = form.sizing.placed((picture.shape[0], picture.shape[1]))
@@ -85,7 +86,7 @@ class Looking:
             logits = model(self.pixels)
         self.seen: Trace = seen
         self.logits = logits[0].float().cpu()
-        self.probabilities: Tensor = self.head.probabilities(self.logits[None])[0]
+        self.probabilities = self.head.probabilities(self.logits[None])[0]
         patches = patches_of_body(model.body, self.box)
         self.attention = None if patches is None else SeenAttention(seen, patches)
 
@@ -104,19 +105,14 @@ class Looking:
             )
         return self.labels.index(label)
 
-    def score(self, logits: Tensor, number: int) -> Tensor:
-        """The score of one label, `(batch,)`, before softmax or sigmoid."""
-        if self.head.sigmoid:
-            return logits[:, 0] if number == 1 else -logits[:, 0]
-        return logits[:, number]
-
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
         if self.attention is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
-            return self.model(self.pixels.expand(len(rows), -1, -1, -1))
+            logits: Tensor = self.model(self.pixels.expand(len(rows), -1, -1, -1))
+            return logits
 
         nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
         patches, answer = self.attention.patches, answer_of_labels(self.head, self.model, nothing, scores)
@@ -170,7 +166,7 @@ class Looking:
         self.model.eval()
         with torch.enable_grad(), edit(self.model, *self.edits), trace(self.model, grad=True) as seen:
             # If all parameters are frozen, only the pixels have a gradient.
-            score = self.score(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
+            score = self.head.logit_of(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
             states = seen.tensors("states")
             if self.attention is not None:
                 states = [*seen.tensors("placed"), *states][:-1]
@@ -189,7 +185,7 @@ class Looking:
 
         def score(pixels: Tensor) -> Tensor:
             logits = self.model(pixels)
-            return self.score(logits, number) - (0.0 if other is None else self.score(logits, other))
+            return self.head.logit_of(logits, number) - (0.0 if other is None else self.head.logit_of(logits, other))
 
         return Picture(self.model, self.pixels[0], score)
 

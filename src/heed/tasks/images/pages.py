@@ -12,15 +12,14 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image
 
-from heed.data.examples import Picture, label_order
+from heed.data.examples import Picture
 from heed.data.pictures.decode import Array, eight_bits
 from heed.data.pictures.sizing import Augment
 from heed.errors import DataError
-from heed.evaluation.measures import Outcomes
 from heed.observe.looks import Choice
 from heed.observe.page import draw, page
 from heed.observe.picture_drawing import laid_over, shape_within
-from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.heads.labels import Labels
 from heed.tasks.images.look import Looking
@@ -109,7 +108,7 @@ _MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}
 attention."""
 
 
-class ImagesExaminer(Examiner[Any, Picture, LabelPrediction]):
+class ImagesExaminer(LabelExaminer[Any, Picture, LabelPrediction]):
     """Pictures, read by one of the runs for all of them."""
 
     kind = "pictures"
@@ -128,11 +127,6 @@ class ImagesExaminer(Examiner[Any, Picture, LabelPrediction]):
         encoded: Any = self.reader.encoded_for(run.input, examples)
         answers = run.task.answers(run.model, encoded)
         return [run.head.predict(answer) for answer in answers]
-
-    def outcomes(self, run: Any, outputs: Sequence[LabelPrediction]) -> Outcomes:
-        found = {*(one.label for one in self.examples), *(label for one in self.runs for label in one.head.labels)}
-        made: Outcomes = run.outcomes(self.examples, outputs, (label_order(found), False))
-        return made
 
     def count_tokens(self, run: Any, outputs: Sequence[LabelPrediction]) -> int:
         return len(outputs)

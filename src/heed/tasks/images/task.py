@@ -14,6 +14,7 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor
 
+from heed.config.settling import with_rate
 from heed.data.kinds.pictures import class_names
 from heed.data.pictures.sizing import Normalisation, PictureForm, Sizing, smaller_sizes
 from heed.data.splits import Splits
@@ -31,7 +32,7 @@ from heed.tasks.images.look import attribute_places, check_classes, look
 from heed.tasks.images.nearest import baselines
 from heed.tasks.images.outputs import PictureOutputs
 from heed.tasks.images.pages import ImagesExaminer, errors_page, samples_page
-from heed.tasks.inputs.pictures import FEW, Pictures, sizing_of
+from heed.tasks.inputs.pictures import FEW, Pictures, PictureSplits, sizing_of
 from heed.tasks.run import Run
 from heed.tasks.work import Looks, Task, Work
 from heed.training.plan import choose_size
@@ -40,6 +41,7 @@ _SIZED_BY = 1_000
 """Updates that must fit into the time budget before pictures are read as large as they are."""
 _MINUTES, _EPOCHS = 2.0, 30
 """Minutes of a run; for few small pictures passes instead, so that runs are bit-identical."""
+_SMALL, _MANY = "few small pictures", "many or large pictures"
 _FEW_RATE, _RATE, _FINE_RATE, _WIDTH = 0.004, 0.002, 0.0005, 128
 """Largest learning rates at this width: for few small pictures, for others, and for a pretrained body."""
 _VALIDATED = 0.8
@@ -139,10 +141,9 @@ class PictureLabels(Labels):
 
 def form_of(work: Work) -> None:
     """Decide the form of the pictures: by the run that this one starts from, the configuration, or the pictures."""
-    parent, config, splits = work.parent, work.config, work.splits
-    assert isinstance(work.input, Pictures)
+    parent, config, splits = work.parent, work.config, cast(PictureSplits, work.splits)
     theirs = parent.task.input.form if parent is not None and parent.task.config.task == config.task else None
-    sizing = sizing_of(config.data, splits.examples["train"], splits.pixels, theirs)  # type: ignore[attr-defined]
+    sizing = sizing_of(config.data, splits.examples["train"], splits.pixels, theirs)
     if theirs is None and config.data.size == "auto":
         sizing = _fitting(work, sizing)
     own = _plain(work, sizing)
@@ -156,9 +157,8 @@ def form_of(work: Work) -> None:
 
 def _plain(work: Work, sizing: Sizing) -> Pictures:
     """The input for pictures of a size whose mean and deviation are not known."""
-    assert isinstance(work.input, Pictures)
     plain = Normalisation((0.5,) * sizing.channels, (0.25,) * sizing.channels)
-    return work.input.of(PictureForm(sizing, plain), work.config.data, work.splits)  # type: ignore[arg-type]
+    return cast(Pictures, work.input).of(PictureForm(sizing, plain), work.config.data, cast(PictureSplits, work.splits))
 
 
 def _fitting(work: Work, sizing: Sizing) -> Sizing:
@@ -176,9 +176,8 @@ def _fitting(work: Work, sizing: Sizing) -> Sizing:
     if training.minutes is None:
         if math.prod(sizing.shape) * len(work.splits.examples["train"]) <= FEW:
             return sizing
-        training = training.model_copy(update={"minutes": _MINUTES})
-        work.config = work.config.model_copy(update={"training": training})
-    seconds = 60.0 * training.minutes
+        work.config = work.config.settle(_MANY, {"training.minutes": _MINUTES})
+    seconds = 60.0 * work.config.training.minutes
 
     def measure(size: str) -> tuple[float, float]:
         trial = Work(work.task, work.config, _plain(work, sizes[size]), work.head, work.splits)
@@ -197,50 +196,50 @@ def _fitting(work: Work, sizing: Sizing) -> Sizing:
 
 def defaults(settled: Any, work: Work) -> Any:
     """With what suits the pictures and the model for fields not given."""
-    assert isinstance(work.input, Pictures)
     if work.is_imported:
         return settled
-    training, fields = settled.training, dict[str, Any]()
-    small, width = work.input.is_small(work), max(_WIDTH, (settled.model.model_extra or {}).get("d_model", _WIDTH))
-    rate = _FINE_RATE if settled.model.from_ is not None else _FEW_RATE if small and width == _WIDTH else _RATE
-    fields["learning_rate"] = float(f"{rate * _WIDTH / width:.2g}")
+    training, small = settled.training, cast(Pictures, work.input).is_small(work)
+    is_wide = (settled.model.model_extra or {}).get("d_model", 0) > _WIDTH
+    if settled.model.from_ is not None:
+        settled = with_rate(settled, _FINE_RATE, "fine-tuning")
+    else:
+        settled = with_rate(settled, *((_FEW_RATE, _SMALL) if small and not is_wide else (_RATE, "pictures")))
     if training.minutes is None and training.steps is None and training.epochs is None:
-        fields |= {"epochs": _EPOCHS} if small else {"minutes": _MINUTES}
         if small:
             updates = math.ceil(len(work.train_batches(0)) / training.accumulate) * _EPOCHS
-            fields["validate_every"] = math.ceil(_VALIDATED * updates)
-    fields = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    augment = settled.augment.model_copy(update=_usual_changes(settled, work))
-    return settled.model_copy(update={"training": training.model_copy(update=fields), "augment": augment})
+            often = math.ceil(_VALIDATED * updates)
+            settled = settled.settle_open(_SMALL, {"training.epochs": _EPOCHS, "training.validate_every": often})
+        else:
+            settled = settled.settle_open(_MANY, {"training.minutes": _MINUTES})
+    return _with_changes(settled, work)
 
 
-def _usual_changes(config: Any, work: Work) -> dict[str, Any]:
-    """Fields of the `augment` section for few pictures, without those that were given; a remark names them.
+def _with_changes(config: Any, work: Work) -> Any:
+    """The configuration with the changes of pictures that suit few of them, unless given; a remark names them.
 
     Shifting any picture by some pixels keeps its class; mirroring does not if it shows characters or directions. A
     model of patches is not trained on shifts: with the updates of the gallery's `vit`, it scored 81 % on the digits
     with them and 96.5 % without.
     """
     if len(work.splits.examples["train"]) > _FEW_PHOTOS:
-        return {}
-    assert isinstance(work.input, Pictures) and isinstance(work.head, Labels)
-    pixels = max(1, min(work.input.form.sizing.shape[:2]) // 8)
-    sided = next((label for label in work.head.labels if _SIDED.fullmatch(label)), None)
-    fields: dict[str, Any] = {"flip": sided is None}
+        return config
+    pixels = max(1, min(cast(Pictures, work.input).form.sizing.shape[:2]) // 8)
+    sided = next((label for label in cast(Labels, work.head).labels if _SIDED.fullmatch(label)), None)
+    fields: dict[str, Any] = {"augment.flip": sided is None}
     if "patch_size" not in work.body_class.config_class.model_fields:
-        fields["crop"] = pixels
-    fields = {name: value for name, value in fields.items() if name not in config.augment.model_fields_set}
+        fields |= {"augment.crop": pixels}
+    fields = {name: value for name, value in fields.items() if not config.has(name)}
     said = []
-    if "crop" in fields:
+    if "augment.crop" in fields:
         said.append(f"each is shifted by up to {counted(pixels, 'pixel')} (augment.crop=0 switches that off)")
-    if fields.get("flip"):
+    if fields.get("augment.flip"):
         said.append("half of them are mirrored (augment.flip=false switches that off)")
-    elif "flip" in fields:
+    elif "augment.flip" in fields:
         why = f"since labels such as '{sided}' may be characters or directions"
         said.append(f"none is mirrored, {why} (augment.flip=true mirrors them)")
     if said:
         work.splits.remarks.append(f"few training pictures: in each pass {', '.join(said)}")
-    return fields
+    return config.settle("few training pictures", fields)
 
 
 @dataclass(frozen=True)

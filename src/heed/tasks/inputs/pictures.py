@@ -277,6 +277,8 @@ class Pictures(Input):
     same_shapes: ClassVar = True
     key: ClassVar = "picture"
     is_text: ClassVar = False
+    unit: ClassVar = "picture"
+    interfaces: ClassVar = ("image_encoder",)
 
     form: PictureForm = None  # type: ignore[assignment]  # until it is known
     access: PictureAccess = None  # type: ignore[assignment]
@@ -311,7 +313,14 @@ class Pictures(Input):
         self.form.save(folder)
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return self.of(PictureForm.load(folder), config.data)
+        return self.taught(PictureForm.load(folder))
+
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, form=learned[0])
+
+    def fitted(self, work: Work) -> Self:
+        fitted = super().fitted(work)
+        return fitted if self.form is None or self.access is not None else fitted.of(self.form, work.config.data)
 
     # The model ----------------------------------------------------------------------------------------------------
 
@@ -352,7 +361,7 @@ class Pictures(Input):
         return {"patch_size": min(small, key=lambda p: (abs(max(height, width) / p - _GRID), p))}
 
     @property
-    def places(self) -> int:
+    def reuse(self) -> int:
         return self.form.sizing.height * self.form.sizing.width
 
     # Batches ------------------------------------------------------------------------------------------------------

@@ -363,18 +363,20 @@ def open_series(
 def settled(config: SeriesConfig, series: Sequence[NamedSeries]) -> tuple[SeriesConfig, list[str]]:
     """The configuration with the format of the dates, the season and the window, and a remark on the season."""
     data, steps, rows = config.data, {one.step for one in series}, max(map(len, series))
-    update: dict[str, Any] = {"season": "none" if data.season in ("auto", None, 1) else data.season}
-    said = []
+    season: Any = "none" if data.season in ("auto", None, 1) else data.season
+    said, why = [], "no season is known"
     if data.season == "auto" and len(steps) == 1 and (step := steps.pop()) is not None:
         if step.season is not None and rows >= 3 * step.season:
-            update["season"] = step.season
-            said.append(f"season of {step.season} rows, by the spacing of the dates, {step} (data.season sets another)")
+            season, why = step.season, f"by the spacing of the dates, {step}"
+            said.append(f"season of {season} rows, {why} (data.season sets another)")
+    if season != data.season:
+        config = config.settle(why, {"data.season": season})
     if data.window == "auto":
-        season = update["season"]
         is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
         held_out = sum(split if isinstance(split, int) else 0 for split in (data.valid or rows // 10, data.test))
         usual = _WINDOW if rows - held_out >= _WINDOW + 2 else max(2, rows // 3)
-        update["window"] = 2 * season if is_long else usual
+        why = "two seasons" if is_long else f"for series of {rows:,} rows"
+        config = config.settle(why, {"data.window": 2 * season if is_long else usual})
     if data.date_format is None and series[0].timeline is not None:
-        update["date_format"] = series[0].timeline.column.format
-    return config.model_copy(update={"data": data.model_copy(update=update)}), said
+        config = config.settle("format of the dates", {"data.date_format": series[0].timeline.column.format})
+    return config, said
