@@ -321,7 +321,7 @@ class Input(Part):
         return scoring_tokens(self.config.training)
 
     @property
-    def repeats(self) -> int:
+    def reuse(self) -> int:
         """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
         return 1
 

@@ -308,6 +308,8 @@ class Work(Transfers, Trainable):
         The order of the steps is in `heed.config.settling`.
         """
         self.parent = parent
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
         if self._is_on_gpu:
             self.config = with_gpu_batch(self.config, self.batch_field)
         if self.config.training.minutes is not None and not self.is_imported:
@@ -565,7 +567,7 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return self.input.repeats
+        return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)

@@ -205,11 +205,11 @@ def _picture_exportable(run: Any) -> Exportable:
     body, head = run.task.model_and_head()
     if head.head == "sigmoid":
         raise ConfigError(_TWO_CLASSES)
-    fields, notes = preprocessor_of(run.task.form)
+    fields, notes = preprocessor_of(run.input.form)
     bare = Exportable(body, frozenset(), {}, notes=notes, files={PREPROCESSOR: fields}, left=frozenset({"output"}))
-    if not run.task.labels:
+    if not run.head.labels:
         return bare
-    settings = {**_labelled(run.task.labels), "problem_type": _ONE_LABEL}
+    settings = {**_labelled(run.head.labels), "problem_type": _ONE_LABEL}
     return replace(bare, heads=frozenset({"labels"}), label_bias=True, settings=settings, left=frozenset())
 
 
