@@ -33,7 +33,6 @@ from heed.tasks.base.task import (
     refuse_left_behind,
     refuse_pictures,
     refuse_pipes,
-    scoring_tokens,
     with_gpu_batch,
 )
 from heed.tasks.base.transfer import (
@@ -75,7 +74,7 @@ class Looks:
     """What the logit lens reads."""
 
 
-_ALWAYS = ("outputs", "ensemble", "errors")
+_ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
@@ -103,6 +102,14 @@ class Task:
     """Writer of predictions, given the run and the values of the task's flags."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs."""
+    before: Callable[[Any], Any] | None = None
+    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    taken_from: Callable[..., Mapping[str, str] | None] | None = None
+    """`Transfers.taken_from`, with the work as its first argument."""
+    aligns: bool = False
+    """True if its runs link the words of a source with those of a target."""
+    export: Callable[..., Any] | None = None
+    """Writes a model for another program: `heed.exchange.export_translation`."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
 
@@ -140,6 +147,10 @@ class Task:
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
             "examiner": self.examiner,
+            "export": self.export,
+            "align": self.aligns or None,
+            "beams": self.head.writes or None,
+            "errors": None if self.head.writes else self,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -151,12 +162,15 @@ class Task:
         """
         self.input.check(config)
         self.head.check(config)
+        config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         splits = input.opened(splits)
-        return Work(self, config, input, head, splits).settle(parent)
+        work = Work(self, config, input, head, splits)
+        work.input.leave_out(work)
+        return work.settle(parent)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -166,6 +180,7 @@ class Task:
         """The work of a resumed run, with what it had learned when it began."""
         work = self.restore(config, folder)
         work.given = given
+        work.input.leave_out(work)
         return work
 
     def read_splits(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Any]:
@@ -228,10 +243,13 @@ class Work(Transfers, Trainable):
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
-        for kept in (self._encoded, self._truths, self._costs, self._passes):
-            kept.clear()
+        before = self.input.encoding
         self.head = self.head.fitted(self)
         self.input = self.input.fitted(self)
+        for kept in (self._truths, self._costs, self._passes):
+            kept.clear()
+        if before is None or before != self.input.encoding:
+            self._encoded.clear()
 
     def save(self, folder: Path) -> None:
         """Write everything derived from the data (tokenizers, labels) into a run folder."""
@@ -341,10 +359,20 @@ class Work(Transfers, Trainable):
         return getattr(self.config.data, "imported", None) is not None
 
     def encoded(self, split: str) -> Sequence[Any]:
-        """The examples of a split as numbers."""
+        """The examples of a split, or of a further corpus, as numbers."""
         if split not in self._encoded:
-            self._encoded[split] = self.input.encode(self.splits.examples[split], split)
+            extra, further = self.splits.extra.get(split), dict[str, Any]()
+            examples = self.splits.examples[split] if extra is None else extra.examples
+            if extra is not None:
+                further["tag"] = extra.tag
+            self._encoded[split] = self.input.encode(examples, split, **further)
         return self._encoded[split]
+
+    def keep(self, split: str, numbers: NDArray[np.int64], rule: str) -> None:
+        """Keep only these examples of a split or further corpus; the others are counted as left out by a rule."""
+        encoded: Any = self.encoded(split)
+        self._encoded[split] = encoded.select(numbers)
+        self.splits.keep(split, numbers, rule)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What a function makes, made once."""
@@ -392,7 +420,8 @@ class Work(Transfers, Trainable):
 
     def report_counts(self) -> dict[str, Any]:
         """For each split: the number of examples, and the counts of the parts."""
-        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in self.split_names}
+        every = (*self.split_names, *self.splits.extra)
+        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in every}
 
     # Model ----------------------------------------------------------------------------------------------------
 
@@ -405,6 +434,21 @@ class Work(Transfers, Trainable):
         """The fields of the body and of the parts, typed."""
         section = self.config.model
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+
+    def count_of(self, kind: str) -> int:
+        """The number of rows that the data has of a kind."""
+        return len(self.axes()[kind])
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Kind of row -> its name in messages, if different."""
+        return {kind: one.unit for kind, one in {**self.input.rows(), **self.head.rows()}.items() if one.unit}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def axes(self) -> Mapping[str, Sequence[str]]:
         return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
@@ -471,14 +515,16 @@ class Work(Transfers, Trainable):
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
 
     def describe(self, indices: list[int], epoch: int) -> str:
-        first = self.splits.examples["train"][indices[0]]
+        first = self.input.piece_of(self, indices[0])
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
     @property
     def finishing_work(self) -> float:
         examples = self.splits.examples
         tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
-        return 1.2 * tested / max(1, len(examples["valid"]))
+        # A validation is greedy; a beam search costs at most the beam size times as much.
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        return each * tested / max(1, len(examples["valid"]))
 
     @property
     def patience(self) -> int:
@@ -486,7 +532,12 @@ class Work(Transfers, Trainable):
 
     @property
     def trained_validation(self) -> float:
-        return 1.0
+        """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
+        if not self.head.writes:
+            return 1.0
+        lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
+        # Outputs of a batch are written together, until the longest ends.
+        return float(min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2)))
 
     @property
     def most_updates(self) -> int | None:
@@ -494,30 +545,38 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(scoring_tokens(self.config.training) * activations)
-        return self.head.memory(batch, self)
+        if self.head.writes:
+            return self.head.validation_memory(self, model)
+        return self.head.memory(round(self.input.at_once * activations), self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The loss over the targets, and the head's measures; the processes share the examples."""
+        """The loss over the targets, and the head's measures; the processes share the examples.
+
+        A model that writes is judged by all references, and writes outputs for some examples.
+        """
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
         numbers = [*self.validated_part(range(len(examples)))]
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
-            return list(zip(judged, self.head.decode(model, states, batch), strict=True))
+            answers = [None] * len(judged) if self.head.writes else self.head.decode(model, states, batch)
+            return list(zip(judged, answers, strict=True))
 
         some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
-        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
+        nats, right, count = np.array([judged for judged, _ in some]).sum(0).tolist()
+        scores = {"loss": nats / max(1.0, count)}
+        if self.head.writes:
+            return {**scores, "token_accuracy": right / max(1.0, count), **values_of(self.head.sampled(self, model))}
         chosen = [examples[n] for n in numbers]
         predictions = [
             self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
         ]
-        return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
+        return {**scores, **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------
 
@@ -538,7 +597,7 @@ class Work(Transfers, Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+        for places in self.input.scoring(some, self.input.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -548,6 +607,14 @@ class Work(Transfers, Trainable):
                 for place, result in zip(places, score(batch), strict=True):
                     results[place] = result
         return results
+
+    def judged(self, model: Any, encoded: Sequence[Any]) -> NDArray[np.float64]:
+        """The nats, right answers and targets of each example, `(examples, 3)`, of a head that writes."""
+
+        def judge(batch: Batch) -> Sequence[list[float]]:
+            return self.head.judge(model, self.head.states(model, batch), batch).tolist()
+
+        return np.array(self.scored(model, encoded, judge, ())).reshape(-1, 3)
 
     def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
         """The answer for each example."""

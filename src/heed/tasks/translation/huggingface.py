@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.files import Settings
 from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
+from heed.tasks.work import Work
 
 GENERATION = "generation_config.json"
 _STOPPING = {False: "heuristic", True: "full", "never": "never"}
@@ -64,19 +66,19 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
         }
 
     @classmethod
-    def task(cls, config: TranslationConfig, checkpoint: Checkpoint) -> Translation:
-        return Translation(config, (checkpoint.tokenizers["source"], checkpoint.tokenizers["target"]), None)
+    def task(cls, config: TranslationConfig, checkpoint: Checkpoint) -> Work:
+        sides: dict[str, Any] = {f"{side}_tokenizer": checkpoint.tokenizers[side] for side in ("source", "target")}
+        return Work(TASK, config, replace(TASK.input, **sides), TASK.head, None)
 
     @classmethod
     def exportable(cls, run: Any) -> Exportable:
-        task: Translation = run.task
-        body, _ = task.model_and_head()
-        given = task.config.generation
+        body, _ = run.task.model_and_head()
+        given = run.config.generation
         notes = ["replace_unknown has no counterpart in generate, which leaves unknown words unknown"]
         stops = {ours: theirs for theirs, ours in _STOPPING.items()}
-        never = task.never_written(run.model)
+        never = run.head.never_written(run.model)
 
-        special = task.target_tokenizer.special
+        special = run.input.target_tokenizer.special
         generation = {
             "decoder_start_token_id": special.start,
             "pad_token_id": special.padding,
@@ -94,9 +96,9 @@ class TranslationCheckpoint(TaskCheckpoint[TranslationConfig]):
         return Exportable(
             body,
             frozenset({"output", "bias"}),
-            task.tokenizers(),
+            run.task.tokenizers(),
             tied=bool(getattr(body, "tied_output", True)),
             settings={"max_position_embeddings": max(_POSITIONS, (given.max_length or _LONGEST) + 1)},
-            notes=tuple(notes if task.writes_unknown else ()),
+            notes=tuple(notes if run.head.replaces_unknown else ()),
             files={GENERATION: generation},
         )
