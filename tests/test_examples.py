@@ -145,9 +145,8 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
         sets.append(TrainingSet([Weighted(given, corpus)]))
     held, unheld, _ = sets
     plan = held.batches(held.lengths, 90, 1, 2)
-    assert plan == list(unheld.batches(unheld.lengths, 90, 1, 2)) and sorted(i for b in plan for i in b) == list(
-        range(200)
-    )
+    assert plan == list(unheld.batches(unheld.lengths, 90, 1, 2))
+    assert sorted(i for b in plan for i in b) == list(range(200))
     assert all(len(b) == 1 or len(b) * held.lengths[b].max(0).sum() <= 90 for b in plan)
     assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
     assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])

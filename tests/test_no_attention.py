@@ -62,7 +62,7 @@ def run(request):
 @every_form
 def test_a_look_shows_the_one_vector_that_every_output_reads(run):
     look = look_of(run, target="314").look
-    batch = forced_batch(run.task, SOURCE, run.task.input.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.input.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
     assert look.maps == ()
@@ -84,7 +84,7 @@ def test_frames_are_the_states_of_reading_and_of_writing(run):
         packed = look.summary.chunk(layers * (2 if config.cell == "lstm" else 1))[:: 2 if config.cell == "lstm" else 1]
         for part, name in zip(packed, names, strict=True):
             assert_close(look.encoder[-1].states[name], part)
-    batch = forced_batch(run.task, SOURCE, run.task.input.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.input.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
         hidden, _ = run.model.step(batch.target, run.model.start(memory, Rows.repeat(1)))

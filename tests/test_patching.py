@@ -106,11 +106,11 @@ def test_a_patched_recurrent_state_is_carried_on(cell, untrained):
     model, (encoder,) = run.model, run.model.encoder.forward_cells
     output = run.predict(OTHER)
     grid = run.patch(TEXT, OTHER)
-    tokens = [run.task.input.source_tokenizer.encode(text).ids for text in (TEXT, OTHER)]
+    tokens = [run.input.source_tokenizer.encode(text).ids for text in (TEXT, OTHER)]
     ids = [
-        run.task.input.first_token(tokens[1]),
+        run.input.first_token(tokens[1]),
         *output.ids,
-        *([run.task.input.target_tokenizer.special.end] * output.finished),
+        *([run.input.target_tokenizer.special.end] * output.finished),
     ]
 
     @torch.no_grad()

@@ -129,7 +129,7 @@ def test_both_halves_of_one_body(parents, children):
 def test_a_run_is_resumed_and_fields_of_the_user_win(children, tmp_path):
     run = children("bert", **{"model.num_layers": 1, "tokenizer.kind": "char"})
     assert len(run.model.encoder) == len(run.model.decoder) == 1
-    assert run.task.input.source_tokenizer.unit == "character"
+    assert run.input.source_tokenizer.unit == "character"
     assert run.config.model.model_extra["source_frame"] == "both"
 
 

@@ -40,7 +40,7 @@ def runs(tmp_path_factory):
 def test_every_source_is_framed_in_training_and_in_use(runs, kind):
     run = runs[kind]
     before, after = AROUND[kind]
-    plain = run.task.input.source_tokenizer.encode("1 2 3").ids
+    plain = run.input.source_tokenizer.encode("1 2 3").ids
     task = run.task
     assert task.input.encode([Pair("1 2 3", "1")])[0].source == [*before, *plain, *after]
     assert forced_batch(task, "1 2 3", [4]).source[0].tolist() == [*before, *plain, *after]

@@ -354,9 +354,9 @@ def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, ca
     code, out, err = call(capsys, "predict", run.folder, "--input", file)
     documents = [pair.source for pair in run.examples("test")]
     assert code == 0 and out.splitlines() == [one.text for one in run.predict(documents)]
-    long = run.task.input.cut_in(documents)
+    long = run.input.cut_in(documents)
     unread = [run.predict(documents)[n].unread for n in long[:5]]
-    assert unread == [len(run.task.input.source_tokenizer.encode(documents[n]).ids) - 30 for n in long[:5]]
+    assert unread == [len(run.input.source_tokenizer.encode(documents[n]).ids) - 30 for n in long[:5]]
     first = [f"{unread[0]} of '{file}' line {long[0] + 1}"]
     first += [f"{left} of line {n + 1}" for left, n in zip(unread[1:], long[1:5], strict=True)]
     assert f"tokens not read: {', '.join(first)}" in err

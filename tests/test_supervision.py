@@ -61,6 +61,12 @@ def prepared(folder, alignment=None, **sections):
     return TASK.prepare(config(folder, {} if alignment is None else alignment, **sections))
 
 
+def first_spans(task, epoch):
+    """The spans of the tokens of the first training pair in a pass, and the texts."""
+    pair, draw = task.splits.examples["train"][0], Draw(task.config.training.seed, epoch)
+    return task.input.spans_of(task, 0, pair, draw)
+
+
 def parts_by_word(rows, spans, text):
     """Rows over tokens as rows over the words of a text."""
     words = torch.zeros(rows.shape[0], len(text.split()))

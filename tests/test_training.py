@@ -160,9 +160,7 @@ def test_the_gradient_is_that_of_the_mean_loss_per_target_token(tmp_path):
     task, model = trainer.task, trainer.model
     before = weights_of(model)
     batch = task.collate(task.train_batches(0)[0])
-    logits = model.logits(model(batch.inputs["source"], batch.inputs["source_mask"], batch.forced["target"]))[
-        batch.targets["target_mask"]
-    ]
+    logits = model.logits(model(**batch.inputs, **batch.forced))[batch.targets["target_mask"]]
     labels = batch.targets["labels"][batch.targets["target_mask"]]
     loss = torch.nn.functional.cross_entropy(logits, labels)
     expected = dict(zip(before, torch.autograd.grad(loss, list(model.parameters())), strict=True))

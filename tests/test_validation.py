@@ -317,7 +317,7 @@ def test_smoothing_of_translation(tmp_path):
     task, _ = task_and_model(config_of("translation", data, tokenizer=tokenizer, training=training))
     model = Copier(task.input.target_tokenizer.vocab_size)
     batch = batch_of(task, [0, 2, 3])
-    hidden = model(batch.inputs["source"], batch.inputs["source_mask"], batch.forced["target"])
+    hidden = model(**batch.inputs, **batch.forced)
     log_probs = torch.log_softmax(model.output(hidden).double(), -1)[batch.targets["target_mask"]].detach()
     assert loss_of(task, model, batch, E) == pytest.approx(
         smoothed(log_probs, batch.targets["labels"][batch.targets["target_mask"]])

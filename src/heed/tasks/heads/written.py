@@ -249,8 +249,8 @@ class Written(Head):
         if held:
             return int(held)
         few, device = sources[:8], next(model.eval().parameters()).device
-        kept: int = kept_bytes(model, lambda: input.memory(model, few, device))
-        return int(round(kept / input.positions_read(few) * max(read)))
+        kept, most = kept_bytes(model, lambda: input.memory(model, few, device)), int(max(read))
+        return round(kept / int(input.positions_read(few)) * most)
 
     # Runs -----------------------------------------------------------------------------------------------------
 
