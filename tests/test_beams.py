@@ -50,11 +50,12 @@ def of_model(run):
     if run.config.task == "language_modelling":
         prompt = task.prompt_tokens(task.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
         return next_log_probs(run.model, prompt), _never_written(task)
-    source = read if run.config.task == "dialogue" else task.framed(task.source_tokenizer.encode(read).ids)
+    source = read if run.config.task == "dialogue" else task.input.framed(task.input.source_tokenizer.encode(read).ids)
     (source,) = run._histories([read], None) if run.config.task == "dialogue" else [source]
     with torch.no_grad():
-        memory = task.memory(run.model, [source], torch.device("cpu"))
-    return next_log_probs(run.model, [task.first_token(source)], memory), task.never_written(run.model)
+        reads, writes = (task, task) if run.config.task == "dialogue" else (run.input, run.head)
+        memory = reads.memory(run.model, [source], torch.device("cpu"))
+    return next_log_probs(run.model, [reads.first_token(source)], memory), writes.never_written(run.model)
 
 
 def plain_search(of, never, end, penalty, early="never"):

@@ -208,10 +208,8 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
 
     @property
     def bleu_tokenize(self) -> str:
-        """Sacrebleu's tokenizer for BLEU; runs older than the setting are scored with 13a."""
-        config: Any = self.config
-        chosen: str = config.evaluation.bleu_tokenize
-        return "13a" if chosen == "auto" else chosen
+        """Sacrebleu's tokenizer for BLEU."""
+        return bleu_of(self.config)
 
     @property
     def notes(self) -> str:
@@ -438,6 +436,12 @@ class Writing(Task[C, E], Generic[C, E, S, U]):
         few, device = sources[:8], next(model.eval().parameters()).device
         kept = kept_bytes(model, lambda: self.memory(model, few, device))
         return round(kept / self.positions_read(few) * max(read))
+
+
+def bleu_of(config: Any) -> str:
+    """Sacrebleu's tokenizer for BLEU; runs older than the setting are scored with 13a."""
+    chosen: str = config.evaluation.bleu_tokenize
+    return "13a" if chosen == "auto" else chosen
 
 
 def cached_bytes(model: Module, positions: int) -> int:

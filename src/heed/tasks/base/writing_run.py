@@ -37,7 +37,7 @@ from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks,
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.run import M, T, TextRun
-from heed.tasks.base.writing import BaselineText, Writing, WrittenText
+from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of
 from heed.visible import visible
 
 if TYPE_CHECKING:
@@ -153,11 +153,11 @@ class WritingExaminer(Examiner[R, E, O]):
 
     def _references(self) -> tuple[list[str], list[str]]:
         references = [self.truth_of(one) for one in self.examples]
-        first, *others = (run.task.target_tokenizer for run in self.runs)
+        first, *others = ([*run.task.tokenizers().values()][-1] for run in self.runs)
         self.per_token = not any(first.first_difference(other) for other in others)
         plain = [*map(first.normalize, references)]
         self.literal = any([*map(other.normalize, references)] != plain for other in others)
-        known = list(dict.fromkeys(run.task.bleu_tokenize for run in self.runs))
+        known = list(dict.fromkeys(bleu_of(run.config) for run in self.runs))
         self.bleu_tokenize = next((one for one in known if one != "13a"), "13a")
         what = f"{self.per_token_scores} are left out, and tokens per second differ in unit."
         return references, [
@@ -228,10 +228,8 @@ class Reread:
     logits: Tensor  # scores of each of its tokens and of the end token, `(tokens + 1, vocab_size)`
 
     @classmethod
-    def of(
-        cls, task: Writing[Any, Any, Any, Any], model: DecoderBody, source: Any, output: str | WrittenText
-    ) -> Reread:
-        """Read a source, and again an output for it: a given text, or one that the model wrote."""
+    def of(cls, task: Any, model: DecoderBody, source: Any, output: str | WrittenText) -> Reread:
+        """Read a source, and again an output for it: a given text, or one that the model wrote; `task` is the input."""
         typed: str | Mapping[int, str]
         if isinstance(output, str):
             ids, text = task.target_tokenizer.encode(output).ids, output
@@ -309,7 +307,7 @@ def hidden_of_pair(model: Any, rows: Tensor, before: Tensor) -> Tensor:
 
 
 def explain_output(
-    task: Writing[Any, Any, Any, Any],
+    task: Any,
     model: DecoderBody,
     read: list[int],
     source: Words,
@@ -324,7 +322,7 @@ def explain_output(
     """The log-probability of an output, or of one token of it after those before, given the source's tokens `read`.
 
     Args:
-        task: Has the tokenizer of the output.
+        task: The input, which has the tokenizer of the output.
         model: The model.
         read: The tokens of the source.
         source: Its words.
@@ -338,10 +336,8 @@ def explain_output(
         held: True for tokens of the source that stay as they are.
 
     Raises:
-        ConfigError: The output has no such token or position, or the model copies words, whose numbers it needs.
+        ConfigError: The output has no such token or position.
     """
-    if task.body(model) is not model:
-        raise ConfigError("this model copies words of the source, by their numbers, which have no gradient")
     tokenizer, device = task.target_tokenizer, next(model.parameters()).device
     end = tokenizer.special.end
     if isinstance(written, str):
@@ -383,7 +379,7 @@ def explain_output(
 
 
 def answer_of_output(
-    task: Writing[Any, Any, Any, Any],
+    task: Any,
     model: DecoderBody,
     seen: Reread,
     ended: bool,
@@ -396,8 +392,8 @@ def answer_of_output(
     """An output, each of its tokens after those before it.
 
     Args:
-        task: The task.
-        model: Its model.
+        task: The input.
+        model: The model.
         seen: The output, read again.
         ended: Whether the end token belongs to it.
         tokens: The tokens of the source.
