@@ -114,7 +114,9 @@ WRONG = (
 )
 _MEASURED = re.compile(r"\d[\d,.]*(?= ?(?:ms|s|min|minutes?|seconds?|h|[KMG]i?B|kB|bytes|\w+/s|\w+ per second)\b)")
 _UNSTEADY = re.compile(r"per update \(predicted|other work is running|updates per second|^predicted|^heed: warning of ")
-_LEFT_OUT = re.compile(r"seconds|waited|version|memory|speed|started|date$|bytes|judged_by")  # fields of JSON
+_LEFT_OUT = re.compile(
+    r"seconds|waited|version|memory|speed|started|date$|bytes|per_second|judged_by"
+)  # fields of JSON
 
 
 def plain(value: Any, folder: str) -> Any:
@@ -123,7 +125,9 @@ def plain(value: Any, folder: str) -> Any:
     if dataclasses.is_dataclass(value):
         value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): plain(one, folder) for key, one in value.items() if not _LEFT_OUT.search(str(key))}
+        return {
+            plain(str(key), folder): plain(one, folder) for key, one in value.items() if not _LEFT_OUT.search(str(key))
+        }
     if isinstance(value, list | tuple):
         return [plain(one, folder) for one in value if not (isinstance(one, str) and _UNSTEADY.search(one))]
     if isinstance(value, torch.Tensor | np.ndarray | np.generic):
