@@ -195,6 +195,8 @@ class Run(runs.Run[Work, Any]):
         return self.head.outcomes(outputs, examples, self.input, others)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        if self.head.writes:
+            return super().report_of(examples)
         scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
         return {"task": self.config.task, **scores}
 

@@ -68,7 +68,7 @@ class Translated(Written):
     targets: str = "tokens"
 
     @property
-    def scores(self) -> tuple[str, ...]:  # type: ignore[override]
+    def of_texts(self) -> tuple[str, ...]:  # type: ignore[override]
         """The scores of texts in addition to exact match; none for embedded data."""
         return () if self.config.data.is_embedded else ("chrf", "bleu", "ter")
 
