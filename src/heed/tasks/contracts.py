@@ -300,6 +300,15 @@ class Input(Part):
     def leave_out(self, work: Work) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
 
+    def units(self, encoded: Any) -> Sequence[Any]:
+        """What batches of encoded examples are made of: the examples, or parts of them that stay together."""
+        units: Sequence[Any] = encoded
+        return units
+
+    def num_answers(self, split: str, work: Work) -> int:
+        """The answers that scoring a split takes."""
+        return len(work.splits.examples[split])
+
     @property
     def at_once(self) -> int:
         """Positions of a scoring batch."""
@@ -406,6 +415,10 @@ class Input(Part):
     def piece_of(self, work: Work, piece: int) -> Any:
         """The training example of a piece of a pass."""
         return work.splits.examples["train"][piece]
+
+    def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
+        """Examples that `where` has; a DataError if none of them can be scored."""
+        return examples
 
     def validated(self, examples: Sequence[Any]) -> Sequence[Any]:
         """The validation examples on which baselines are scored."""

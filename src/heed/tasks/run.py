@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -94,8 +94,7 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            texts = [self.input.question(one) for one in examples]
-            return [some[0] for some in self.candidates(texts, **options)]
+            return [some[0] for some in self._writing.candidates(self, examples, **options)]
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
@@ -116,11 +115,27 @@ class Run(runs.Run[Work, Any]):
         run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
         run was exported for ("ctranslate2", "ctranslate2-int8").
         """
-        return self._writing.candidates(self, given, num_best=num_best, **options)
+        if isinstance(given, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
+        return self._writing.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        return given, self.candidates([given], **options)[0][0]
+        best = self.candidates([given], **options)[0][0]
+        return given if isinstance(given, str) else self._writing.shown(given), best
+
+    def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
+
+        A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
+        """
+        return self._writing.grow(self, given, *others, **options)
+
+    def chat(self, speaker: str | None = None, **options: Any) -> Any:
+        """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
+        if self.task.task.chat is None:
+            raise AttributeError(f"a run of {self.config.task} holds no conversations")
+        return self.task.task.chat(self, speaker, **options)
 
     @property
     def _writing(self) -> Written:
@@ -171,18 +186,17 @@ class Run(runs.Run[Work, Any]):
         examples = self.task.input.hold(
             data, "examples", self.section_of(data), Findings.of(self.config.data, strict=True)
         )
-        return examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        return self.input.scorable(kept, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
         findings = Findings.of(self.config.data, strict=True)
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
-        return (
-            examples
-            if isinstance(examples, Kept) or self.input.keeps_blank
-            else [one for one in examples if not one.blank]
-        )
+        if not isinstance(examples, Kept) and not self.input.keeps_blank:
+            examples = [one for one in examples if not one.blank]
+        return self.input.scorable(examples, ", ".join(map(str, files)))
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
@@ -218,15 +232,11 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                made[name] = self._beside(examples, predict(examples))
+                if self.head.writes:
+                    made[name] = self._writing.beside(self, examples, predict)
+                else:
+                    made[name] = self.outcomes(examples, predict(examples))
         return made
-
-    def _beside(self, examples: Sequence[Any], outputs: Sequence[Any]) -> Outcomes:
-        """The outcomes of a baseline."""
-        if not self.head.writes:
-            return self.outcomes(examples, outputs)
-        measures = self._writing.measures_of(outputs, self.input.references(examples))  # type: ignore[attr-defined]
-        return Outcomes(tuple(outputs), tuple(measures))
 
     @cached_property
     def baseline_writers(self) -> Baselines:
@@ -284,6 +294,15 @@ class Run(runs.Run[Work, Any]):
     lens_reads = property(lambda self: self.looks.lens)
     looks_at_several = property(lambda self: self.looks.several)
 
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError, DataError: It is not an input of this run, or it is blank.
+        """
+        own = self.looks.readable
+        return self.input.readable(text) if own is None else own(self.task, text)
+
     @property
     def attending(self) -> Run:
         """The run whose attention links words."""
@@ -298,9 +317,6 @@ class Run(runs.Run[Work, Any]):
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
-
-    def readable(self, text: Any) -> Any:
-        return self.input.readable(text)
 
     @wraps(LooksAtText.look)
     def look(self: Any, text: Any, **options: Any) -> Any:

@@ -77,6 +77,8 @@ class Looks:
     """`run.attribute` of an input that is not a text."""
     several: bool = False
     """True if several inputs can be looked at together."""
+    readable: Callable[..., Any] | None = None
+    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
 
 _ALWAYS = ("outputs", "ensemble")
@@ -123,6 +125,8 @@ class Task:
     """True if its runs link the words of a source with those of a target."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
+    chat: Callable[..., Any] | None = None
+    """Starts a conversation with a run."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
@@ -608,11 +612,11 @@ class Work(Transfers, Trainable):
 
     @property
     def finishing_work(self) -> float:
-        examples = self.splits.examples
-        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
+        counts = {name: self.input.num_answers(name, self) for name in self.split_names}
+        tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
         # A validation is greedy; a beam search costs at most the beam size times as much.
         each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
-        return each * tested / max(1, len(examples["valid"]))
+        return each * tested / max(1, counts["valid"])
 
     @property
     def patience(self) -> int:
@@ -647,24 +651,26 @@ class Work(Transfers, Trainable):
         A model that writes is judged by all references, and writes outputs for some examples.
         """
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
-        numbers = [*self.validated_part(range(len(examples)))]
+        units = self.input.units(encoded)
+        numbers = [*self.validated_part(range(len(units)))]
+        if self.head.writes:
+            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+            nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
+            scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
+            return {**scores, **values_of(self.head.sampled(self, model))}
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
-            answers = [None] * len(judged) if self.head.writes else self.head.decode(model, states, batch)
-            return list(zip(judged, answers, strict=True))
+            return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
-        nats, right, count = np.array([judged for judged, _ in some]).sum(0).tolist()
-        scores = {"loss": nats / max(1.0, count)}
-        if self.head.writes:
-            return {**scores, "token_accuracy": right / max(1.0, count), **values_of(self.head.sampled(self, model))}
+        some = current().map(lambda part: self.scored(model, units, scored, truths, part), numbers)
+        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
             self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
         ]
-        return {**scores, **values_of(self.head.measures(predictions, chosen))}
+        return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------
 
@@ -701,13 +707,23 @@ class Work(Transfers, Trainable):
         head = head or self.head
         return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
 
-    def judged(self, model: Any, encoded: Sequence[Any]) -> NDArray[np.float64]:
-        """The nats, right answers and targets of each example, `(examples, 3)`, of a head that writes."""
+    def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
+        """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
+        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        return np.array(rows).reshape(-1, 3)
 
-        def judge(batch: Batch) -> Sequence[list[float]]:
-            return self.head.judge(model, self.head.states(model, batch), batch).tolist()
+    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+        """The same for the texts of each unit."""
 
-        return np.array(self.scored(model, encoded, judge, ())).reshape(-1, 3)
+        def judge(batch: Batch) -> list[list[Any]]:
+            by_unit: dict[int, list[Any]] = {number: [] for number in batch.indices}
+            for number, row in zip(
+                batch.rows, self.head.judge(model, self.head.states(model, batch), batch), strict=True
+            ):
+                by_unit[number].append(row.tolist())
+            return [by_unit[number] for number in batch.indices]
+
+        return self.scored(model, units, judge, (), numbers)
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:

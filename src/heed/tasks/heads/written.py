@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -20,7 +20,7 @@ from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.measures import Measure
+from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
@@ -254,13 +254,26 @@ class Written(Head):
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def candidates(self, run: Any, given: Sequence[Any], **options: Any) -> list[list[WrittenText]]:
-        """The best outputs for each of several inputs, best first, with all that a run can do to them."""
+    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[WrittenText]]:
+        """The best outputs for each of several examples, best first, with all that a run can do to them."""
         raise NotImplementedError
 
     def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Any:
         """As `outcomes`, for a run, whose model judges the references."""
         raise NotImplementedError
+
+    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, WrittenText]:
+        """A text for one input, piece by piece while it is written."""
+        raise NotImplementedError
+
+    def shown(self, example: Any) -> str:
+        """An input, for people."""
+        return str(example.source)
+
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        """The outcomes of a baseline."""
+        texts = predict(examples)
+        return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 
     def beside_baseline(
         self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
@@ -299,14 +312,14 @@ def settings(config: Any, work: Any) -> Any:
     if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
         references = work.input.references(evenly(work.splits.examples["train"], _FEW))
         if references:
-            evaluation = config.evaluation.model_copy(update={"bleu_tokenize": bleu_tokenizer(references)})
-            config = config.model_copy(update={"evaluation": evaluation})
-    if config.generation.max_length is not None:
-        return config
-    limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
-    most = min(math.ceil(1.5 * work.input.longest_trained(work)) + 20, *limits)
-    changed = config.generation.model_copy(update={"max_length": most})
-    return config.model_copy(update={"generation": changed})
+            script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
+            config = config.settle("the script of the training references", script)
+    if config.generation.max_length is None:
+        longest = work.input.longest_trained(work)
+        limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
+        why = f"the longest training target has {counted(longest, 'token')}"
+        config = config.settle(why, {"generation.max_length": min(math.ceil(1.5 * longest) + 20, *limits)})
+    return config
 
 
 _FEW = 2_000
