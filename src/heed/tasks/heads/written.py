@@ -24,7 +24,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
-from heed.tasks.base.report import best_baseline
+from heed.tasks.base.report import best_baseline, counted
 from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, output_measures
 from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
 from heed.tasks.contracts import Batch, Draw, Facts, Head
