@@ -121,12 +121,6 @@ class Corpus(Lazy[T]):
         part.numbers = self.numbers[np.asarray(indices, dtype=np.int64)]
         return part
 
-    def beside(self, other: Corpus[Any]) -> Self:
-        """With the rows of another corpus of the same examples after its own."""
-        both = copy.copy(self)
-        both.values, both.offsets = [*self.values, *other.values], np.hstack([self.offsets, other.offsets])
-        return both
-
     def counts(self, row: int, size: int, lengths: NDArray[np.int32]) -> NDArray[np.int64]:
         """How often each number below `size` is among the first `lengths[i]` of a row of each example i, `(size,)`."""
         total = np.zeros(size, np.int64)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -40,7 +41,6 @@ def explain(
     (probabilities,) = task.classify(model, [encoded])
     label = target if target is not None else task.labels[int(probabilities.argmax())]
     numbers = [chosen(name, task.labels, "label") for name in (label, rather_than) if name is not None]
-    fixed = None if model.ngrams is None else task.ngram_logits(model, [encoded])
 
     def of_logits(logits: Tensor) -> Tensor:
         first, *others = (logit_of(task, logits, number) for number in numbers)
@@ -48,16 +48,16 @@ def explain(
 
     name = f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than is not None else "")
     notes = []
-    if fixed is not None and not ngrams:
-        fixed = torch.zeros_like(fixed)
-        notes.append("scored without the n-grams beside the network")
-    elif fixed is not None:
-        part = float(of_logits(model.ngram_scale.detach().cpu() * fixed))
+    if encoded.ngrams is not None and model.ngram_scale is not None:
+        part = float(of_logits(model.ngram_scale.detach().cpu() * torch.from_numpy(encoded.ngrams).unsqueeze(0)))
         notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+        if not ngrams:
+            notes = ["scored without the n-grams beside the network"]
+            encoded = replace(encoded, ngrams=np.zeros_like(encoded.ngrams))
     words, special = _own_words(task, model, example, encoded), names_of_special(task, model)
     start, end = task.tokenizer.special[2:]
     around = (special[start],) * model.has_cls, (special[end],) * model.framed
-    return Explained(_scored(task, model, encoded, of_logits, fixed), words, name, tuple(notes), around)
+    return Explained(_scored(task, model, encoded, of_logits), words, name, tuple(notes), around)
 
 
 def contrast(task: Classification, model: Classifier, text: Input, other: Input) -> dict[str, Any]:
@@ -75,13 +75,9 @@ def logit_of(task: Classification, logits: Tensor, number: int) -> Tensor:
 
 
 def _scored(
-    task: Classification,
-    model: Classifier,
-    encoded: TokenText,
-    of_logits: Callable[[Tensor], Tensor],
-    fixed: Tensor | None,
+    task: Classification, model: Classifier, encoded: TokenText, of_logits: Callable[[Tensor], Tensor]
 ) -> Scored:
-    """A text with a score of its logits; `fixed` are the logits of its n-grams, `(1, num_outputs)`."""
+    """A text with a score of its logits."""
     device, lengths = next(model.parameters()).device, list(map(len, encoded.sentences))
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
@@ -90,9 +86,8 @@ def _scored(
             left = iter(row)
             sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
             texts.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
-        batch = task.collate_encoded(texts, [*range(len(texts))], ngrams=False).to(device)
-        given = None if fixed is None else fixed.to(device).expand(len(texts), -1)
-        return of_logits(model(batch.tokens, batch.mask, None, given))
+        batch = task.collate_encoded(texts, [*range(len(texts))]).to(device)
+        return of_logits(model(batch.tokens, batch.mask, batch.ngrams))
 
     tokens = torch.tensor(task.tokens_of(encoded), device=device)
     return Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)

@@ -96,13 +96,11 @@ class ClassificationHead(Section):
     """Number of learned vectors u in self_attentive pooling, each with its own weights."""
     ngrams: int = Field(0, ge=0, le=5)
     """Length of the longest n-grams, in words, of a linear classifier that is fitted before training and whose logits
-    are added to the model's; 0 for none. Default 2 if no model is named and the budget is a time."""
+    are added to the model's; 0 for none. Pairs and longer ones are left out if single words are right more often in
+    cross-validation. Default 2 if no model is named and the budget is a time."""
     ngram_characters: Literal[0, 3, 4, 5] | None = None
-    """Length of the longest n-grams of characters within words, beside those of words; 0 for none. By default 4, or 0
+    """Length of the longest n-grams of characters within words, beside those of words; 0 for none. By default 5, or 0
     for much text. They are left out if words alone are right more often in cross-validation on the training set."""
-    ngram_buckets: int = Field(2**18, gt=1)
-    """Rows of the table for n-grams of words, and as many for those of characters; n-grams whose hashes collide share a
-    row."""
     output_bias: bool = True
     """Give the output layer a bias; some imported model families have none."""
     head: Literal["auto", "softmax", "sigmoid"] = "auto"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -143,46 +144,50 @@ def ngrams_of_filters(
             ngram = range(place, min(place + width, num_tokens))
             parts[ngram] += value
             filters[ngram] += 1
-    title = "The {count} n-grams with the largest contributions to the score of {score}, through the filters that are "
+    title = "The {count} n-grams with the largest contributions to the {score}, through the filters that are "
     ordered = sorted(parts, key=lambda ngram: (ngram.start, ngram.stop))
     said = {n: f"maximum of {count} filter{'s' * (count != 1)}" for n, count in filters.items()}
     return _listed(task, title + "largest on them", ((_text(words, n), parts[n], said[n]) for n in ordered), label)
 
 
-@torch.no_grad()
-def ngrams_fitted(
-    task: Classification, model: Classifier, encoded: TokenText, text: Text, label: str
-) -> Shading | None:
+def ngrams_fitted(task: Classification, model: Classifier, text: Text, label: str) -> Shading | None:
     """The n-grams that add most to a label's score in the n-gram classifier; None without n-grams.
 
     An n-gram that occurs several times counts once.
     """
-    table, reading = model.ngrams, task.reading
-    if table is None or reading is None:
+    if task.ngrams is None or model.ngram_scale is None or not (parts := task.ngrams.parts(task.words_of(text))):
         return None
-    words = task.words_of(text)
-    named = zip(reading.rows(words).tolist(), reading.names(words), strict=True)
-    names = dict(reversed([*named]))  # the first of several
-    rows = torch.from_numpy(encoded.ngrams).long().to(table.idf.device)
-    weight = toward(task, (table.weight * model.ngram_scale).T, label)
-    values = (table.features(rows.unsqueeze(0))[0] * weight[rows]).tolist()
-    added = [(names[row], value, "") for row, value in zip(rows.tolist(), values, strict=True) if value]
-    title = "N-gram classifier: the {count} largest contributions to the score of {score}"
-    return _listed(task, title, added, label) if added else None
+    scale = model.ngram_scale.item()
+    values = toward(task, scale * torch.from_numpy(np.stack([*parts.values()], axis=1)), label).tolist()
+    added = [(name, value, "") for name, value in zip(parts, values, strict=True)]
+    return _listed(task, "N-gram classifier: the {count} largest contributions to the {score}", added, label)
+
+
+def shares_of_parts(task: Classification, model: Classifier, encoded: TokenText, label: str) -> list[str]:
+    """The score of a label, and what n-grams and network add to it, as a note; none without n-grams."""
+    if encoded.ngrams is None or model.ngram_scale is None:
+        return []
+    linear = model.ngram_scale.item() * torch.from_numpy(encoded.ngrams)
+    network = task.logits(model, [encoded])[0] - linear
+    one, other = toward(task, torch.stack([linear, network], dim=1), label).tolist()
+    return [f"{_score_of(task, label)}: n-grams {one:+.4f}, network {other:+.4f}, together {one + other:+.4f}"]
+
+
+def _score_of(task: Classification, label: str) -> str:
+    return f"score of '{label}' ({'before the sigmoid' if task.sigmoid else 'minus the mean score of all labels'})"
 
 
 def _listed(task: Classification, title: str, parts: Iterable[tuple[str, float, str]], label: str) -> Shading:
     """The n-grams with the largest contributions, each given as (n-gram, contribution, remark).
 
-    In `title`, "count" and "score" are replaced.
+    In `title`, "count" is replaced, and "score" by the score of what.
     """
     best = sorted(parts, key=lambda one: -abs(one[1]))[:_MOST]
     axis = Axis("text", "n-gram", tuple(name for name, _, _ in best))
     sums = tuple(value for _, value, _ in best)
-    score = f"'{label}' ({'before the sigmoid' if task.sigmoid else 'minus the mean score of all labels'})"
     others = tuple(said for _, _, said in best) if any(said for _, _, said in best) else ()
     largest = max(map(abs, sums), default=1.0)
-    title = title.format(count=len(best), score=score)
+    title = title.format(count=len(best), score=_score_of(task, label))
     return Shading(title, axis, sums, largest, others=others, signed=True, listed=True)
 
 
@@ -237,9 +242,10 @@ def look_at_text(
     maps, shadings, nets, frames = _seen(task, model, seen, choice, encoded, drawn)
     best = max(prediction.probabilities, key=lambda label: prediction.probabilities[label])
     label = prediction.labels[0] if prediction.labels else best
+    notes += shares_of_parts(task, model, encoded, label)
     further = [
         ngrams_of_filters(task, model, seen, words, len(ids), label),
-        ngrams_fitted(task, model, encoded, example, label),
+        ngrams_fitted(task, model, example, label),
     ]
     itself = [n for n, word in enumerate(words.tokens) if not {start, end} & {*(ids[word.start : word.stop] or [end])}]
     read = words.only(itself)  # without [CLS] and separators
@@ -256,7 +262,7 @@ def look_at_text(
         (*maps, *gate_maps(nets, task.config.model.name, gates, units)),
         frames,
         (),
-        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngrams is None else _READ_BESIDE)),
+        (*notes, *notes_on(unknown, edits, read_as=READ_AS if model.ngram_scale is None else _READ_BESIDE)),
         shadings=tuple(shading for shading in (*shadings, *further) if shading is not None),
         names=("text", "label"),
         second=example.second or "",

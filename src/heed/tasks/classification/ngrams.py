@@ -1,346 +1,371 @@
-"""Linear classifiers of n-grams: one next to a classifier's body, fitted before the body is trained; the baseline.
+"""The linear part of a classifier: logits linear in the n-grams of a text, fitted before the network; the baseline.
 
-The body is trained to add what the n-grams miss. N-grams fitted to a training text overfit it, so while the body
-learns, each text has the logits of n-grams fitted without its part of the texts (stacked generalisation: Wolpert
+    x = TF-IDF of the n-grams that a text has, 1 or 0 of each, those of words and of characters normalised to length 1;
+    logits = x W + b, a logistic regression for each output
+
+The network is trained to add what the n-grams miss. N-grams fitted to a training text overfit it, so while the network
+learns, each text comes with logits of n-grams fitted without its part of the texts (stacked generalisation: Wolpert
 1992, Neural Networks 5(2)). The n-grams that are kept are fitted to all training texts.
 
 N-grams are those of the words of a text in lower case, whether or not the tokenizer knows them, and of the characters
-within a word with a blank on either side.
+within a word with a blank on either side. Using them takes NumPy only, fitting scikit-learn.
+
+Source: scikit-learn's `TfidfTransformer` and `LogisticRegression`; Cheng et al. 2016 (arXiv:1606.07792), section 3.1,
+for a linear part beside a deep one; it differs from theirs in that it is fitted before the network, not with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property, lru_cache, partial
+from itertools import count
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
-from zlib import crc32
+from pathlib import Path
+from sys import intern
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+from typing_extensions import TypedDict
 
-from heed.data.batch import TokenText
-from heed.data.examples import without_breaks
+from heed.data.examples import select
+from heed.data.kinds.features import load, save
 from heed.data.tokens.special import split_words
-from heed.layers.ngrams import HashedNgrams, hash_ngrams
-from heed.tasks.base.labels import LabelPrediction
+from heed.storage.disk import write_whole
+from heed.storage.files import damaged
+from heed.training.weights import check_finite, read_tensors, save_tensors
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-CHARACTERS = 4
-"""Length of the longest n-grams of characters by default; 5 gave the same in twice the time."""
-MOST_CHARACTERS = 5_000_000
-"""Largest number of characters of training text times regressions for n-grams of characters by default."""
+T = TypeVar("T")
+Floats = NDArray[np.float32]
+Words = Sequence[str]
+CHARACTERS = 5
+"""Length of the longest n-grams of characters by default."""
+_MOST_CHARACTERS = 5_000_000
+"""Largest number of characters of training text for n-grams of characters by default."""
 _SHORTEST = 3
 """Length of the shortest n-grams of characters."""
 _LONGEST_WORD = 64
 """Characters of a word that n-grams of characters are taken from."""
+_ROWS, _NUMBERS = 2**18, 2**26
+"""Most n-grams of a kind, the most frequent ones, and most coefficients of a kind."""
 _PARTS = 4
-"""Folds of the training texts: the n-gram logits of each come from a fit to the others."""
-_STRENGTHS = (10.0, 3.0, 1.0, 0.3)
-"""C of the logistic regressions, the inverse of regularisation; chosen by accuracy on held-out texts."""
-_FEW, _MANY = 100_000, 4_000_000
-"""Largest numbers of n-grams of words of all texts times outputs for choosing on all folds, and for choosing C at all;
-between them two folds decide, above them C is the first."""
-NAME, ALONE = "TF-IDF and a linear SVM", "the n-grams of this run alone"
-_WORDS = r"\w+|[^\w\s]"
-MOST_FITTED = 40_000_000
-"""Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
-_BYTES = 14
-"""Memory of fitting for each character; 20 for IMDb and 48 for SST-2, but what training has freed is used again."""
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """Result of fitting the n-grams, for the log and for the report."""
-
-    longest: int
-    characters: int  # length of the longest n-grams of characters; 0 if without them more held-out texts were right
-    buckets: int  # rows of the table used by training texts
-    of: int  # rows of the table
-    texts: int
-    strength: float  # C of the regressions
-    held_out: float  # share of training texts labelled correctly by n-grams fitted without them
-
-    def __str__(self) -> str:
-        characters = f" and {_SHORTEST} to {self.characters} characters" * (self.characters > 0)
-        return (
-            f"n-grams of up to {self.longest} words{characters}, fitted to {self.texts:,} texts, use "
-            f"{self.buckets:,} of {self.of:,} table rows; alone they are right on {self.held_out:.1%} of training "
-            "texts held out from the fit"
-        )
-
-    def as_report(self) -> dict[str, Any]:
-        """The same for `report.json`."""
-        return dict(vars(self))
-
-
-@dataclass(frozen=True)
-class Reading:
-    """The n-grams of a text: their lengths and their rows in the table."""
-
-    longest: int  # in words
-    characters: int  # in characters within a word, 0 for none
-    num_buckets: int
-
-    def rows(self, words: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of the n-grams of words, then of those of characters."""
-        hashed = [_hashed(word, self.characters) for word in words]
-        numbers = np.array([one[0] for one in hashed], dtype=np.int64)
-        found = hash_ngrams(numbers, self.longest, self.num_buckets)
-        if self.characters and words:
-            within = hash_ngrams(np.concatenate([one[1:] for one in hashed]), 1, self.num_buckets)
-            found.append(within[0] + self.num_buckets)
-        return np.concatenate([np.zeros(0, dtype=np.int64), *found])
-
-    def names(self, words: Sequence[str]) -> list[str]:
-        """The n-grams of `rows`, for people: "not good", and characters as "un-", "-ful-", "-ing"."""
-        lengths = range(1, self.longest + 1)
-        found = [" ".join(words[i : i + n]) for n in lengths for i in range(len(words) - n + 1)]
-        within = [part for word in words for part in _within(word, self.characters)]
-        return found + ["-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ") for part in within]
-
-
-def _within(word: str, longest: int) -> list[str]:
-    """The n-grams of characters of a word, with a blank on either side."""
-    spaced = f" {word[:_LONGEST_WORD]} "
-    return [spaced[i : i + n] for n in range(_SHORTEST, longest + 1) for i in range(len(spaced) - n + 1)]
-
-
-@lru_cache(1 << 16)
-def _hashed(word: str, longest: int) -> NDArray[np.int64]:
-    """Numbers below 2 ** 31 for a word and, after it, for its n-grams of characters."""
-    return np.array([crc32(part.encode("utf-8", "replace")) >> 1 for part in (word, *_within(word, longest))])
+"""Folds of the training texts: the logits beside which a text is learned come from a fit to the others."""
+_LOSSES = (("logistic", 10.0), ("logistic", 3.0), ("logistic", 1.0), ("logistic", 0.3), ("squared_hinge", 1.0))
+"""Losses and C, the inverse of regularisation. With few texts for each of many labels the SVM's loss is better."""
+FITTED, _CHEAP = 15_000_000, 4
+"""Characters of text times regressions of a fit, for each minute of the budget: all fits take some sixth of it. A fit
+without n-grams of characters takes a fourth of the time; of yet more text a sample is used."""
+_FEWEST, _FEW = 100, 7_000
+"""Texts on which at least loss, C and lengths are chosen; texts of which two folds of four decide if there are more."""
+VOCABULARY, WEIGHTS = "ngrams.json", "ngrams.safetensors"
 
 
 def words_of(text: str) -> list[str]:
     """The words and marks of a text, in lower case."""
     text = text.lower()
-    return [text[start:end] for start, end in split_words(text)]
+    return [intern(text[start:end]) for start, end in split_words(text)]
+
+
+def _of_words(words: Words, longest: int) -> list[str]:
+    return [" ".join(words[i : i + n]) for n in range(1, longest + 1) for i in range(len(words) - n + 1)]
+
+
+@lru_cache(1 << 16)
+def _within(word: str, longest: int) -> tuple[str, ...]:
+    spaced = f" {word[:_LONGEST_WORD]} "
+    return tuple(spaced[i : i + n] for n in range(_SHORTEST, longest + 1) for i in range(len(spaced) - n + 1))
+
+
+def _shown(part: str) -> str:
+    """An n-gram of characters for people: "un-", "-ful-", "-ing"."""
+    return "-" * (part[0] != " ") + part.strip() + "-" * (part[-1] != " ")
+
+
+def _of_characters(words: Words, longest: int) -> list[str]:
+    return [part for word in words for part in _within(word, longest)]
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """How the regressions are fitted: what is right most often on the held-out parts of the training set."""
+class Fit:
+    """How a linear part was fitted: lengths of n-grams, loss and C with which most held-out texts are right."""
 
-    characters: int  # length of the longest n-grams of characters, 0 if they do not help
-    strength: float  # C
-    scale: float  # factor of the logits with which the held-out texts have the smallest loss
-    logits: Tensor  # `(texts, outputs)`, of each text from a fit to the other parts
+    longest: int  # length of the longest n-grams of words
+    characters: int  # length of the longest n-grams of characters; 0 without them
+    loss: str  # of the regressions
+    strength: float  # their C
+    step: int  # every step-th training text was used
+    texts: int = 0  # training texts used
+    scale: float = 1.0  # factor of the logits, with which the held-out texts have the smallest loss
+    held_out: float = 0.0  # share of the texts used that are labelled correctly by n-grams fitted without them
 
 
-def choose(task: Any) -> Chosen:
-    """Choose how to fit the n-grams of a model by cross-validation on its training texts.
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""The n-grams of words, and those of characters, in the order of their rows."""
+_TENSORS = ("idf", "weight", "bias")
 
-    Where labels are uncertain, such as grades of praise or labels of short phrases, a smaller C is better. N-grams of
-    characters help most with few texts, whose words are mostly new; they are tried with the best C for words.
+
+class Saved(TypedDict):
+    """The JSON part of what is saved."""
+
+    fit: Fit
+    names: Names
+
+
+@dataclass(frozen=True)
+class Ngrams:
+    """A linear classifier of the n-grams of texts, which are given as their words (`words_of`)."""
+
+    fit: Fit
+    names: Names
+    idf: Floats  # `(rows,)`, ln((1 + texts) / (1 + texts that have it)) + 1
+    weight: Floats  # `(rows, outputs)`, W
+    bias: Floats  # `(outputs,)`, b
+
+    def __str__(self) -> str:
+        characters = f" and {_SHORTEST} to {self.fit.characters} characters" * (self.fit.characters > 0)
+        return (
+            f"n-grams of up to {self.fit.longest} words{characters}, {len(self.idf):,} of them, fitted to "
+            f"{self.fit.texts:,} texts; alone they are right on {self.fit.held_out:.1%} of training texts held out "
+            "from the fit"
+        )
+
+    def as_report(self) -> dict[str, Any]:
+        """How it was fitted, for `report.json`."""
+        return {**asdict(self.fit), "rows": len(self.idf)}
+
+    @cached_property
+    def _rows(self) -> list[dict[str, int]]:
+        words, characters = self.names
+        return [{name: row for row, name in enumerate(words)}, dict(zip(characters, count(len(words))))]
+
+    def features(self, words: Words) -> tuple[list[int], Floats]:
+        """The rows of the distinct n-grams that a text has and that were in training texts, and their values x."""
+        rows, values = [], [np.zeros(0, np.float32)]
+        grams = _of_words(words, self.fit.longest), _of_characters(words, self.fit.characters)
+        for known, own_grams in zip(self._rows, grams, strict=True):
+            own = sorted({known[gram] for gram in own_grams if gram in known})
+            rows += own
+            values.append(self.idf[own] / (np.linalg.norm(self.idf[own]) or 1.0))
+        return rows, np.concatenate(values)
+
+    def logits(self, documents: Iterable[Words]) -> Tensor:
+        """Logits of texts, `(texts, outputs)`; b for a text without known n-grams."""
+        result = [np.zeros((0, len(self.bias)), np.float32)]
+        for words in documents:
+            rows, values = self.features(words)
+            result.append(self.bias + values[np.newaxis] @ self.weight[rows])
+        return torch.from_numpy(np.concatenate(result))
+
+    def parts(self, words: Words) -> dict[str, Floats]:
+        """What each n-gram of a text adds to the logits, `(outputs,)`: "not good", characters as "un-", "-ful-"."""
+        (rows, values), num_words = self.features(words), len(self.names[0])
+        names = [self.names[0][row] if row < num_words else _shown(self.names[1][row - num_words]) for row in rows]
+        return dict(zip(names, values[:, np.newaxis] * self.weight[rows], strict=True))
+
+    def beside(self, texts: Sequence[T], words: Callable[[T], Words], targets: Targets) -> Tensor:
+        """For each text of `learn` the logits of n-grams that were fitted without it, `(texts, outputs)`."""
+        used, lengths = np.arange(0, len(texts), self.fit.step), (self.fit.longest, self.fit.characters)
+        counts, num_words, _ = _counted([words(text) for text in select(texts, used)], lengths, len(self.bias))
+        held_out = _held_out(counts, num_words, targets.of(used), self.fit, range(_PARTS))
+        return self._completed(texts, words, held_out * np.float32(self.fit.scale))
+
+    def _completed(self, texts: Sequence[T], words: Callable[[T], Words], held_out: Floats) -> Tensor:
+        """Held-out logits of the texts used, with those of the others, to which the n-grams are not fitted."""
+        others = np.flatnonzero(np.arange(len(texts)) % self.fit.step)
+        result = torch.zeros(len(texts), len(self.bias))
+        result[:: self.fit.step] = torch.from_numpy(held_out)
+        result[others] = self.logits(words(text) for text in select(texts, others))
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write the n-grams and how they were fitted as JSON, idf and coefficients as safetensors."""
+        save(folder / VOCABULARY, {"fit": self.fit, "names": self.names})
+        tensors = {name: torch.from_numpy(getattr(self, name)) for name in _TENSORS}
+        write_whole(folder / WEIGHTS, lambda part: save_tensors(tensors, part))
+
+    @classmethod
+    def restore(cls, folder: Path, num_outputs: int) -> Self:
+        """What was saved.
+
+        Raises:
+            RunError: A file is missing or damaged, or not of a model with this number of outputs.
+        """
+        saved, path = load(folder / VOCABULARY, Saved), folder / WEIGHTS
+        try:
+            tensors = read_tensors(path)
+        except (SafetensorError, OSError) as error:
+            raise damaged(path, str(error)) from None
+        rows = sum(map(len, saved["names"]))
+        shapes = {"idf": (rows,), "weight": (rows, num_outputs), "bias": (num_outputs,)}
+        if (found := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
+            raise damaged(path, f"its tensors are {found}, expected {shapes}")
+        for name, tensor in tensors.items():
+            check_finite(tensor, name, str(path))
+        return cls(saved["fit"], saved["names"], *(tensors[name].float().numpy() for name in _TENSORS))
+
+
+@dataclass(frozen=True)
+class Targets:
+    """Which outputs should be positive for each text, `(texts, outputs)`, and how much each of them counts."""
+
+    true: NDArray[np.bool_]
+    weights: Floats | None  # `(texts, outputs)`; None if all count equally
+    exclusive: bool  # exactly one output of a text is positive
+
+    def of(self, texts: NDArray[np.int64]) -> Targets:
+        """Those of some texts."""
+        return replace(self, true=self.true[texts], weights=None if self.weights is None else self.weights[texts])
+
+    @property
+    def two(self) -> bool:
+        """True for two exclusive outputs: one regression is fitted, and each output has half of its coefficients."""
+        return self.exclusive and self.true.shape[1] == 2
+
+    def right(self, logits: Floats) -> float:
+        """Share of the texts for which these logits decide correctly."""
+        if self.exclusive:
+            return float((logits.argmax(1) == self.true.argmax(1)).mean())
+        return float(((logits >= 0) == self.true).all(1).mean())
+
+    def loss(self, logits: Floats) -> float:
+        """Cross-entropy of logits."""
+        function = cross_entropy if self.exclusive else binary_cross_entropy_with_logits
+        return float(function(torch.from_numpy(logits), torch.from_numpy(self.true).float()))
+
+
+def learn(
+    texts: Sequence[T], words: Callable[[T], Words], targets: Targets, lengths: tuple[int, int], work: float
+) -> tuple[Ngrams, Tensor]:
+    """Choose and fit the n-grams of texts.
+
+    Where labels are uncertain, such as grades of praise or labels of short phrases, a smaller C is better. Tried are
+    each loss and C with n-grams of words, then also n-grams of characters (for many texts with the best loss and C
+    only), then single words.
+
+    Args:
+        texts: Training texts.
+        words: The words of a text.
+        targets: What they should be labelled.
+        lengths: Length of the longest n-grams of words, and of characters; 0 for none.
+        work: Characters of all texts for each that may be fitted (`work_of`).
+
+    Returns:
+        The n-grams, and their logits beside which the network is trained (`Ngrams.beside`).
     """
-    _, head = task.model_and_head()
-    texts = list(task.encoded("train"))
-    true = targets(task, texts)
-    parts = min(_PARTS, len(texts))
-    part = np.random.default_rng(0).permutation(len(texts)) % parts
-    counts = {0: _matrix(texts, head.ngram_buckets, characters=False)}
-    work = counts[0].nnz * true.shape[1]
-    searched = parts if work <= _FEW else min(2, parts)
-    inside = np.flatnonzero(part < searched)
+    longest, characters = lengths
+    step = 1 + int(work if characters else work / _CHEAP)
+    used = np.arange(0, len(texts), step)
+    documents, targets = [words(text) for text in select(texts, used)], targets.of(used)
+    few = np.arange(0, len(used), max(1, min(round(work / step), len(used) // _FEWEST)))
+    whole, folds = len(few) == len(used), _PARTS if len(few) <= _FEW else 2
+    counted = cache(lambda *lengths: _counted(documents, lengths, targets.true.shape[1]))
 
-    def held_out(characters: int, strength: float, first: int, last: int, logits: Tensor) -> Tensor:
-        for number in range(first, last):
-            out = part == number
-            idf = _idf(counts[characters][~out])
-            inputs, others = (_scaled(counts[characters][rows], idf, head.ngram_buckets) for rows in (~out, out))
-            weight, bias = _regress(inputs, true[~out], task.class_weights, strength)
-            logits[out] = torch.from_numpy(others @ weight + bias)
-        return logits
+    def tried(longest: int, characters: int, loss: str, strength: float) -> tuple[float, Fit, Floats]:
+        fit = Fit(longest, characters, loss, strength, step, len(used))
+        (counts, num_words), some = counted(longest, characters)[:2], targets.of(few)
+        logits = _held_out(counts[few], num_words, some, fit, range(folds))
+        inside = np.flatnonzero(_parts(len(few)) < folds)
+        return some.of(inside).right(logits[inside]), fit, logits
 
-    def tried(characters: int, strength: float) -> tuple[float, int, float, Tensor]:
-        logits = held_out(characters, strength, 0, searched, torch.zeros(true.shape))
-        return _right(task, logits[inside], [texts[i] for i in inside]), characters, strength, logits
-
-    strengths = _STRENGTHS if work <= _MANY else _STRENGTHS[:1]
-    best = max((tried(0, strength) for strength in strengths), key=itemgetter(0))  # the first if equal
-    if head.ngram_characters:
-        counts[head.ngram_characters] = _matrix(texts, head.ngram_buckets, characters=True)
-        best = max(best, tried(head.ngram_characters, best[2]), key=itemgetter(0))
-    _, characters, strength, logits = best
-    logits = held_out(characters, strength, searched, parts, logits)
+    best = max((tried(longest, 0, *loss) for loss in _LOSSES), key=itemgetter(0))  # the first of equals
+    if characters:
+        again = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
+        best = max(best, *(tried(longest, characters, *loss) for loss in again), key=itemgetter(0))
+    if longest > 1:
+        best = max(best, tried(1, best[1].characters, best[1].loss, best[1].strength), key=itemgetter(0))
+    _, fit, known = best
+    counts, num_words, names = counted(fit.longest, fit.characters)
+    logits = _held_out(counts, num_words, targets, fit, range(folds * whole, _PARTS), known if whole else None)
     # Where all held-out texts are right, the largest scale has the smallest loss, however few they are.
-    labels, scales = task.label_tensor(texts), np.geomspace(0.25, 2, 31).tolist()
-    scale = min(scales, key=lambda scale: float(task.label_loss(logits * scale, labels, 0.0)))
-    return Chosen(characters, strength, scale, logits * scale)
+    scales = np.geomspace(0.25, 2 if fit.loss == "logistic" else 32, 31, dtype=np.float32)
+    scale = min(scales, key=lambda scale: targets.loss(logits * scale))
+    idf, weight, bias = _regress(counts, num_words, targets, fit)
+    fit = replace(fit, scale=float(scale), held_out=targets.right(logits))
+    ngrams = Ngrams(fit, names, idf, weight * scale, bias * scale)
+    return ngrams, ngrams._completed(texts, words, logits * scale)
 
 
-def fit(task: Any, ngrams: HashedNgrams) -> Fitted:
-    """Fit the n-grams of a new model to all training texts."""
-    texts, chosen = list(task.encoded("train")), task.chosen_ngrams
-    counts = _matrix(texts, ngrams.num_buckets, chosen.characters > 0)
-    idf = _idf(counts)
-    inputs = _scaled(counts, idf, ngrams.num_buckets)
-    weight, bias = _regress(inputs, targets(task, texts), task.class_weights, chosen.strength)
-    ngrams.idf[: len(idf)], ngrams.weight[: len(idf)] = map(torch.from_numpy, (idf, weight * chosen.scale))
-    ngrams.bias.copy_(torch.from_numpy(bias * chosen.scale))
-    _, head = task.model_and_head()
-    right = _right(task, chosen.logits, texts)
-    used = int((idf > 0).sum())
-    return Fitted(head.ngrams, chosen.characters, used, len(ngrams.idf), len(texts), chosen.strength, right)
+def work_of(size: int, num_outputs: int, minutes: float) -> float:
+    """How many times as much text there is as can be fitted in a sixth of a budget, with n-grams of characters."""
+    return size * max(1, num_outputs - (num_outputs == 2)) / (FITTED * min(10.0, minutes))
 
 
-def _right(task: Any, logits: Tensor, texts: Sequence[TokenText]) -> float:
-    """Share of the texts whose labels these logits predict correctly."""
-    right = task.decide(task.probabilities(logits)) == task.indicators(texts)
-    return float(right.all(1).mean())
+def usual_characters(size: int, work: float) -> int:
+    """Length of the longest n-grams of characters by default, for texts with `size` characters; 0 for none."""
+    return CHARACTERS if size <= _MOST_CHARACTERS and work <= 1 else 0
 
 
-def targets(task: Any, texts: Sequence[TokenText]) -> NDArray[np.bool_]:
-    """Which outputs of the model should be positive for each text, `(texts, outputs)`."""
-    true: NDArray[np.bool_] = task.indicators(texts)
-    return true[:, 1:] if task.sigmoid and not task.config.data.several_labels else true
+def _counted(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
+    """1 if a text has an n-gram, `(texts, rows)`, the number of n-grams of words, and all n-grams."""
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    counts, names = [], []
+    for grams, longest in zip((_of_words, _of_characters), lengths, strict=True):
+        if longest:
+            given = {"binary": True, "dtype": np.float32, "max_features": min(_ROWS, _NUMBERS // num_outputs)}
+            vectorizer = CountVectorizer(analyzer=partial(grams, longest=longest), **given)
+            counts.append(vectorizer.fit_transform(documents))
+            names.append(tuple(vectorizer.get_feature_names_out().tolist()))
+    return hstack(counts, format="csr"), len(names[0]), (names[0], names[1] if len(names) > 1 else ())
 
 
-def _matrix(texts: Sequence[TokenText], num_buckets: int, characters: bool) -> csr_matrix:
-    """1 if a text has an n-gram, `(texts, rows)`; without `characters` only those of words."""
-    from scipy.sparse import csr_matrix
-
-    num_rows = num_buckets * (1 + characters)
-    found = [text.ngrams[: np.searchsorted(text.ngrams, num_rows)] for text in texts]
-    begins = np.cumsum([0, *map(len, found)])
-    values = np.ones(begins[-1], dtype=np.float32)
-    return csr_matrix((values, np.concatenate(found), begins), shape=(len(texts), num_rows))
-
-
-def _idf(counts: csr_matrix) -> NDArray[np.float32]:
-    """ln((1 + texts) / (1 + texts that have it)) + 1, as scikit-learn; 0 for n-grams that no text has."""
-    found = np.asarray(counts.sum(0)).ravel()
-    idf = np.log((1 + counts.shape[0]) / (1 + found)) + 1
-    return np.where(found > 0, idf, 0).astype(np.float32)
-
-
-def _scaled(counts: csr_matrix, idf: NDArray[np.float32], num_buckets: int) -> csr_matrix:
-    """Each row times idf, its n-grams of words normalised to length 1, and those of characters as well."""
+def _scaled(counts: csr_matrix, idf: Floats, num_words: int) -> csr_matrix:
+    """The values x of texts, as `Ngrams.features`."""
     from scipy.sparse import diags, hstack
+    from sklearn.preprocessing import normalize
 
-    scaled, kinds = (counts @ diags(idf)).tocsr(), []
-    for first in range(0, counts.shape[1], num_buckets):
-        kind = scaled[:, first : first + num_buckets]
-        lengths = np.sqrt(np.asarray(kind.multiply(kind).sum(1)).ravel())
-        kinds.append(diags(1 / np.maximum(lengths, 1e-9)) @ kind)
-    result: csr_matrix = hstack(kinds, format="csr") if len(kinds) > 1 else kinds[0].tocsr()
-    return result
+    scaled = (counts @ diags(idf)).tocsr()
+    kinds = [kind for kind in (scaled[:, :num_words], scaled[:, num_words:]) if kind.shape[1]]
+    return hstack([normalize(kind, copy=False) for kind in kinds], format="csr", dtype=np.float32)
 
 
-def _regress(
-    inputs: csr_matrix, true: NDArray[np.bool_], weights: list[float] | None, strength: float
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """A logistic regression for each output: W `(buckets, outputs)` and b `(outputs,)`.
+def _parts(count: int) -> NDArray[np.int64]:
+    """The fold of each of some texts."""
+    return np.random.default_rng(0).permutation(count) % _PARTS
 
-    For two exclusive outputs one regression is fitted, and each output has half of its weights.
-    """
-    two = true.shape[1] == 2 and bool((true.sum(1) == 1).all())
-    columns = true[:, 1:] if two else true
-    weight = np.zeros((inputs.shape[1], columns.shape[1]), dtype=np.float32)
-    bias = np.zeros(columns.shape[1], dtype=np.float32)
-    # The solver's time grows with the number of rows of the table, most of which are empty.
-    used = np.flatnonzero(np.bincount(inputs.indices, minlength=inputs.shape[1]))
-    inputs = inputs[:, used]
-    for number, column in enumerate(columns.T):
+
+def _held_out(
+    counts: csr_matrix, num_words: int, targets: Targets, fit: Fit, folds: range, known: Floats | None = None
+) -> Floats:
+    """Logits of the texts of some folds from fits to the other folds, `(texts, outputs)`, beside `known` ones."""
+    part, logits = _parts(len(targets.true)), np.zeros(targets.true.shape, np.float32) if known is None else known
+    for number in folds:
+        out, others = np.flatnonzero(part == number), np.flatnonzero(part != number)
+        if len(out) and len(others):
+            idf, weight, bias = _regress(counts[others], num_words, targets.of(others), fit)
+            logits[out] = _scaled(counts[out], idf, num_words) @ weight + bias
+    return logits
+
+
+def _regress(counts: csr_matrix, num_words: int, targets: Targets, fit: Fit) -> tuple[Floats, Floats, Floats]:
+    """idf, W and b of a regression for each output."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
+
+    texts = counts.getnnz(0)
+    idf = np.where(texts > 0, np.log((1 + counts.shape[0]) / (1 + texts)) + 1, 0).astype(np.float32)
+    used = np.flatnonzero(texts)
+    inputs = _scaled(counts, idf, num_words)[:, used]
+    # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
+    settings: Any = {"C": fit.strength, "dual": True, "tol": 0.1, "max_iter": 1000, "random_state": 0}
+    made = LogisticRegression(solver="liblinear", **settings) if fit.loss == "logistic" else LinearSVC(**settings)
+    columns = targets.true[:, int(targets.two) :].T
+    weight, bias = np.zeros((len(idf), len(columns)), np.float32), np.zeros(len(columns), np.float32)
+    for number, column in enumerate(columns):
         if column.all() or not column.any():  # only one class: the odds with one text of the other class added
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
-        sample_weights = _sample_weights(true, weights, two, number, column)
-        weight[used, number], bias[number] = _one(inputs, column, sample_weights, strength)
-    if two:
-        return np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
-    return weight, bias
-
-
-def _sample_weights(
-    true: NDArray[np.bool_], weights: list[float] | None, two: bool, number: int, column: NDArray[np.bool_]
-) -> NDArray[np.float64] | None:
-    """Weight of each text in the regression of one output."""
-    if weights is None:
-        return None
-    of_label = np.array(weights)
-    if (
-        len(of_label) == true.shape[1] and not two and (true.sum(1) != 1).any()
-    ):  # several labels: weigh texts with the label
-        return np.where(column, of_label[number], 1.0)
-    of_text = true.argmax(1) if len(of_label) == true.shape[1] else column.astype(int)
-    result: NDArray[np.float64] = of_label[of_text]  # by the label; one output gives the label of two
-    return result
-
-
-def _one(
-    inputs: csr_matrix, column: NDArray[np.bool_], weights: NDArray[np.float64] | None, strength: float
-) -> tuple[NDArray[np.float32], float]:
-    """One output's regression: the mean of a plain one and of one whose inputs are scaled by log-count ratios.
-
-    The second finds n-grams that occur with one label only, the first those that many texts have; on four validation
-    sets their mean was right more often than either.
-    """
-    from scipy.sparse import diags
-    from sklearn.linear_model import LogisticRegression
-
-    scale = _log_count_ratios(inputs, column)
-    # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
-    made = LogisticRegression(C=strength, solver="liblinear", dual=True, tol=0.1, max_iter=1000, random_state=0)
-    plain = made.fit(inputs, column, weights)
-    coefficients, bias = plain.coef_[0], float(plain.intercept_[0])
-    scaled = made.fit(inputs @ diags(scale), column, weights)
-    return (coefficients + scale * scaled.coef_[0]) / 2, (bias + float(scaled.intercept_[0])) / 2
-
-
-def _log_count_ratios(inputs: csr_matrix, column: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Log-count ratio of each n-gram: ln of its share in texts with the label over that in texts without.
-
-    Source: Wang and Manning 2012 (ACL P12-2018), section 2.1, alpha = 1, for binarised counts.
-    """
-    found = inputs > 0
-    those, others = (np.asarray(found[rows].sum(0)).ravel() + 1.0 for rows in (column, ~column))
-    result: NDArray[np.float64] = np.log(those / those.sum()) - np.log(others / others.sum())
-    return result
-
-
-def fitting_memory(characters: int) -> int:
-    """Bytes that fitting the baseline to training texts of this many characters takes."""
-    return _BYTES * min(characters, MOST_FITTED)
-
-
-class TfidfClassifier:
-    """TF-IDF of single words and pairs, counting punctuation marks as words, and one linear SVM for each label.
-
-    Source: scikit-learn's `TfidfVectorizer` and `LinearSVC` with their defaults.
-    """
-
-    def __init__(self, texts: Sequence[str], labels: Sequence[Sequence[str]], several: bool) -> None:
-        """Fit to labelled texts, to every n-th of very many. `several`: a text may have any number of labels."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.svm import LinearSVC
-
-        step = 1 + sum(map(len, texts)) // MOST_FITTED
-        texts, labels = texts[::step], labels[::step]
-        self._several = several
-        self._labels = sorted({label for own in labels for label in own})
-        self._vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), token_pattern=_WORDS)
-        inputs = self._vectorizer.fit_transform(map(without_breaks, texts))
-        self._machines: list[Any] = []
-        for label in self._labels:
-            column = np.array([label in own for own in labels])
-            # A label that every text has needs no SVM.
-            self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
-
-    def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
-        """The labels of each text, without probabilities, which an SVM does not give."""
-        inputs = self._vectorizer.transform(map(without_breaks, texts))
-        scores = np.stack(
-            [np.ones(len(texts)) if one is None else one.decision_function(inputs) for one in self._machines], axis=1
-        )
-        chosen = [
-            [self._labels[i] for i in np.flatnonzero(row > 0)] if self._several else [self._labels[int(row.argmax())]]
-            for row in scores
-        ]
-        return [LabelPrediction(",".join(own), tuple(own), 0.0, {}) for own in chosen]
+        made.fit(inputs, column, None if targets.weights is None else targets.weights[:, number])
+        weight[used, number], bias[number] = made.coef_[0], made.intercept_[0]
+    if targets.two:
+        return idf, np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
+    return idf, weight, bias

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from markupsafe import Markup
 from torch import Tensor
 
@@ -29,9 +30,9 @@ from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.run import TextRun
 from heed.tasks.base.tracing import HasPatching
 from heed.tasks.classification.attribution import contrast, explain
+from heed.tasks.classification.baselines import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.ngrams import ALONE, MOST_FITTED, NAME, TfidfClassifier
-from heed.tasks.classification.task import Classification, Classifier, split_texts
+from heed.tasks.classification.task import Classification, Classifier, split_texts, with_ngrams
 
 
 class ClassificationOutputs(TextOutputs):
@@ -116,11 +117,14 @@ class ClassificationRun(
         return outcomes
 
     def baselines(self, examples: Sequence[Text]) -> Mapping[str, Outcomes]:
-        """The run's own n-grams alone; TF-IDF and a linear SVM, fitted to the run's training set once."""
+        """The run's n-grams and its network, each alone; TF-IDF and a linear SVM, fitted to its training set once."""
         made: dict[str, list[LabelPrediction]] = {}
-        if len(self.members) == 1 and self.model.ngrams is not None and examples:
-            alone = self.task.ngram_logits(self.model, self.task.encode(examples))
-            made[ALONE] = [self.task.prediction(row) for row in self.task.probabilities(alone)]
+        if len(self.members) == 1 and self.task.ngrams is not None and examples:
+            encoded, words = self.task.encode(examples), self.task.words_of
+            alone = self.task.ngrams.logits(map(words, examples))
+            network = self.task.logits(self.model, with_ngrams(encoded, torch.zeros_like(alone)))
+            for name, logits in ((ALONE, alone), (NETWORK, network)):
+                made[name] = [self.task.prediction(row) for row in self.task.probabilities(logits)]
         if self._tfidf is not None and examples:
             made[NAME] = self._tfidf.predict([one.source for one in examples])
         return {name: self.without_probabilities(examples, outputs) for name, outputs in made.items()}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -18,9 +19,9 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import TextBatch, TokenText, collate_texts, fit, frame_size, framed, label_tensor
-from heed.data.corpus import Lengths, Rows, StoredExamples, corpus_of, joined, parts_of
+from heed.data.corpus import Lengths, Rows, StoredExamples, joined, parts_of
 from heed.data.embedded.texts import draw_documents
-from heed.data.examples import Text, in_turn, split_sentences, take, without_breaks
+from heed.data.examples import Text, split_sentences, without_breaks
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, pair_of
 from heed.data.kinds.texts import text_reader
@@ -30,7 +31,6 @@ from heed.data.tokens.special import Special, lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers import max_pooling, mean_pooling
-from heed.layers.ngrams import HashedNgrams
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks import suggest_task
 from heed.tasks.base.labels import LabelHead, check_weights, count_lines, library_memory, spelling_lines
@@ -38,14 +38,14 @@ from heed.tasks.base.report import counted_are
 from heed.tasks.base.text_task import LabelledTask, TextTask, drawn
 from heed.tasks.base.transfer import Started
 from heed.tasks.classification import ngrams
+from heed.tasks.classification.baselines import MOST_FITTED, fitting_memory
 from heed.tasks.classification.config import ClassificationConfig, ClassificationHead, Texts
+from heed.tasks.classification.ngrams import Ngrams, Targets
 from heed.training.processes import current
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
 LONGEST = 2
 """Length of the longest n-grams by default: single words and pairs."""
-_MOST_WORK = 200_000
-"""Largest number of training texts times labels for n-grams by default: fitted in half a minute."""
 _RATE = 0.001
 """Learning rate of the body with n-grams: at 0.003 it has memorised small sets after two passes."""
 _OFTEN = 400
@@ -87,7 +87,8 @@ class Pooling(nn.Module):
 class Classifier(nn.Module):
     """A body, a pooling if the body gives states of tokens, and one linear layer: `logits = V pooled + b`.
 
-    With n-grams: `logits = V pooled + b + s ngrams(text)`, where s is learned and initialised to 1.
+    With n-grams: `logits = V pooled + b + s n`, where n are the logits of n-grams, which come with the texts, and s is
+    learned and initialised to 1.
 
     With pooling "cls", the start token, which never occurs in a text, is put before the text as [CLS]. Texts are
     framed for a body that reads framed texts.
@@ -102,10 +103,7 @@ class Classifier(nn.Module):
         self.pooling = Pooling(body, head) if isinstance(body, TokenEncoder) else None
         width = body.d_output if self.pooling is None else self.pooling.d_output
         self.output = nn.Linear(width, num_outputs, bias=head.output_bias)
-        given = head.ngram_buckets, num_outputs, bool(head.ngram_characters)
-        self.ngrams = HashedNgrams(*given) if head.ngrams else None
-        if self.ngrams is not None:
-            self.ngram_scale = nn.Parameter(torch.ones(1))
+        self.ngram_scale = nn.Parameter(torch.ones(1)) if head.ngrams else None
 
     @property
     def has_cls(self) -> bool:
@@ -117,17 +115,11 @@ class Classifier(nn.Module):
         """True if each text is put between [CLS] and [SEP]."""
         return isinstance(self.body, TokenEncoder) and self.body.framed
 
-    def forward(
-        self, tokens: Tensor, mask: Tensor, ngrams: Tensor | None = None, ngram_logits: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, tokens: Tensor, mask: Tensor, ngrams: Tensor | None = None) -> Tensor:
         """Logits `(batch, num_outputs)` of texts `(batch, length)` or `(batch, sentences, words)`.
 
-        A model with n-grams needs those of the texts, `(batch, most)` rows of its table, or, in training,
-        `ngram_logits`, which replace the logits of the n-gram classifier, `(batch, num_outputs)`.
+        A model with n-grams needs `ngrams`, the logits of those of the texts, `(batch, num_outputs)`.
         """
-        if self.ngrams is not None and ngram_logits is None:
-            assert ngrams is not None, "a model with n-grams needs those of the texts"
-            ngram_logits = self.ngrams(ngrams)
         if self.framed:
             tokens, mask = framed(tokens, mask, self.special)
         elif self.has_cls:
@@ -136,7 +128,10 @@ class Classifier(nn.Module):
         if self.pooling is not None:
             pooled = self.pooling(self.body, pooled, mask)
         logits: Tensor = self.output(pooled)
-        return logits if self.ngrams is None or ngram_logits is None else logits + self.ngram_scale * ngram_logits
+        if self.ngram_scale is None:
+            return logits
+        assert ngrams is not None, "a model with n-grams needs those of the texts"
+        return logits + self.ngram_scale * ngrams
 
 
 Cut = tuple[list[list[int]], int]
@@ -182,10 +177,17 @@ def is_default(config: ClassificationConfig) -> bool:
     return not named and config.training.steps is None and not config.data.is_embedded
 
 
+def with_ngrams(encoded: Sequence[TokenText], logits: Tensor) -> list[TokenText]:
+    """Texts with the logits of their n-grams, `(texts, num_outputs)`."""
+    return [replace(text, ngrams=row) for text, row in zip(encoded, logits.numpy(), strict=True)]
+
+
 class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBatch], LabelHead):
     """The classification task: texts, model, loss and scores."""
 
     head_class = ClassificationHead
+    restored: Ngrams | None = None
+    """The n-grams of a run that was opened."""
 
     # Data -----------------------------------------------------------------------------------------------------
 
@@ -203,6 +205,18 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             fix = " (data.class_weights=balanced weighs labels equally)" * (task.config.data.class_weights == "none")
             task.splits.remarks += count_lines(task.label_counts("train"), task.unit, fix)
         return task
+
+    @classmethod
+    def restore(cls, config: ClassificationConfig, folder: Path) -> Self:
+        task = super().restore(config, folder)
+        if (config.model.model_extra or {}).get("ngrams"):
+            task.restored = Ngrams.restore(folder, len(task.label_rows()))
+        return task
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        if self.ngrams is not None:
+            self.ngrams.save(folder)
 
     @classmethod
     def open_splits(
@@ -240,33 +254,63 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return TextTokenizer.train_to_read(texts, config.tokenizer)
 
     def encode(self, examples: Sequence[Text]) -> list[TokenText]:
-        rows = zip(self.rows_of(examples), self.ngram_rows(examples), strict=True)
-        return self.made_of([[*own, *ngrams] for own, ngrams in rows])
+        encoded = super().encode(examples)
+        if self.ngrams is None:
+            return encoded
+        return with_ngrams(encoded, self.ngrams.logits(map(self.words_of, examples)))
 
     def made_of(self, rows: Sequence[Any]) -> list[TokenText]:
-        """Texts from rows of `rows_of` and, for a model with n-grams, of `ngram_rows`."""
         cut, num_texts, made = self._cut(), 2 + 2 * self.pairs, []
         for row in rows:
-            (sentences, gone), (labels, *ngrams) = cut(row[:num_texts]), row[num_texts:]
-            made.append(TokenText(sentences, labels, gone, *(np.asarray(one, np.int32) for one in ngrams)))
+            sentences, gone = cut(row[:num_texts])
+            made.append(TokenText(sentences, row[num_texts], gone))
         return made
 
-    def ngram_rows(self, texts: Sequence[Text]) -> list[Any]:
-        """The distinct n-grams of texts as rows of the table; no row for a model without n-grams."""
-        if (reading := self.reading) is None:
-            return [[] for _ in texts]
-        return [[np.unique(reading.rows(self.words_of(text))).astype("<i4")] for text in texts]
+    # N-grams --------------------------------------------------------------------------------------------------
 
     @property
-    def reading(self) -> ngrams.Reading | None:
-        """How a text's n-grams are read; None without n-grams, before the configuration is settled, and in a trial."""
-        if self.is_trial:
+    def ngrams(self) -> Ngrams | None:
+        """The linear part beside the network; None without n-grams, and in a trial, which needs no logits of theirs."""
+        if self.is_trial or not (self.config.model.model_extra or {}).get("ngrams"):
             return None
-        given = {n: v for n, v in (self.config.model.model_extra or {}).items() if n in ClassificationHead.model_fields}
-        head = ClassificationHead(**given)
-        if not head.ngrams or head.ngram_characters is None:
-            return None
-        return ngrams.Reading(head.ngrams, head.ngram_characters, head.ngram_buckets)
+        return self.restored or self.learned[0]
+
+    @cached_property
+    def learned(self) -> tuple[Ngrams, Tensor]:
+        """The n-grams, and those logits of them beside which each training text is learned; fitted for a new run."""
+        train, targets = self.splits.examples["train"], self._targets()
+        if self.restored is not None:
+            return self.restored, self.restored.beside(train, self.words_of, targets)
+        _, head = self.model_and_head()
+        lengths = head.ngrams, head.ngram_characters
+        return ngrams.learn(train, self.words_of, targets, lengths, self._work_of_ngrams)
+
+    @property
+    def _work_of_ngrams(self) -> float:
+        return ngrams.work_of(self.characters, len(self.labels), self.config.training.minutes or 5.0)
+
+    def _targets(self) -> Targets:
+        """What n-grams of the training texts should say."""
+        true, weights = self.indicators(self.encoded("train")), None
+        if self.class_weights is not None:
+            of_label = np.array(self.class_weights, np.float32)
+            of_text = of_label[true.argmax(1)][:, np.newaxis]
+            weights = np.where(true, of_label, 1) if self.several_labels else np.broadcast_to(of_text, true.shape)
+        one = self.sigmoid and not self.several_labels  # output for two classes
+        return Targets(true[:, one:], weights, exclusive=not self.sigmoid)
+
+    @cached_property
+    def characters(self) -> int:
+        """Number of characters of the training texts."""
+        train = self.splits.examples["train"]
+        if isinstance(train, StoredExamples):
+            return train.num_bytes
+        return sum(len(text) for example in train for text in self.texts_of(example))
+
+    @cached_property
+    def _valid_ngrams(self) -> Tensor:
+        assert self.ngrams is not None
+        return self.ngrams.logits(map(self.words_of, self.splits.examples["valid"]))
 
     def words_of(self, text: Text) -> list[str]:
         """The words of a text for its n-grams: in lower case, those of a pair with "[SEP]" between its texts."""
@@ -376,13 +420,15 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
         return [token for sentence in encoded.sentences for token in sentence]
 
     def collate(self, indices: list[int], epoch: int = 0) -> TextBatch:
-        """A training batch, without n-grams: the loss has their logits."""
-        chosen = self.collate_encoded(take(self.encoded("train"), indices), [*range(len(indices))], ngrams=False)
-        return replace(chosen, indices=indices)
+        """A training batch, with the logits of n-grams that were fitted without its texts."""
+        batch = super().collate(indices, epoch)
+        if self.is_trial:  # fitting takes as long as the whole trial
+            return replace(batch, ngrams=torch.zeros(len(indices), len(self.label_rows())))
+        return batch if self.ngrams is None else replace(batch, ngrams=self.learned[1][indices])
 
-    def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int], ngrams: bool = True) -> TextBatch:
+    def collate_encoded(self, encoded: Sequence[TokenText], indices: list[int]) -> TextBatch:
         num_labels = len(self.labels) if self.several_labels else None
-        return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels, ngrams=ngrams)
+        return collate_texts(encoded, indices, hierarchical=self.hierarchical, num_labels=num_labels)
 
     def label_tensor(self, encoded: Sequence[TokenText]) -> Tensor:
         """The labels of texts, as in a batch."""
@@ -391,10 +437,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def encoded(self, split: str) -> Sequence[TokenText]:
         if split not in self._encoded:
             corpus, examples = self.corpus(split), self.splits.examples[split]
-            if (reading := self.reading) is not None:
-                encode = lambda: map(self.ngram_rows, in_turn(examples))  # noqa: E731
-                what = {**self.rows_by, **vars(reading), **self.config.data.model_dump(include={"max_length"})}
-                corpus = corpus.beside(corpus_of(examples, encode, ["<i4"], self.made_of, worth=False, **what))
             self._encoded[split] = corpus if isinstance(examples, StoredExamples) else list(corpus)
             if cut := int(np.sum(self._whole(corpus.lengths) > self.most_tokens)):
                 most = self.most_tokens
@@ -436,12 +478,10 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
             )
         longest = head.ngrams
         if "ngrams" not in given and is_default(self.config):
-            longest = LONGEST if len(self.splits.examples["train"]) * len(self.labels) <= _MOST_WORK else longest
+            longest = LONGEST if self.characters <= MOST_FITTED else longest
         fields = {**head.model_dump(), "head": kind, "ngrams": longest}
         if longest and head.ngram_characters is None:
-            characters = sum(len(example.source) for example in self.splits.examples["train"])
-            few = characters * max(1, len(self.labels) - (len(self.labels) == 2)) <= ngrams.MOST_CHARACTERS
-            fields["ngram_characters"] = ngrams.CHARACTERS if few else 0
+            fields["ngram_characters"] = ngrams.usual_characters(self.characters, self._work_of_ngrams)
         name, body = self.config.model.name, self.body_class
         if issubclass(body, TextEncoder):
             if meant := [field for field in _POOLING_FIELDS if field in given]:
@@ -503,31 +543,16 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
-        train = self.splits.examples["train"]
-        if isinstance(train, StoredExamples):
-            characters = train.num_bytes
-        else:
-            characters = sum(len(text) for example in train for text in self.texts_of(example))
         batch = TextTask.scoring_memory(self, model, activations)
-        return max(batch, ngrams.fitting_memory(characters)) + library_memory(["test"])
+        return max(batch, fitting_memory(self.characters)) + library_memory(["test"])
 
     def loss(self, model: Classifier, batch: TextBatch, label_smoothing: float) -> Tensor:
-        held_out = None
-        if model.ngrams is not None:
-            # For the time of an update, any logits do: those of the n-grams take as long as the whole trial.
-            given = model.ngrams.bias if self.is_trial else self.chosen_ngrams.logits[batch.indices]
-            held_out = given.to(batch.tokens.device)
-        logits = model(batch.tokens, batch.mask, ngram_logits=held_out)
+        logits = model(batch.tokens, batch.mask, batch.ngrams)
         return self.label_loss(logits, batch.labels, label_smoothing)
-
-    @cached_property
-    def chosen_ngrams(self) -> ngrams.Chosen:
-        """How the n-grams are fitted, and the logits of each training text from n-grams fitted without it."""
-        return ngrams.choose(self)
 
     def start(self, model: Classifier) -> dict[str, Started]:
         started = super().start(model)
-        return started if model.ngrams is None else {**started, "ngrams": ngrams.fit(self, model.ngrams)}
+        return started if self.ngrams is None else {**started, "ngrams": self.ngrams}
 
     def check_labels(self) -> None:
         super().check_labels()
@@ -535,6 +560,8 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
 
     def validate(self, model: Classifier) -> dict[str, float]:
         encoded = self.validated_part(self.encoded("valid"))
+        if self.ngrams is not None:
+            encoded = with_ngrams(encoded, self._valid_ngrams[self.validated_part(range(len(self._valid_ngrams)))])
         logits = torch.stack(current().map(lambda part: list(self.logits(model, part)), encoded))
         return self.label_scores(logits, self.label_tensor(encoded))
 
@@ -546,12 +573,6 @@ class Classification(LabelledTask[ClassificationConfig, Text, TokenText, TextBat
     def logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
         """Outputs of the last layer for each text, `(texts, num_outputs)`, on the CPU."""
         return self.forwarded(model, encoded) if encoded else torch.zeros(0, model.output.out_features)
-
-    def ngram_logits(self, model: Classifier, encoded: Sequence[TokenText]) -> Tensor:
-        """Logits of the n-gram classifier alone, `(texts, num_outputs)`, on the CPU."""
-        table = model.ngrams
-        assert table is not None
-        return torch.stack(self.scored(model, encoded, lambda batch: [*table(batch.ngrams).cpu()]))
 
     def indicators(self, encoded: Sequence[TokenText]) -> np.ndarray[Any, Any]:
         """The true labels, `(texts, num_labels)` of bool."""
