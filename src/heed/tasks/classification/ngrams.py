@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-from typing_extensions import TypedDict
 
 from heed.data.examples import select
 from heed.data.kinds.features import load, save
@@ -112,13 +111,6 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 _TENSORS = ("idf", "weight", "bias")
 
 
-class Saved(TypedDict):
-    """The JSON part of what is saved."""
-
-    fit: Fit
-    names: Names
-
-
 @dataclass(frozen=True)
 class Ngrams:
     """A linear classifier of the n-grams of texts, which are given as their words (`words_of`)."""
@@ -187,9 +179,9 @@ class Ngrams:
 
     def save(self, folder: Path) -> None:
         """Write the n-grams and how they were fitted as JSON, idf and coefficients as safetensors."""
-        save(folder / VOCABULARY, {"fit": self.fit, "names": self.names})
+        save(folder / VOCABULARY, (self.fit, self.names))
         tensors = {name: torch.from_numpy(getattr(self, name)) for name in _TENSORS}
-        write_whole(folder / WEIGHTS, lambda part: save_tensors(tensors, part))
+        write_whole(folder / WEIGHTS, partial(save_tensors, tensors))
 
     @classmethod
     def restore(cls, folder: Path, num_outputs: int) -> Self:
@@ -198,18 +190,18 @@ class Ngrams:
         Raises:
             RunError: A file is missing or damaged, or not of a model with this number of outputs.
         """
-        saved, path = load(folder / VOCABULARY, Saved), folder / WEIGHTS
+        (fit, names), path = load(folder / VOCABULARY, tuple[Fit, Names]), folder / WEIGHTS
         try:
             tensors = read_tensors(path)
         except (SafetensorError, OSError) as error:
             raise damaged(path, str(error)) from None
-        rows = sum(map(len, saved["names"]))
+        rows = sum(map(len, names))
         shapes = {"idf": (rows,), "weight": (rows, num_outputs), "bias": (num_outputs,)}
         if (found := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
             raise damaged(path, f"its tensors are {found}, expected {shapes}")
         for name, tensor in tensors.items():
             check_finite(tensor, name, str(path))
-        return cls(saved["fit"], saved["names"], *(tensors[name].float().numpy() for name in _TENSORS))
+        return cls(fit, names, *(tensors[name].float().numpy() for name in _TENSORS))
 
 
 @dataclass(frozen=True)
@@ -231,9 +223,8 @@ class Targets:
 
     def right(self, logits: Floats) -> float:
         """Share of the texts for which these logits decide correctly."""
-        if self.exclusive:
-            return float((logits.argmax(1) == self.true.argmax(1)).mean())
-        return float(((logits >= 0) == self.true).all(1).mean())
+        best = logits.argmax(1) == self.true.argmax(1)
+        return float((best if self.exclusive else ((logits >= 0) == self.true).all(1)).mean())
 
     def loss(self, logits: Floats) -> float:
         """Cross-entropy of logits."""
