@@ -264,7 +264,7 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
 )
 def the_output_has_that_probability(case, _, given, cut, value, log):
     assert float(value) == pytest.approx(math.exp(float(log)), rel=1e-2)
-    tokens = case.task.target_tokenizer
+    tokens = case.task.input.target_tokenizer
     if given:
         batch = forced_batch(case.task, case.text, tokens.encode(case.look.target).ids)
         with torch.no_grad():
@@ -272,7 +272,7 @@ def the_output_has_that_probability(case, _, given, cut, value, log):
             log_probs = torch.log_softmax(case.model.logits(hidden)[0], -1)
         assert float(log_probs.gather(1, batch.labels[0].unsqueeze(1)).sum()) == pytest.approx(float(log), rel=1e-3)
     else:
-        best = case.task.translate(case.model, [case.text])[0][0]
+        best = case.task.head.translate(case.task, case.model, [case.text])[0][0]
         assert best.text == case.look.target and best.finished == (cut is None)
 
 

@@ -334,35 +334,13 @@ class TokenTurn(NamedTuple):
     speaker: int
 
 
-@dataclass(frozen=True)
-class TurnBatch(Batch):
-    """Padded utterances of several conversations, and responses."""
+class Histories(NamedTuple):
+    """Utterances of several conversations, each once."""
 
-    masks: ClassVar[tuple[str, ...]] = ("mask", "target_mask")
-
-    indices: list[int]
     tokens: Tensor  # `(utterances, words)`, every utterance of the batch once
     mask: Tensor  # `(utterances, words)`, True on real tokens, which come first
-    turns: Tensor  # `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding
+    turns: Tensor  # `(conversations, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding
     speakers: Tensor  # `(utterances,)`, speaker of each; 0 if unknown
-    target: Tensor  # `(responses, target)`, decoder input, start token first
-    labels: Tensor  # `(responses, target)`, expected predictions, end token last
-    target_mask: Tensor  # `(responses, target)`, True on real tokens of both
-    conversation: Tensor  # `(responses,)`, the row of `turns` of each response
-    read: Tensor  # `(responses,)`, number of turns before the response that are read
-    num_targets: int  # number of real target tokens, the end token included
-
-    def positions(self, mask: Tensor) -> int:
-        return positions_in_groups(mask)
-
-
-class Histories(NamedTuple):
-    """The first four tensors of a `TurnBatch`: utterances of several conversations, each once."""
-
-    tokens: Tensor
-    mask: Tensor
-    turns: Tensor
-    speakers: Tensor
 
 
 def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Sequence[int]]) -> Histories:
@@ -372,30 +350,6 @@ def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Seque
     for row, numbers in enumerate(conversations):
         turns[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
     return Histories(tokens, mask, turns, torch.tensor([utterance.speaker for utterance in utterances]))
-
-
-def collate_turns(
-    utterances: Sequence[TokenTurn],
-    conversations: Sequence[Sequence[int]],
-    responses: Sequence[tuple[int, int, list[int]]],
-    indices: list[int],
-    special: Special,
-) -> TurnBatch:
-    """Pad conversations and the responses to them into one batch.
-
-    Args:
-        utterances: Utterances, each once.
-        conversations: For each conversation, the indices of its utterances.
-        responses: `(conversation, number of turns read, tokens)` for each response.
-        indices: Indices of the batch's examples.
-        special: Of the tokenizer of the responses.
-    """
-    histories = pad_histories(utterances, conversations)
-    target, labels, target_mask = pad_shifted([ids for _, _, ids in responses], special)
-    conversation = torch.tensor([number for number, _, _ in responses])
-    read = torch.tensor([count for _, count, _ in responses])
-    num_targets = sum(len(ids) + 1 for _, _, ids in responses)
-    return TurnBatch(indices, *histories, target, labels, target_mask, conversation, read, num_targets)
 
 
 _POOL = 64
