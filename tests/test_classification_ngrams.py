@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from heed.tasks.classification.ngrams import ALONE, NAME, Reading, TfidfClassifier
 from sklearn.linear_model import LogisticRegression
 
 import heed
@@ -13,7 +14,6 @@ from heed.data.tokens.special import UNKNOWN
 from heed.layers.ngrams import HashedNgrams
 from heed.tasks import check_config
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.ngrams import ALONE, NAME, Reading, TfidfClassifier
 from heed.tasks.classification.task import Classification
 
 WORDS = "the of and film story it was we saw plot".split()

@@ -1,5 +1,6 @@
 """Extractive answers: a question, a context, and the span of the context that answers."""
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,9 +33,9 @@ class SpanOptions(Section):
 class Pointer(nn.Module):
     """Scores of each token as the first and the last of an answer, `(batch, 2, length)`."""
 
-    def __init__(self, body: Any, options: SpanOptions, facts: Facts) -> None:
+    def __init__(self, body: Any, facts: Facts) -> None:
         super().__init__()
-        self.body, self.longest, self.special = body, options.longest, facts.special
+        self.body, self.special = body, facts.special
         body.without_last()
         self.output = nn.Linear(body.d_output, 2)
 
@@ -62,10 +63,10 @@ class Span(Prediction):
 
 @dataclass(frozen=True)
 class Spans(Head):
-    options, select, names, targets = SpanOptions, "token_f1", "answer", "answers"
+    options, select, names, targets, per_token = SpanOptions, "token_f1", "answer", "answers", True
 
     def build(self, body: Any, options: SpanOptions, facts: Facts) -> Pointer:
-        return Pointer(body, options, facts)
+        return Pointer(body, facts)
 
     def encode(self, examples: Sequence[Any], input: Texts) -> list[list[int]]:
         """The first and last token of each answer; -100, which no loss counts, where it was cut off."""
@@ -92,12 +93,13 @@ class Spans(Head):
         nats = cross_entropy(states.transpose(1, 2), ends, reduction="none").double().mean(1)
         return torch.stack([nats, (states.argmax(2) == ends).all(1).double(), torch.ones_like(nats)], dim=1)
 
-    def decode(self, model: Pointer, states: Tensor, batch: Batch) -> list[tuple[Tensor, int]]:
-        return [(scores, model.longest) for scores in states.log_softmax(2).cpu()]
+    def decode(self, model: Pointer, states: Tensor, batch: Batch) -> list[Tensor]:
+        return [*states.log_softmax(2).cpu()]
 
-    def predict(self, answer: tuple[Tensor, int], example: Any, input: Texts) -> Span:
-        (tokens, spans), (scores, longest) = input.places(example)["context"], answer
-        first, last = scores[:, tokens.start : tokens.stop]
+    def predict(self, answer: Tensor, example: Any, input: Texts) -> Span:
+        tokens, spans = input.places(example)["context"]
+        first, last = answer[:, tokens.start : tokens.stop]
+        longest = self.config.model.model_extra["longest"]
         allowed = torch.ones(len(tokens), len(tokens)).triu().tril(longest - 1) > 0
         both = (first.unsqueeze(1) + last).where(allowed, -torch.inf)
         a, b = divmod(int(both.argmax()), len(tokens))
@@ -121,4 +123,13 @@ class Spans(Head):
         return [sides["context"].shaded("Where the answer begins", prediction.begins)]
 
 
-TASK = Task("answers", input=Texts(QUESTIONS), head=Spans(), looks=Looks(look_at_texts), summary="Answer questions.")
+def sample(count: int) -> list[tuple[str, str, str]]:
+    """Who does what: the question names one of two parts of the context."""
+    draw = random.Random(1)
+    who, what = ["Ann", "Bob", "Cid", "Dora"], ["eats", "reads", "sings", "runs"]
+    drawn = [(draw.choice(who), draw.choice(what), draw.randrange(2)) for _ in range(count)]
+    return [(("who ?", "what ?")[n], f"now {a} {b} n{i} .", (a, b)[n]) for i, (a, b, n) in enumerate(drawn)]
+
+
+ANSWERS = Looks(look_at_texts)
+TASK = Task("answers", Texts(QUESTIONS), Spans(), ANSWERS, summary="Answer questions on a text.", sample=sample)

@@ -368,6 +368,10 @@ class Input(Part):
         """
         return readable(text, self.pairs)
 
+    def unknown_in(self, given: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return ()
+
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""
         return list(texts)
@@ -402,6 +406,8 @@ class Head(Part):
     """Keywords of `predict`, with their defaults."""
     numbered: ClassVar[str] = ""
     """The data-frame column with the number of the input, for outputs of several rows."""
+    per_token: ClassVar[bool] = False
+    """True if it needs the state of each token, not one vector for a text."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 

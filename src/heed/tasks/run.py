@@ -14,6 +14,7 @@ from heed.evaluation.measures import Measure, Outcomes, rate
 from heed.tasks import spec_of
 from heed.tasks.base import run as runs
 from heed.tasks.base.attributing import Attributes
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
@@ -96,6 +97,9 @@ class Run(runs.Run[Work, Any]):
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
 
+    def unknown_in(self, text: Any) -> Sequence[str]:
+        return self.input.unknown_in(text)
+
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of the command.
 
@@ -165,8 +169,7 @@ class Run(runs.Run[Work, Any]):
     def examiner(self) -> type[Any]:
         """The class that compares these runs."""
         made = self.task.task.examiner
-        assert made is not None
-        return made()
+        return Examiner if made is None else made()
 
     @classmethod
     def ensemble(cls, several: Sequence[Run]) -> Run:

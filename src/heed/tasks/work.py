@@ -24,12 +24,13 @@ from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import HeedWarning
+from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
-from heed.models.base import Body, Interface, ModelConfig
+from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
-from heed.tasks.base import BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
@@ -115,11 +116,13 @@ class Task:
     uses: Callable[[Run], Sequence[str]] | None = None
     """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
-    """Returns the class that compares runs."""
+    """Returns the class that compares runs, if it is not `Examiner`."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
     """What it does, in a line; for a task without a specification of its own."""
+    sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
+    """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -135,9 +138,14 @@ class Task:
     def spec(self) -> TaskSpec:
         """The specification of a task that has none of its own."""
         looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        looks = (*looks, *ATTRIBUTION) if self.looks.explain is not None else looks
+        looks = (*looks, PATCH) if self.looks.contrast is not None else looks
         unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
         flags = (JSON, ERRORS, *looks)
-        return TaskSpec(self.summary, "FILE", self.input.interfaces, unit=unit, flags=flags, why_not=why)
+        per_token = self.head.per_token
+        return TaskSpec(
+            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
+        )
 
     @cached_property
     def config_class(self) -> type[RunConfig]:
@@ -176,7 +184,7 @@ class Task:
             "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
-            "examiner": self.examiner,
+            "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
@@ -189,6 +197,11 @@ class Task:
         """
         self.input.check(config)
         self.head.check(config)
+        if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
+            raise ConfigError(
+                f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
+                "use another model"
+            )
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)

@@ -130,13 +130,12 @@ class Family:
         fixed = {name: value for name, (value, _) in self.expresses.items()}
         return {**named, **fixed, **self.derived(settings, files, heads)}
 
-    def settings(self, body: ModelConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    def settings(self, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
         """Fields of config.json for one of our models that passes `check`, without `architectures`, `model_type`."""
-        own: Any = body
         usual = {name: _USUAL.get(name, name) if getattr(body, name) is None else name for name in self.names}
         named = {self.names[name][0]: getattr(body, place) for name, place in usual.items()}
         if self.activation is not None:
-            named[self.activation[0]] = self.their_activations[own.activation]
+            named[self.activation[0]] = self.their_activations[body.activation]
         return {**named, **self.constants, **self.written(body, heads, vocabularies)}
 
     def table(self, wanted: Wanted) -> list[Entry]:
@@ -170,8 +169,8 @@ class Family:
         if number := getattr(body, "d_features", 0):
             raise self.lacks("d_features", number, "models that also read characters cannot be exported")
         for name, (value, why) in self.expresses.items():
-            if (own := getattr(body, name)) != value:
-                raise self.lacks(name, own, f"{why}; train with model.{name}={str(value).lower()}")
+            if (chosen := getattr(body, name)) != value:
+                raise self.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
         self.refuse(self, body, heads)
 
     def lacks(self, name: str, value: Any, why: str) -> ConfigError:

@@ -144,8 +144,8 @@ def _tag_sections(checkpoint: Checkpoint, heads: HeadNames, tied: bool) -> dict[
 def _tag_exportable(run: Any) -> Exportable:
     body, head = run.task.model_and_head()
     for name, value in (("head", "softmax"), ("characters", "none"), ("delay", 0)):
-        if (own := getattr(head, name)) != value:
-            raise ConfigError(f"model.{name} is {own}: Hugging Face taggers support only {value}")
+        if (chosen := getattr(head, name)) != value:
+            raise ConfigError(f"model.{name} is {chosen}: Hugging Face taggers support only {value}")
     mean = "the checkpoint tags tokens; this run tags a word by the mean of its tokens' states"
     notes = (mean,) if head.word == "mean" else ()
     settings = _labelled(run.task.labels)
@@ -286,21 +286,21 @@ def _written_heads(checkpoint: Checkpoint) -> HeadNames:
 def _written_sections(checkpoint: Checkpoint, heads: HeadNames, tied: bool) -> dict[str, Any]:
     source, target = (checkpoint.tokenizers[side] for side in ("source", "target"))
     path = checkpoint.folder / GENERATION
-    given = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
+    settings = Settings.read(path) if os.path.lexists(path) else checkpoint.settings
     # `max_length` includes the first token, and `forced_eos_token_id` replaces the last one by the end token.
-    longest = given.count("max_new_tokens", 0, least=0) or given.count("max_length", _LENGTH) - 1
-    longest -= given.get("forced_eos_token_id", None) is not None
-    stopping = given.get("early_stopping", False)
+    longest = settings.count("max_new_tokens", 0, least=0) or settings.count("max_length", _LENGTH) - 1
+    longest -= settings.get("forced_eos_token_id", None) is not None
+    stopping = settings.get("early_stopping", False)
     if stopping not in (True, False, "never"):
-        raise given.wrong("early_stopping", 'true, false or "never"')
+        raise settings.wrong("early_stopping", 'true, false or "never"')
     generation = {
-        "beam_size": given.count("num_beams", 1),
-        "length_penalty": given.number("length_penalty", 1.0, most=100),
+        "beam_size": settings.count("num_beams", 1),
+        "length_penalty": settings.number("length_penalty", 1.0, most=100),
         "max_length": max(1, longest),
-        "min_length": max(0, given.count("min_length", 0, least=0) - 1),
+        "min_length": max(0, settings.count("min_length", 0, least=0) - 1),
         "replace_unknown": False,
-        "unknown": [target.special.unknown] not in given.get("bad_words_ids", []),
-        "renormalize": given.flag("renormalize_logits", False),
+        "unknown": [target.special.unknown] not in settings.get("bad_words_ids", []),
+        "renormalize": settings.flag("renormalize_logits", False),
         "early_stopping": _STOPPING[stopping],
     }
     return {"tokenizer": {"shared": source.tokens == target.tokens}, "generation": generation}
@@ -309,19 +309,19 @@ def _written_sections(checkpoint: Checkpoint, heads: HeadNames, tied: bool) -> d
 def _written_exportable(run: Any) -> Exportable:
     task = run.task
     body, _ = task.model_and_head()
-    given, special = task.config.generation, task.target_tokenizer.special
-    longest = (given.max_length or _LONGEST) + 1  # in transformers, the first token counts
+    search, special = task.config.generation, task.target_tokenizer.special
+    longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
     generation = {
         "decoder_start_token_id": special.start,
         "pad_token_id": special.padding,
         "eos_token_id": special.end,
         "bad_words_ids": [[i] for i in sorted({*task.never_written(run.model)})],
-        "num_beams": given.beam_size,
-        "length_penalty": given.length_penalty,
-        "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[given.early_stopping],
-        "renormalize_logits": given.renormalize,
+        "num_beams": search.beam_size,
+        "length_penalty": search.length_penalty,
+        "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[search.early_stopping],
+        "renormalize_logits": search.renormalize,
         "max_length": longest,
-        "min_length": given.min_length + 1 if given.min_length else 0,
+        "min_length": search.min_length + 1 if search.min_length else 0,
     }
     unknown = "replace_unknown has no counterpart in generate, which leaves unknown words unknown"
     return Exportable(

@@ -256,7 +256,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.tokenizer.unknown_in(text) if self.run.task.tokenizers() else ()
+        return self.run.unknown_in(text)  # type: ignore[no-any-return]
 
     @property
     def streams(self) -> bool:

@@ -268,6 +268,10 @@ class Run(ABC, Generic[T, M]):
         """The tokenizer of the inputs."""
         return next(iter(self.task.tokenizers().values()))  # type: ignore[no-any-return]
 
+    def unknown_in(self, text: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return self.tokenizer.unknown_in(text) if self.task.tokenizers() else ()
+
     @property
     def members(self) -> tuple[Any, ...]:
         """The runs of an ensemble; for a single run, the run itself."""

@@ -22,7 +22,7 @@ from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.explain import contrast, explain
-from heed.tasks.heads.number import NumberPrediction, values_of_labels
+from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
 from heed.tasks.inputs.ngrams import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs.texts import TEXTS, Texts, characters_of
@@ -66,13 +66,9 @@ def baselines(run: Any) -> Baselines:
     made: dict[str, Any] = {}
     if len(run.members) == 1 and run.input.linear is not None:
         made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
-    known = run.known()
     if isinstance(run.head, TextNumber):
-        if known is None:
-            return {}
-        mean = NumberPrediction(float(values_of_labels(known).mean()))
-        return {"mean": lambda examples: [mean] * len(examples)}
-    if known is not None:
+        return mean_number(run)
+    if (known := run.known()) is not None:
         known = sample_of(known, MOST_FITTED)
         machine: list[TfidfClassifier] = []
 
@@ -113,9 +109,6 @@ class ClassificationOutputs(TextOutputs):
         fields = pair_fields(columns.text, columns.second) if self.pairs else [Field("text", columns.text)]
         trained = () if data.is_embedded else data.train
         return inputs_in(path, fields, findings, self.run.head.labels, trained)
-
-    def unknown_in(self, text: Input) -> Sequence[str]:
-        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]  # as the model reads it
 
 
 class ClassificationExaminer(LabelExaminer[Any, Any, LabelPrediction]):

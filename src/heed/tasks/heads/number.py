@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
+from heed.data.kinds.numbers import Rows as Table
 from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
@@ -64,6 +65,22 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
     return numbers_in(labels, origin)[numbers]
 
 
+def _name_of(examples: Sequence[Any], config: Any) -> str:
+    """The name of the number: that of its column, or of the field of the examples."""
+    if isinstance(examples, Table):
+        return examples.label_name
+    fields: list[str] = [*type(examples[0]).roles]
+    return str(config.data.columns.label or "label") if "labels" in fields else fields[-1]
+
+
+def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
+    """The mean of the training set, as a baseline."""
+    if (known := run.known()) is None:
+        return {}
+    mean = NumberPrediction(float(values_of_labels(known).mean()))
+    return {"mean": lambda examples: [mean] * len(examples)}
+
+
 @dataclass(frozen=True)
 class Number(Head):
     """One number for each example; `standard` has its name, mean and deviation in the training set."""
@@ -84,7 +101,7 @@ class Number(Head):
         train = splits.examples["train"]
         values = values_of_labels(train)
         check_labels([f"{number:g}" for number in np.unique(values)])
-        name = getattr(train, "label_name", "") or str(config.data.columns.label or "label")
+        name = _name_of(train, config)
         number = f"does not apply to label '{name}', which is a number (data.target)"
         if config.evaluation.select_by not in ("auto", "loss"):
             raise ConfigError(f"evaluation.select_by {config.evaluation.select_by} {number}; set it to loss")
