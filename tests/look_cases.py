@@ -27,8 +27,8 @@ from heed.tasks.series.task import look_at_series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.run import look_at
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import TASK
 
 TEXT = "The film was great. It was Zebra of all."
 WORDS = "the of film story it was we saw plot all great awful".split()
@@ -111,10 +111,6 @@ def classifier(folder, body: str, **tokenizer: Any):
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = sharpened(task.build_model())
-    if model.ngrams is not None:  # fitted before training elsewhere
-        with torch.no_grad():
-            model.ngrams.weight.normal_()
-            model.ngrams.idf.uniform_(0.5, 2.0)
     return task, model
 
 
@@ -145,7 +141,7 @@ def translator(name: str):
     section["transformer"] = {"d_model": 8, "num_heads": 2, "num_layers": 2, "d_ff": 8}
     data = data_of("translation", name="copy", train=30, valid=5, test=5, length=(3, 6))
     model = ModelSection(name=name, size="tiny", **section[name])
-    task = Translation.prepare(
+    task = TASK.prepare(
         TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=model, training=TranslationTraining(steps=1))
     )
     torch.manual_seed(1)

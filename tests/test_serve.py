@@ -86,6 +86,8 @@ def number_of(name):
 
 def as_python(run, name, given):
     """The input as Python's methods take it."""
+    if isinstance(given, dict) and {*given} == {"text", "second"}:
+        return given["text"], given["second"]
     if name == "images":
         from heed.data.pictures import decode
 

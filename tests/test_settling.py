@@ -20,6 +20,8 @@ from heed.config.settling import (
     with_steps,
 )
 from heed.tasks import check_config
+from heed.tasks.base.sizing import with_choice
+from heed.training.plan import SizeChoice
 
 EXAMPLE = re.compile(r"\$ heed (train [^\n]* --dry-run)\n\.\.\.\n(.*?)\n\.\.\.\n", re.DOTALL)
 
@@ -70,6 +72,23 @@ def test_the_batch_of_a_gpu_is_a_share_of_a_pass(positions, batch):
 def test_a_given_batch_is_kept_on_a_gpu():
     given = config(training={"batch_tokens": 64})
     assert with_gpu_batch(given, "batch_tokens") is given and not has_open_gpu_batch(given, "batch_tokens")
+
+
+@pytest.mark.parametrize(
+    ("choice", "values"),
+    [
+        (SizeChoice("small", 1.0, 900, {}), {}),
+        (SizeChoice("small", 0.5, 900, {}), {"training.batch_tokens": 1_000}),
+        (SizeChoice("tiny", 0.25, 900, {"small": 7}), {"model.size": "tiny", "training.batch_tokens": 500}),
+    ],
+)
+def test_the_measured_cost_decides_size_and_batch(choice, values):
+    settled = with_choice(config(), "batch_tokens", "small", choice)
+    assert (settled.model.size, settled.training.batch_tokens) == (
+        values.get("model.size", "auto"),
+        values.get("training.batch_tokens", 2_000),
+    )
+    assert settled.reasons == dict.fromkeys(values, str(choice)) and "about 900 updates fit" in str(choice)
 
 
 def test_passes_become_steps():

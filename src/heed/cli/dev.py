@@ -39,7 +39,7 @@ def run_dev_check(name: str) -> int:
         raise ConfigError(f"heed dev check runs the tests of a checkout of heed, and '{root}' has no folder tests")
     say([f"{name} is a {kind}"])
     files = [str(tests / f"{file}.py") for file in _TESTS[kind].split() if (tests / f"{file}.py").is_file()]
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "--no-header", "-k", name, *files], cwd=root)
+    done = subprocess.run([sys.executable, "-m", "pytest", "--no-header", "-k", name, *files], cwd=root)
     missing = [*_missing(name, kind, root)]
     show("\n".join([f"missing: {one}" for one in missing] or ["nothing is missing"]))
     return 1 if done.returncode not in (0, 5) or missing else 0

@@ -6,7 +6,7 @@ Every value is decided once, and `heed train --dry-run` prints why. The order:
 2. The data has been read: what it says of itself (columns, kind of target, season), and settings for few examples.
 3. The tokenizer has been trained: its kind and size (`sections.with_tokenizer`).
 4. The device: the batch of a GPU (`with_gpu_batch`).
-5. The time budget, with the measured cost of updates: size and batch (`tasks.base.sizing.fit_to_budget`).
+5. The time budget, with the measured cost of updates: size and batch (`tasks.base.sizing.with_choice`).
 6. The size by the amount of data, fields of the model that follow from the data, the score to select by, and what else
    suits the task (`Task.settled`). A trial of step 5 has the same.
 7. The learning rate of fine-tuning (`with_rate`).
@@ -44,9 +44,7 @@ def with_gpu_batch(config: C, field: str) -> C:
     """The configuration with the default batch of a GPU, which later steps may change."""
     if field != "batch_tokens" or config.has("training.batch_tokens"):
         return config
-    config = config.settle(
-        "on a GPU, which waits for the processor if it has few", {"training.batch_tokens": GPU_BATCH}
-    )
+    config = config.settle("large enough for a GPU", {"training.batch_tokens": GPU_BATCH})
     config.training.model_fields_set.discard(field)
     return config
 

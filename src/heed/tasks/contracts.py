@@ -67,7 +67,7 @@ class Batch:
     examples: list[int] | None = None
     """The example of each row; None if they are the pieces."""
     masks: tuple[str, ...] = ("mask",)
-    """Names of the inputs that are False on padding."""
+    """Names of the inputs and targets that are False on padding."""
     in_groups: bool = False
     """True if rows of a mask are computed in groups of similar length, so that their padding costs less."""
 
@@ -88,7 +88,7 @@ class Batch:
         return 1.0 - sum(int(mask.sum()) for mask in masks) / self.positions if masks else 0.0
 
     def _masks(self) -> list[Tensor]:
-        return [(self.forced | self.inputs)[name] for name in self.masks]
+        return [(self.targets | self.forced | self.inputs)[name] for name in self.masks]
 
     def _positions(self, mask: Tensor) -> int:
         return positions_in_groups(mask) if self.in_groups or mask.ndim == 3 else mask.numel()
@@ -253,6 +253,8 @@ class Input(Part):
     """Name of an example's input, for readers."""
     is_text: ClassVar[bool] = True
     """True if questions are texts; False for a table or pictures."""
+    keeps_blank: ClassVar[bool] = False
+    """True if blank examples of a file are scored, too."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
     unit: ClassVar[str] = "example"
@@ -290,6 +292,28 @@ class Input(Part):
         """
         return config, self
 
+    @property
+    def encoding(self) -> Any:
+        """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
+        return None
+
+    def leave_out(self, work: Work) -> None:
+        """Leave out training examples that the model cannot read, before a run is settled or resumed."""
+
+    def units(self, encoded: Any) -> Sequence[Any]:
+        """What batches of encoded examples are made of: the examples, or parts of them that stay together."""
+        units: Sequence[Any] = encoded
+        return units
+
+    def num_answers(self, split: str, work: Work) -> int:
+        """The answers that scoring a split takes."""
+        return len(work.splits.examples[split])
+
+    @property
+    def at_once(self) -> int:
+        """Positions of a scoring batch."""
+        return scoring_tokens(self.config.training)
+
     def encode(self, examples: Sequence[Any], split: str = "") -> Sequence[Any]:
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
@@ -316,12 +340,7 @@ class Input(Part):
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
 
     @property
-    def at_once(self) -> int:
-        """Positions of a scoring batch."""
-        return scoring_tokens(self.config.training)
-
-    @property
-    def repeats(self) -> int:
+    def reuse(self) -> int:
         """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
         return 1
 
@@ -360,6 +379,10 @@ class Input(Part):
         """The input of an example, as `look` takes it."""
         return example.source
 
+    def unknown_in(self, given: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return ()
+
     def readable(self, text: Any) -> Any:
         """The input of a look.
 
@@ -367,10 +390,6 @@ class Input(Part):
             ConfigError: It is not a text, or it is blank.
         """
         return readable(text, self.pairs)
-
-    def unknown_in(self, given: Any) -> Sequence[str]:
-        """The parts of an input that were never seen in training."""
-        return ()
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""
@@ -393,6 +412,22 @@ class Input(Part):
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
 
+    def piece_of(self, work: Work, piece: int) -> Any:
+        """The training example of a piece of a pass."""
+        return work.splits.examples["train"][piece]
+
+    def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
+        """Examples that `where` has; a DataError if none of them can be scored."""
+        return examples
+
+    def validated(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """The validation examples on which baselines are scored."""
+        return examples
+
+    def check_alike(self, other: Input, run: Path) -> str:
+        """Why a run with another input cannot answer together with this one, that of `run`; "" if it can."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Head(Part):
@@ -408,8 +443,15 @@ class Head(Part):
     """The data-frame column with the number of the input, for outputs of several rows."""
     per_token: ClassVar[bool] = False
     """True if it needs the state of each token, not one vector for a text."""
+    writes: ClassVar[bool] = False
+    """True if answers are texts that the model writes: `heads.written.Written`."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
+
+    @property
+    def by_length(self) -> tuple[str, ...]:
+        """Measures that a report also shows for ranges of source length."""
+        return ()
 
     @property
     def select(self) -> str:
@@ -485,6 +527,10 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
+    def sampled(self, work: Work, model: Any) -> Sequence[Measure]:
+        """The measures of a validation of a head that writes: of texts for some of the validation examples."""
+        raise NotImplementedError
+
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
@@ -537,6 +583,10 @@ class Head(Part):
     def memory(self, batch: int, work: Work) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
+
+    def validation_memory(self, work: Work, model: Any) -> int:
+        """Bytes that the texts of a validation take, for a head that writes."""
+        raise NotImplementedError
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

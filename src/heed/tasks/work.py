@@ -77,9 +77,11 @@ class Looks:
     """`run.attribute` of an input that is not a text."""
     several: bool = False
     """True if several inputs can be looked at together."""
+    readable: Callable[..., Any] | None = None
+    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
 
-_ALWAYS = ("outputs", "ensemble", "errors")
+_ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
@@ -117,6 +119,14 @@ class Task:
     """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
+    before: Callable[[Any], Any] | None = None
+    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    aligns: bool = False
+    """True if its runs link the words of a source with those of a target."""
+    export: Callable[..., Any] | None = None
+    """Writes a model for another program: `heed.exchange.export_translation`."""
+    chat: Callable[..., Any] | None = None
+    """Starts a conversation with a run."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
@@ -186,6 +196,10 @@ class Task:
             "lens": self.looks.lens,
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
+            "export": self.export,
+            "align": self.aligns or None,
+            "beams": self.head.writes or None,
+            "errors": None if self.head.writes else self,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -202,12 +216,15 @@ class Task:
                 f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
                 "use another model"
             )
+        config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         splits = input.opened(splits)
-        return Work(self, config, input, head, splits).settle(parent)
+        work = Work(self, config, input, head, splits)
+        work.input.leave_out(work)
+        return work.settle(parent)
 
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
@@ -221,6 +238,7 @@ class Task:
         """The work of a resumed run, with what it had learned when it began."""
         work = self.restore(config, folder)
         work.given = given
+        work.input.leave_out(work)
         return work
 
     def read_splits(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Any]:
@@ -290,10 +308,13 @@ class Work(Transfers, Trainable):
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
-        for kept in (self._encoded, self._truths, self._costs, self._passes):
-            kept.clear()
+        before = self.input.encoding
         self.head = self.head.fitted(self)
         self.input = self.input.fitted(self)
+        for kept in (self._truths, self._costs, self._passes):
+            kept.clear()
+        if before is None or before != self.input.encoding:
+            self._encoded.clear()
 
     def save(self, folder: Path) -> None:
         """Write everything derived from the data (tokenizers, labels) into a run folder."""
@@ -308,6 +329,8 @@ class Work(Transfers, Trainable):
         The order of the steps is in `heed.config.settling`.
         """
         self.parent = parent
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
         if self._is_on_gpu:
             self.config = with_gpu_batch(self.config, self.batch_field)
         if self.config.training.minutes is not None and not self.is_imported:
@@ -421,10 +444,20 @@ class Work(Transfers, Trainable):
         return getattr(self.config.data, "imported", None) is not None
 
     def encoded(self, split: str) -> Sequence[Any]:
-        """The examples of a split as numbers."""
+        """The examples of a split, or of a further corpus, as numbers."""
         if split not in self._encoded:
-            self._encoded[split] = self.input.encode(self.splits.examples[split], split)
+            extra, further = self.splits.extra.get(split), dict[str, Any]()
+            examples = self.splits.examples[split] if extra is None else extra.examples
+            if extra is not None:
+                further["tag"] = extra.tag
+            self._encoded[split] = self.input.encode(examples, split, **further)
         return self._encoded[split]
+
+    def keep(self, split: str, numbers: NDArray[np.int64], rule: str) -> None:
+        """Keep only these examples of a split or further corpus; the others are counted as left out by a rule."""
+        encoded: Any = self.encoded(split)
+        self._encoded[split] = encoded.select(numbers)
+        self.splits.keep(split, numbers, rule)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What a function makes, made once."""
@@ -472,7 +505,8 @@ class Work(Transfers, Trainable):
 
     def report_counts(self) -> dict[str, Any]:
         """For each split: the number of examples, and the counts of the parts."""
-        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in self.split_names}
+        every = (*self.split_names, *self.splits.extra)
+        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in every}
 
     # Model ----------------------------------------------------------------------------------------------------
 
@@ -565,7 +599,7 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return self.input.repeats
+        return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
@@ -573,14 +607,16 @@ class Work(Transfers, Trainable):
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
             return described(indices)
-        first = self.splits.examples["train"][indices[0]]
+        first = self.input.piece_of(self, indices[0])
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
     @property
     def finishing_work(self) -> float:
-        examples = self.splits.examples
-        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
-        return 1.2 * tested / max(1, len(examples["valid"]))
+        counts = {name: self.input.num_answers(name, self) for name in self.split_names}
+        tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
+        # A validation is greedy; a beam search costs at most the beam size times as much.
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        return each * tested / max(1, counts["valid"])
 
     @property
     def patience(self) -> int:
@@ -588,7 +624,12 @@ class Work(Transfers, Trainable):
 
     @property
     def trained_validation(self) -> float:
-        return 1.0
+        """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
+        if not self.head.writes:
+            return 1.0
+        lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
+        # Outputs of a batch are written together, until the longest ends.
+        return float(min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2)))
 
     @property
     def most_updates(self) -> int | None:
@@ -596,24 +637,34 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(self.input.at_once * activations)
-        return self.head.memory(batch, self)
+        if self.head.writes:
+            return self.head.validation_memory(self, model)
+        return self.head.memory(round(self.input.at_once * activations), self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The loss over the targets, and the head's measures; the processes share the examples."""
+        """The loss over the targets, and the head's measures; the processes share the examples.
+
+        A model that writes is judged by all references, and writes outputs for some examples.
+        """
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
-        numbers = [*self.validated_part(range(len(examples)))]
+        units = self.input.units(encoded)
+        numbers = [*self.validated_part(range(len(units)))]
+        if self.head.writes:
+            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+            nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
+            scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
+            return {**scores, **values_of(self.head.sampled(self, model))}
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
             return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
+        some = current().map(lambda part: self.scored(model, units, scored, truths, part), numbers)
         nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
@@ -655,6 +706,24 @@ class Work(Transfers, Trainable):
         """The answer for each example, of a head with the options of a prediction."""
         head = head or self.head
         return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
+
+    def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
+        """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
+        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        return np.array(rows).reshape(-1, 3)
+
+    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+        """The same for the texts of each unit."""
+
+        def judge(batch: Batch) -> list[list[Any]]:
+            by_unit: dict[int, list[Any]] = {number: [] for number in batch.indices}
+            for number, row in zip(
+                batch.rows, self.head.judge(model, self.head.states(model, batch), batch), strict=True
+            ):
+                by_unit[number].append(row.tolist())
+            return [by_unit[number] for number in batch.indices]
+
+        return self.scored(model, units, judge, (), numbers)
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:

@@ -205,11 +205,11 @@ def _picture_exportable(run: Any) -> Exportable:
     body, head = run.task.model_and_head()
     if head.head == "sigmoid":
         raise ConfigError(_TWO_CLASSES)
-    fields, notes = preprocessor_of(run.task.form)
+    fields, notes = preprocessor_of(run.input.form)
     bare = Exportable(body, frozenset(), {}, notes=notes, files={PREPROCESSOR: fields}, left=frozenset({"output"}))
-    if not run.task.labels:
+    if not run.head.labels:
         return bare
-    settings = {**_labelled(run.task.labels), "problem_type": _ONE_LABEL}
+    settings = {**_labelled(run.head.labels), "problem_type": _ONE_LABEL}
     return replace(bare, heads=frozenset({"labels"}), label_bias=True, settings=settings, left=frozenset())
 
 
@@ -309,13 +309,13 @@ def _written_sections(checkpoint: Checkpoint, heads: HeadNames, tied: bool) -> d
 def _written_exportable(run: Any) -> Exportable:
     task = run.task
     body, _ = task.model_and_head()
-    search, special = task.config.generation, task.target_tokenizer.special
+    search, special = task.config.generation, run.input.target_tokenizer.special
     longest = (search.max_length or _LONGEST) + 1  # in transformers, the first token counts
     generation = {
         "decoder_start_token_id": special.start,
         "pad_token_id": special.padding,
         "eos_token_id": special.end,
-        "bad_words_ids": [[i] for i in sorted({*task.never_written(run.model)})],
+        "bad_words_ids": [[i] for i in sorted({*run.head.never_written(run.model)})],
         "num_beams": search.beam_size,
         "length_penalty": search.length_penalty,
         "early_stopping": {ours: theirs for theirs, ours in _STOPPING.items()}[search.early_stopping],
@@ -330,7 +330,7 @@ def _written_exportable(run: Any) -> Exportable:
         task.tokenizers(),
         tied=bool(getattr(body, "tied_output", True)),
         settings={"max_position_embeddings": max(_POSITIONS, longest)},
-        notes=(unknown,) if task.writes_unknown else (),
+        notes=(unknown,) if run.head.replaces_unknown else (),
         files={GENERATION: generation},
     )
 

@@ -90,11 +90,10 @@ class LabelExaminer(Examiner[R, E, O]):
     """Runs that give labels: scored over the labels of all runs and of the examples."""
 
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
-        labelled: Any = run
-        found = [label for one in self.runs for label in one.task.labels]
-        labels = label_order([*found, *(label for those in labelled.true_labels(self.examples) for label in those)])
-        several = any(one.task.several_labels for one in self.runs)
-        return labelled.outcomes(self.examples, outputs, labels, several)  # type: ignore[no-any-return]
+        found = [label for one in self.runs for label in one.head.labels]
+        labels = label_order([*found, *(label for those in run.head.truths(self.examples) for label in those)])
+        several = any(one.head.several for one in self.runs)
+        return run.outcomes(self.examples, outputs, (labels, several))  # type: ignore[no-any-return]
 
 
 def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:

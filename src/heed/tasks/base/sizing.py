@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from heed.config.settling import default_batch
+from heed.config.settling import C, default_batch
 from heed.training.contracts import Carries
 from heed.training.cost import TrialStep
 from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
-from heed.training.plan import choose_size
+from heed.training.plan import SizeChoice, choose_size
 
 _ORDER = ("large", "base", "small", "tiny")
 _LEAST = 0.25
@@ -56,17 +56,20 @@ def fit_to_budget(task: Any) -> Any:
         return is_trained and updates >= int(task.enough_updates)
 
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
-    values: dict[str, Any] = {"model.size": choice.size} if is_free and choice.size != largest else {}
-    what = [f"size {choice.size}"] * is_free
+    settled = with_choice(config, field, largest, choice)
+    if settled is not config:
+        batch, what = getattr(settled.training, field), [f"size {choice.size}"] * is_free
+        what += [f"training.{field} {batch:,} instead of {usual:,}"] * (choice.batch < 1.0)
+        task.splits.remarks.append(f"{' and '.join(what)}: {choice}")
+    return settled
+
+
+def with_choice(config: C, field: str, largest: str, choice: SizeChoice) -> C:
+    """The configuration with the size and batch that fit into its time budget, where they are not the usual ones."""
+    values: dict[str, Any] = {"model.size": choice.size} if choice.size != largest else {}
     if choice.batch < 1.0:
-        values[f"training.{field}"] = batch = max(1, round(choice.batch * usual))
-        what.append(f"training.{field} {batch:,} instead of {usual:,}")
-    if not values:
-        return config
-    others = "".join(f", of size {size} only {updates:,}" for size, updates in choice.larger.items())
-    why = f"about {choice.updates:,} updates fit into the time budget{others}"
-    task.splits.remarks.append(f"{' and '.join(what)}: {why}")
-    return config.settle(why, values)
+        values[f"training.{field}"] = max(1, round(choice.batch * getattr(config.training, field)))
+    return config.settle(str(choice), values) if values else config
 
 
 def seconds_of(task: Any, budget: float) -> tuple[float, float]:

@@ -282,18 +282,19 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        config, whys = self.config, dict[str, str]()
+        config = self.config
         size: str = config.model.size
         if size == "auto":
             size = self.auto_size
-            whys["size"] = f"for {counted(len(self.splits.examples['train']), spec_of(config.task).unit)}"
+            examples = counted(len(self.splits.examples["train"]), spec_of(config.task).unit)
+            config = config.because(f"for {examples}", "model.size")
         fields = {**(config.model.model_extra or {})}
-        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and self._attends_fused:
-            if "attention_dropout" not in fields:
-                whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
-            fields.setdefault("attention_dropout", 0.0)
-        model, head = self._model_of(size, fields, whys)
-        return with_model(config, size, {**model.model_dump(), **head}, whys, self.selected_by)
+        large = self._is_on_gpu and size not in ("scarce", "tiny", "small") and self._attends_fused
+        if large and "attention_dropout" not in fields:
+            config = config.because("with it, a GPU cannot use its fastest kernels", "model.attention_dropout")
+            fields["attention_dropout"] = 0.0
+        values, whys = self._model_of(size, fields)
+        return with_model(config, size, values, whys, self.selected_by)
 
     @property
     def _is_on_gpu(self) -> bool:
@@ -307,13 +308,10 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, head = self._model_of(self.config.model.size, {}, {})
-        return {**model.model_dump(), **head}
+        return self._model_of(self.config.model.size, {})[0]
 
-    def _model_of(
-        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
-    ) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the head for a size and the fields that were given; `whys` gets reasons."""
+    def _model_of(self, size: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fields of the body and of the head for a size and the fields that were given, and reasons of others."""
         fields = {**given}
         for kind, name in self.sizes.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
@@ -322,12 +320,11 @@ class Task(Transfers, Trainable, Generic[C, E]):
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        made = self.head_fields(head, fields)
-        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(head, name, value)}
-        counted_by = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
-        for name in [name for name in fields | made if name in of_data - given.keys()]:
-            whys[name] = f"number of {counted_by[name]}" if name in counted_by else "suits the data and the model"
-        return model, made
+        of_head = self.head_fields(head, fields)
+        changed = [name for name, value in of_head.items() if value != getattr(head, name, value)]
+        whys = dict.fromkeys([*fields, *changed], "suits the data and the model")
+        whys |= {name: f"number of {self.units.get(kind, kind)}" for kind, name in self.sizes.items()}
+        return {**model.model_dump(), **of_head}, {name: why for name, why in whys.items() if name not in given}
 
 
 def scoring_tokens(training: TrainingConfig) -> int:
