@@ -179,7 +179,7 @@ class Number(Head):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return ["label:", *column_lines(self.standard)]
+        return ["\nlabel:", *column_lines(self.standard)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": {}}
@@ -190,6 +190,17 @@ class Number(Head):
         return [
             f"label {shown(self.name)} holds numbers ({facts}): regression; data.target=classes treats them as classes"
         ]
+
+
+@dataclass(frozen=True)
+class RowLabels(Labels):
+    """Labels of rows, which are counted again whenever a run is opened."""
+
+    def notes(self, work: Work) -> list[str]:
+        return super().remarks(work)
+
+    def remarks(self, work: Work) -> list[str]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -216,5 +227,5 @@ class LabelsOrNumber(Labels):
 
     def of(self, data: Any) -> Head:
         """The head for a `data` section; None for labels."""
-        kind = Number if data is not None and data.target == "number" else Labels
+        kind = Number if data is not None and data.target == "number" else RowLabels
         return kind(self.targets)

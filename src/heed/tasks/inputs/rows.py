@@ -222,7 +222,7 @@ class TableRows(Input):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return [work.notes, "", "columns:", *column_lines(self.standard), "", *work.head.lines(work)]
+        return [work.notes, "", "columns:", *column_lines(self.standard), *work.head.lines(work)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"examples": len(work.splits.examples[split])}
