@@ -14,7 +14,7 @@ from heed.data.tokens.special import UNKNOWN
 from heed.errors import RunError
 from heed.tasks import check_config
 from heed.tasks.classification import ngrams
-from heed.tasks.classification.baselines import ALONE, NAME, NETWORK, TfidfClassifier
+from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
 from heed.tasks.classification.ngrams import Fit, Ngrams
 from heed.tasks.classification.task import Classification
 

@@ -22,7 +22,7 @@ from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.target import target_of
+from heed.data.kinds.target import target_of
 from heed.tasks.table.task import TASK, predict_rows
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
