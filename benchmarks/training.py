@@ -31,7 +31,7 @@ from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
 from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 from heed.training.device import divided, kept_bytes, micro_batches_for
 from heed.training.loss import vocabulary_loss
 from heed.training.optimizer import make_optimizer
@@ -63,7 +63,7 @@ def batches(batch_tokens: int, count: int) -> list[PairBatch]:
             "tokenizer": {"kind": "bpe", "vocab_size": VOCABULARY, "shared": True},
             "training": {"steps": 1},
         }
-        pairs = list(Translation.prepare(check_config(values, "the benchmark")).encoded("train"))
+        pairs = list(TASK.prepare(check_config(values, "the benchmark")).encoded("train"))
     plan = plan_batches([pair.cost for pair in pairs], batch_tokens, seed=1, epoch=0)
     return [collate_pairs(pairs, indices) for indices in plan[:count]]
 

@@ -45,7 +45,7 @@ def loss_of(task, model, batch, label_smoothing=0.0):
 
 def forced_batch(task, source, ids):
     """One source of a translation with one given output, as a batch of one."""
-    pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
+    pair = TokenPair(task.input.framed(task.input.source_tokenizer.encode(source).ids), list(ids))
     return collate_pairs([pair], [0])
 
 

@@ -20,14 +20,14 @@ from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config, task_class
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.heads.pooled import Classifier
-from heed.tasks.series.run import look_at_series
-from heed.tasks.series.task import Series
+from heed.tasks.inputs.windows import Stretch
+from heed.tasks.series.task import TASK as SERIES
+from heed.tasks.series.task import look_at_series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.run import look_at
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import TASK
 
 TEXT = "The film was great. It was Zebra of all."
 WORDS = "the of film story it was we saw plot all great awful".split()
@@ -71,10 +71,6 @@ class Case:
             said |= {sentence: said.get(sentence) for sentence in split(html.unescape(hint))}
         lines = shown.text(width=48).splitlines()
         return said | {line: None for line in lines if re.match("share: |at the end of a row: |No attention: ", line)}
-
-    @property
-    def is_label(self) -> bool:
-        return isinstance(self.model, Classifier)
 
     @property
     def attention(self) -> list[Any]:
@@ -144,7 +140,7 @@ def translator(name: str):
     section["transformer"] = {"d_model": 8, "num_heads": 2, "num_layers": 2, "d_ff": 8}
     data = data_of("translation", name="copy", train=30, valid=5, test=5, length=(3, 6))
     model = ModelSection(name=name, size="tiny", **section[name])
-    task = Translation.prepare(
+    task = TASK.prepare(
         TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=model, training=TranslationTraining(steps=1))
     )
     torch.manual_seed(1)
@@ -157,11 +153,10 @@ def series_case(folder) -> Case:
     data = {"train": str(folder / "s.csv"), "valid": 6, "test": 6, "window": 8, "horizon": 2}
     model = {"name": "rnn", "d_hidden": 6}
     values = {"task": "series", "data": data, "model": model, "training": {"steps": 1}}
-    task = Series.prepare(check_config(values, "test"))
+    task = SERIES.prepare(check_config(values, "test"))
     torch.manual_seed(1)
-    return case_of(
-        (task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv")[0].numbers(["sold"])[:40]
-    )
+    values = task.input.read(folder / "s.csv")[0].numbers(["sold"])[:40]
+    return case_of((task, task.build_model().eval()), look_at_series, Stretch(values, 40, "series"))
 
 
 def case_of(make: Any, look: Any, text: str, **options: Any) -> Case:

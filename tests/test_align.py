@@ -55,7 +55,7 @@ def pairs(data):
 def by_hand(run, pair, layer, head, state):
     """Weights of words, one character at a time: each token's share in the word that its characters are of."""
     task, run_model = run.task, run.model
-    source, target = task.source_tokenizer.encode(pair.source), task.target_tokenizer.encode(pair.target)
+    source, target = task.input.source_tokenizer.encode(pair.source), task.input.target_tokenizer.encode(pair.target)
     batch = forced_batch(task, pair.source, target.ids)
     with torch.no_grad(), heed.trace(run_model) as seen:
         run_model(batch.source, batch.source_mask, batch.target)
@@ -114,7 +114,7 @@ def test_each_link_has_its_weight_and_a_pair_the_mean_log_probability_of_its_tar
     assert found.place == AttentionPlace(1, (0,), "read")
     expected = by_hand(run, pairs[0], 1, 0, "read")
     assert found[0].weights == pytest.approx([expected[j, i] for i, j in found[0].links], abs=1e-5)
-    nll, _, tokens = run.task.forced_scores(run.model, run.task.encode_pairs(pairs[:1]))
+    nll, _, tokens = run.task.judged(run.model, run.input.encode(pairs[:1])).T
     assert found[0].score == pytest.approx(-nll[0] / tokens[0])
     assert found[7].links == () and np.isnan(found[7].score)
 

@@ -11,9 +11,10 @@ import torch
 from heed.cli import main
 from heed.config import read_config
 from heed.errors import ConfigError
-from heed.runs.train import after, before, before_budget, train_config
+from heed.runs.advice import after, before, before_budget
+from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 from heed.training import loop, plan
 from heed.training.checkpoint import Progress
 from heed.training.contracts import TrainResult
@@ -51,7 +52,7 @@ def budgeted(
     `scores` and `losses` give those of each validation by its number, from 1; those before the first update are trials.
     """
     config = make_config(steps=None, minutes=minutes, **{"warmup": 5, **training})
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     torch.manual_seed(0)
     model = task.build_model()
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -192,7 +193,7 @@ def test_a_set_that_takes_long_is_validated_on_in_part_and_at_the_end_as_a_whole
 def test_it_never_ends_early_where_the_run_is_given_in_steps(tmp_path):
     config = make_config(steps=9, validate_every=1)
     assert config.training.patience == "auto"
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     same = {"loss": 1.0, "exact_match": 0.5, "token_accuracy": 0.5}
     (tmp_path / "checkpoints").mkdir()
     scripted = Scripted(task, validate=lambda model: same)
@@ -255,7 +256,7 @@ def test_after_training_the_command_that_goes_on_or_what_is_given_back():
 
 def test_epochs_are_passes_over_the_data(tmp_path):
     config = make_config(steps=None, epochs=2.5)
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     a_pass = len(task.train_batches(0))
     _, result = train_config(config, tmp_path / "run", Recorder())
     assert result.progress.step == round(2.5 * a_pass)

@@ -85,7 +85,7 @@ def imported(folder):
 
 def batch(run, seed=1):
     """Ragged sources and targets of random tokens, ours and theirs."""
-    drawn, both = random.Random(seed), [run.task.source_tokenizer, run.task.target_tokenizer]
+    drawn, both = random.Random(seed), [run.input.source_tokenizer, run.input.target_tokenizer]
     source, target = ([i for i in range(one.vocab_size) if i not in one.special] for one in both)
     end = both[0].special.end
     rows = [
@@ -194,13 +194,13 @@ def test_an_imported_model_is_trained_on_looked_at_and_exported(tmp_path, pieces
     assert run.report["parent"]["new"] == []
     vocabulary = json.loads((tmp_path / "model" / "vocab.json").read_text())
     ids = [vocabulary[name] for name in ("<pad>", "<unk>", "<pad>", "</s>")]
-    assert [*run.task.source_tokenizer.special] == [*run.task.target_tokenizer.special] == ids
+    assert [*run.input.source_tokenizer.special] == [*run.input.target_tokenizer.special] == ids
     assert [one.text for one in run.predict(TEXTS)] == [run.predict(text).text for text in TEXTS]
     heed.export(run, to="huggingface", out=tmp_path / "out")
     assert json.loads((tmp_path / "out" / "vocab.json").read_text()) == vocabulary
     other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     library = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
-    special = parent.task.target_tokenizer.special
+    special = parent.task.input.target_tokenizer.special
     for text in TEXTS:
         (written,) = other.generate(**library(text, return_tensors="pt")).tolist()
         assert [i for i in written if i not in special] == [*run.predict(text).ids]
@@ -238,7 +238,7 @@ def test_a_post_norm_transformer_of_our_own_is_exported(tmp_path, frame, kind):
     target = transformers.AutoTokenizer.from_pretrained(tmp_path / "out" / "target_tokenizer")
     for text in [*TEXTS[:5], "</s> and <pad>"]:
         inputs = source(text, return_tensors="pt", return_token_type_ids=False)
-        assert inputs["input_ids"][0].tolist() == run.task.framed(run.task.source_tokenizer.encode(text).ids)
+        assert inputs["input_ids"][0].tolist() == run.input.framed(run.input.source_tokenizer.encode(text).ids)
         (written,) = other.generate(**inputs).tolist()
         assert written[0] == START
         assert [i for i in written[1:] if i not in (0, 3)] == list(run.predict(text).ids)

@@ -13,8 +13,8 @@ from heed.errors import ConfigError
 from heed.observe.looks import Choice
 from heed.observe.trace import trace
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.run import look_at
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import TASK
 
 SOURCE, TARGET = "31415", "314"
 
@@ -26,7 +26,7 @@ def both():
     training = TranslationTraining(steps=1)
     config = TranslationConfig(data=data, tokenizer=TokenizerConfig(), model=section, training=training)
     torch.manual_seed(1)
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     return task, task.build_model().eval()
 
 
@@ -36,7 +36,7 @@ def look(both, *choice, **options):
 
 def weights_seen(both):
     task, model = both
-    batch = forced_batch(task, SOURCE, task.target_tokenizer.encode(TARGET).ids)
+    batch = forced_batch(task, SOURCE, task.input.target_tokenizer.encode(TARGET).ids)
     with torch.no_grad(), trace(model) as seen:
         model(batch.source, batch.source_mask, batch.target)
     return seen

@@ -140,8 +140,8 @@ def test_an_ensemble_of_runs_predicts_and_scores(runs):
     report = both.evaluate("test")
     assert report["examples"] == 15 and "alignment_error" not in report
     pairs = both.task.splits.examples["test"]
-    nll = [run.task.forced_scores(run.model, run.task.encode_pairs(pairs))[0] for run in runs]
-    mixed = both.task.forced_scores(both.model, both.task.encode_pairs(pairs))[0]
+    nll = [run.task.judged(run.model, run.input.encode(pairs))[:, 0] for run in runs]
+    mixed = both.task.judged(both.model, both.input.encode(pairs))[:, 0]
     # Jensen: the mean of probabilities is at least the geometric mean, so its loss is at most the mean loss.
     assert all(m <= (a + b) / 2 + 1e-4 for m, a, b in zip(mixed, *nll, strict=True))
     assert both.align(text, one) == runs[0].align(text, one)
@@ -173,8 +173,8 @@ def test_other_vocabularies_are_refused_by_their_first_difference(runs, tmp_path
 
 def test_runs_may_differ_in_tags_of_the_source_but_not_of_the_target(runs):
     tagged = heed.load(runs[1].folder)
-    tagged.task.source_tokenizer.add_tags(["<bt>"])
+    tagged.task.input.source_tokenizer.add_tags(["<bt>"])
     heed.ensemble([runs[0], tagged])
-    tagged.task.target_tokenizer.add_tags(["<bt>"])
+    tagged.task.input.target_tokenizer.add_tags(["<bt>"])
     with pytest.raises(ConfigError, match=r"target tokenizers differ: the tags \(none\) and <bt>"):
         heed.ensemble([runs[0], tagged])

@@ -17,7 +17,7 @@ from heed.data.readers import Reader
 from heed.data.splits import open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.base.training_set import Coding, TrainingSet, Weighted
+from heed.tasks.inputs.pairs import TrainingSet, Weighted
 from heed.tasks.translation.start import open_pairs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -136,18 +136,18 @@ def test_lengths_are_those_of_the_tokens_on_every_side(tmp_path, make, reader):
         return list(map(list, zip(*rows, strict=True)))
 
     wanted = encode(examples)
-    coding = Coding(lambda lengths: lengths, None)
     sets = []
     for given in (examples, stored, stored):
         in_parts = lambda given=given: map(encode, in_turn(given))  # noqa: E731
         corpus = corpus_of(given, in_parts, ["<i4"] * len(tokenizers), lambda rows: [*map(list, rows)])
         assert list(corpus) == wanted and corpus.lengths.tolist() == [[*map(len, rows)] for rows in wanted]
         assert list(corpus.select([7, 3, 3]).select([2, 0])) == [wanted[3], wanted[7]]
-        sets.append(TrainingSet([Weighted(given, corpus)], coding))
+        sets.append(TrainingSet([Weighted(given, corpus)]))
     held, unheld, _ = sets
-    plan = held.batches(90, 1, 2)
-    assert plan == list(unheld.batches(90, 1, 2)) and sorted(i for b in plan for i in b) == list(range(200))
-    assert all(len(b) == 1 or held.work(b) <= 90 for b in plan)
+    plan = held.batches(held.lengths, 90, 1, 2)
+    assert plan == list(unheld.batches(unheld.lengths, 90, 1, 2))
+    assert sorted(i for b in plan for i in b) == list(range(200))
+    assert all(len(b) == 1 or len(b) * held.lengths[b].max(0).sum() <= 90 for b in plan)
     assert held.tokens_at(plan[3]) == unheld.tokens_at(plan[3])
     assert held.examples_at(plan[3]) == unheld.examples_at(plan[3])
 

@@ -262,7 +262,7 @@ def test_a_run_without_its_data_is_checked_on_random_tokens(trained, tmp_path, m
     def gone(config, *given):
         raise ConfigError("no file")
 
-    monkeypatch.setattr("heed.tasks.translation.task.open_pairs", gone)
+    monkeypatch.setattr("heed.tasks.inputs.pairs.open_pairs", gone)
     assert "sentences of random tokens (the run's data cannot be read)" in str(heed.export(run))
 
 

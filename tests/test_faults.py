@@ -12,7 +12,7 @@ from heed.errors import DiskError
 from heed.runs import train as training
 from heed.runs.train import train_config
 from heed.tasks import check_config
-from heed.tasks.translation.run import TranslationRun
+from heed.tasks.run import Run
 from heed.training.cost import Cost
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
@@ -194,7 +194,7 @@ def test_the_last_save_of_a_training_and_its_seal_lose_nothing(tmp_path, monkeyp
     """What precedes `_finish` is made once, as are its scores; a failure within it is followed by a resume."""
     before, out = tmp_path / "before", tmp_path / "runs" / "run"
     scores = heed.load(translator).report["scores"]["test"]
-    monkeypatch.setattr(TranslationRun, "evaluate", lambda *_: scores)
+    monkeypatch.setattr(Run, "evaluate", lambda *_: scores)
     monkeypatch.setattr(Trainer, "predict_cost", lambda *_: Cost(0, 0.0, 0.0, 0, 1, 1))
     config = training.read_config(translator / "config.yaml")
 

@@ -91,7 +91,7 @@ def test_an_error_of_the_data_ends_the_run_with_its_message(tmp_path, always_ahe
 
     made = config()
     monkeypatch.setattr("heed.training.loop.Trainer.predict_cost", lambda self, work: Cost(0, 0.0, 0.0, 0, 1, 1))
-    monkeypatch.setattr("heed.tasks.base.training_set.TrainingSet.collate", broken)
+    monkeypatch.setattr("heed.tasks.inputs.pairs.Pairs._batch", broken)
     with pytest.raises(OSError, match=r"texts\.bin cannot be read"):
         train_config(made, tmp_path / "run", Quiet())
 

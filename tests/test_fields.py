@@ -269,20 +269,24 @@ def tokens(made):
     """The vocabulary's size and the tokens of the first training examples."""
     task, _ = made
     batch = batch_of(task, [0, 1, 2, 20])
-    return task.source_tokenizer.vocab_size, task.target_tokenizer.vocab_size, batch.source.tolist()
+    return (
+        task.input.source_tokenizer.vocab_size,
+        task.input.target_tokenizer.vocab_size,
+        batch.inputs["source"].tolist(),
+    )
 
 
 def read(made):
     """How two texts are read and written."""
     task, _ = made
-    both = task.source_tokenizer, task.target_tokenizer
+    both = task.input.source_tokenizer, task.input.target_tokenizer
     return [tokenizer.normalize("\ufb01ne Cafe\u0301") for tokenizer in both]
 
 
 def cleaned(made):
     """How a text with accents, a control character and Chinese is read."""
     task, _ = made
-    return task.source_tokenizer.normalize("Cafe\u0301 a\x00b \u6211\u7231")
+    return task.input.source_tokenizer.normalize("Cafe\u0301 a\x00b \u6211\u7231")
 
 
 def kept_text(made):
@@ -304,7 +308,7 @@ def trainable(made):
 
 
 def ngram_rows(made):
-    return made[1].ngrams.idf.shape
+    return made[0].ngrams.fit.characters, made[0].ngrams.idf.shape
 
 
 def refused(made):
@@ -521,7 +525,6 @@ CASES = {
     "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
     "ClassificationHead.ngram_characters": (TEXTS | NGRAMS, "model.ngram_characters", (0, 4), ngram_rows, prepared),
-    "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),

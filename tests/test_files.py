@@ -21,7 +21,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.translation.start import open_pairs
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 
 relaxed = settings(deadline=None, max_examples=50)
 pairs_of = st.lists(st.builds(Pair, st.sampled_from("abcdefghij"), st.sampled_from("xyz")), max_size=30)
@@ -100,7 +100,7 @@ def test_what_is_read_is_kept_or_counted(tmp_path_factory, rows, valid, longest)
         },
         "tokenizer": {"kind": "char"},
     }
-    task = Translation.prepare(check_config(values, "test"))
+    task = TASK.prepare(check_config(values, "test"))
     assert {name: counts["read"] for name, counts in task.report_counts().items() if name != "valid"} == {
         "train": len(rows) + 10,
         "test": len(rows) + 1,
@@ -116,14 +116,14 @@ def test_too_long_pairs_are_left_out_of_training_only_and_counted(tmp_path):
     long = [("x" * 11, "t"), ("s", "y" * 12)]
     files = {split: [write(tmp_path, f"{split}.tsv", numbered(8, split[0]) + long)] for split in ("train", "valid")}
     values = {"data": {**files, "max_length": 10}, "tokenizer": {"kind": "char"}}
-    task = Translation.prepare(check_config(values, "test"))
+    task = TASK.prepare(check_config(values, "test"))
     assert task.splits.counts["train"].filtered == {"longer than data.max_length 10 tokens": 2}
     assert [len(task.splits.examples[split]) for split in ("train", "valid")] == [8, 10]
     assert max(len(pair.source) for pair in task.encoded("train")) <= 10
     assert "8 of 10 pairs kept, 2 left out: longer than data.max_length 10 tokens" in str(task.splits.counts["train"])
     values["data"]["max_length"] = 1
     with pytest.raises(DataError, match=r"every training pair is longer than data\.max_length 1 tokens"):
-        Translation.prepare(check_config(values, "test"))
+        TASK.prepare(check_config(values, "test"))
 
 
 def test_nothing_left_is_an_error_that_says_where_it_went(tmp_path):
@@ -144,9 +144,9 @@ def test_a_small_vocabulary_grows_with_the_characters_of_the_script(tmp_path):
     rng = random.Random(1)
     texts = ["".join(chr(0x4E00 + rng.randrange(2_000)) for _ in range(12)) for _ in range(1_000)]
     values = {"data": {"train": write(tmp_path, "zh.tsv", [(text, f"t{n}") for n, text in enumerate(texts)])}}
-    task = Translation.prepare(check_config(values, "test"))
+    task = TASK.prepare(check_config(values, "test"))
     assert task.config.tokenizer.vocab_size == 2 * len(set("".join(p.source for p in task.splits.examples["train"])))
-    assert task.source_tokenizer.vocab_size <= task.config.tokenizer.vocab_size
+    assert task.input.source_tokenizer.vocab_size <= task.config.tokenizer.vocab_size
 
 
 def test_columns_for_two_parallel_files_are_refused_instead_of_ignored():
@@ -168,7 +168,7 @@ def spaced(count, word="w"):
 
 def prepared(data, **sections):
     values = {"data": data, "tokenizer": {"kind": "char"}, **sections}
-    return Translation.prepare(check_config(values, "test"))
+    return TASK.prepare(check_config(values, "test"))
 
 
 # --- weights
@@ -244,19 +244,19 @@ def test_the_tag_stands_before_the_sources_of_its_corpus_only(tmp_path, sampling
     ]
     data = {"train": write(tmp_path, "a.tsv", spaced(20)), "valid": 4, "extra": extra}
     task = prepared(data, tokenizer={"kind": "bpe", "vocab_size": 40, "sampling": sampling})
-    tags = task.source_tokenizer.tags
-    assert list(tags) == ["<bt>", "<web>"] and task.target_tokenizer.tags == {}
-    assert task.config.model.source_vocab_size == task.source_tokenizer.vocab_size
+    tags = task.input.source_tokenizer.tags
+    assert list(tags) == ["<bt>", "<web>"] and task.input.target_tokenizer.tags == {}
+    assert task.config.model.source_vocab_size == task.input.source_tokenizer.vocab_size
     seen = Counter()
     for indices in task.train_batches(0):
         batch = task.collate(indices)
         assert batch.indices == indices
         for row, index in enumerate(indices):
-            pair = task.training.examples_at([index])[0]
-            ids = batch.source[row][batch.source_mask[row]].tolist()
+            pair = task.input.training(task).examples_at([index])[0]
+            ids = batch.inputs["source"][row][batch.inputs["source_mask"][row]].tolist()
             expected = {"x": [tags["<bt>"]], "y": [tags["<web>"]]}.get(pair.source[0], [])
             assert ids[: len(expected)] == expected and not set(ids[len(expected) :]) & set(tags.values())
-            assert task.source_tokenizer.decode(ids) == pair.source
+            assert task.input.source_tokenizer.decode(ids) == pair.source
             seen[pair.source[0]] += 1
     assert seen == {"w": 16, "x": 24, "y": 6, "z": 4}
 
@@ -288,7 +288,9 @@ def test_nothing_of_a_further_corpus_is_held_out_and_nothing_held_out_is_trained
     }
     assert corpus.counts.kept == len(corpus.examples) == len(rows) - 20 == len(task.encoded("extra bt.tsv"))
     known = {pair.source for split in ("valid", "test") for pair in task.splits.examples[split]}
-    assert not known & {pair.source for pair in task.training.examples_at(range(len(task.training)))}
+    assert not known & {
+        pair.source for pair in task.input.training(task).examples_at(range(len(task.input.training(task))))
+    }
     assert "warning: 1 targets of extra bt.tsv are also in the test set" in task.splits.notes
     line = next(line for line in task.splits.notes.splitlines() if line.startswith("extra bt.tsv"))
     assert "56 of 76 pairs kept" in line and line.endswith("(weight 0.5)")
@@ -302,8 +304,8 @@ def test_corpora_of_the_same_name_are_told_apart_and_may_lie_in_files(tmp_path):
     data = {"train": write(tmp_path, "a.tsv", spaced(20)), "valid": 4, "extra": extra}
     task, stored = prepared(data), prepared({**data, "in_memory": 2})
     assert list(task.splits.extra) == ["extra bt.tsv", "extra bt.tsv (2)"]
-    every = range(len(task.training))
-    assert task.training.examples_at(every) == stored.training.examples_at(every)
+    every = range(len(task.input.training(task)))
+    assert task.input.training(task).examples_at(every) == stored.input.training(stored).examples_at(every)
     assert task.train_batches(3) == list(stored.train_batches(3))
 
 
@@ -325,8 +327,8 @@ def test_a_run_keeps_counts_and_tag_and_needs_no_tag_to_predict(tmp_path, monkey
     assert (entry["examples"], entry["read"], entry["weight"], entry["tag"]) == (20, 20, 0.5, "<bt>")
     assert run.config.data.extra[0].files == [str(folder / "bt.tsv")]
     again = heed.load("run")
-    tag = again.task.source_tokenizer.tags["<bt>"]
-    assert again.task.target_tokenizer.tags == {"<bt>": tag}  # one vocabulary for both sides
+    tag = again.task.input.source_tokenizer.tags["<bt>"]
+    assert again.task.input.target_tokenizer.tags == {"<bt>": tag}  # one vocabulary for both sides
     assert again.predict("x 1 <bt>") == run.predict("x 1 <bt>")
     drawn = again.candidates(["x 1"], 50, sampling=heed.generation.SamplingOptions(temperature=50.0))[0]
     assert all(tag not in one.ids for one in drawn)  # never written, however flat

@@ -11,7 +11,7 @@ from heed.data.embedded.generated import SPLITS, split_of
 from heed.data.embedded.pairs import GrammarSource
 from heed.errors import ConfigError
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 
 CAT, WALL, HOME, TIRED, CONGESTED = (
     "The cat sat on the wall.",
@@ -92,7 +92,7 @@ def test_the_script_writes_other_languages(language, direction, cat, tmp_path):
 
 def test_words_are_its_tokens_and_exact_match_selects():
     data = {"name": "grammar", "train": 300, "valid": 20, "test": 30}
-    task = Translation.prepare(TranslationConfig.model_validate({"data": data}))
+    task = TASK.prepare(TranslationConfig.model_validate({"data": data}))
     assert task.config.tokenizer.kind == "word"
     assert task.config.evaluation.select_by == "exact_match"
     assert len(task.splits.examples["train"]) == 300

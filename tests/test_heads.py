@@ -100,7 +100,7 @@ def test_a_head_that_follows_the_known_alignment_is_named(tmp_path):
     run = heed.train("translation", steps=1, out=tmp_path / "run", settings=settings, quiet=True)
     pair = run.examples("valid")[0]
     assert pair.links
-    count = len(run.task.source_tokenizer.encode(pair.source).ids)
+    count = len(run.input.source_tokenizer.encode(pair.source).ids)
     places = torch.eye(count).tolist()  # each position looks at its own place in the source
     with heed.edit(run, [heed.Force("cross", position=i, weights=place) for i, place in enumerate(places)]):
         assert run.aligned_heads([pair]) == {0: [1.0]}

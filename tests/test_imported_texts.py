@@ -98,7 +98,7 @@ def test_sources_of_translations_are_read_as_by_transformers(tmp_path, monkeypat
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
     texts, read = [" the", "\x85the\u2028", "the\n.\x85", " \n "], []
     monkeypatch.setattr(run.task, "write", lambda model, sources, *_: read.extend(sources) or [[_BLANK]] * len(sources))
-    run.task.translate(run.model, texts)
+    run.task.head.translate(run.task, run.model, texts)
     assert read == [tokenizer(text)["input_ids"] for text in texts[:3]]  # a blank text is not read
 
 

@@ -142,15 +142,15 @@ def test_every_attention_of_marian_is_shown_as_theirs_and_drawn(tmp_path):
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
     source, target = "We went to the market.", "Der alte Mann wohnt."
     look = run.look(source, target=target, layer="all", head="all")
-    ids = run.task.framed(run.task.source_tokenizer.encode(source).ids)
-    written = run.task.target_tokenizer.encode(target).ids
+    ids = run.input.framed(run.input.source_tokenizer.encode(source).ids)
+    written = run.input.target_tokenizer.encode(target).ids
     read = torch.tensor([[model.config.decoder_start_token_id, *written]])
     model.set_attn_implementation("eager")
     with torch.no_grad():
         out = model(input_ids=torch.tensor([ids]), decoder_input_ids=read, output_attentions=True)
     theirs = {"encoder": out.encoder_attentions, "decoder": out.decoder_attentions, "cross": out.cross_attentions}
     assert {one.mechanism for one in look.maps} == {*theirs}
-    sides = {"source": (run.task.source_tokenizer, ids), "target": (run.task.target_tokenizer, written)}
+    sides = {"source": (run.input.source_tokenizer, ids), "target": (run.input.target_tokenizer, written)}
     for one in look.maps:
         expected = theirs[one.mechanism][one.layer][0, one.head]
         rows, columns = (words_of(axis, sides) for axis in (one.query, one.key))
@@ -175,7 +175,7 @@ def test_every_attention_of_vit_is_shown_as_theirs_and_drawn(tmp_path):
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
     picture = np.random.default_rng(1).integers(0, 256, (40, 30, 3), dtype=np.uint8)
     look = run.look(picture, map="attention", layer="all", head="all")
-    pixels = run.task.form.tensor(run.task.form.sizing.apply_all([picture]))
+    pixels = run.input.form.tensor(run.input.form.sizing.apply_all([picture]))
     model.set_attn_implementation("eager")
     with torch.no_grad():
         theirs = model.eval()(pixels, output_attentions=True).attentions

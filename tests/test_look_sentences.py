@@ -228,6 +228,19 @@ def probabilities_of_labels(case, _, *, sentence):
         assert probability(case, label, case.text) == pytest.approx(float(value), abs=6e-4)
 
 
+@says(
+    r"score of '(\w)' \(minus the mean score of all labels\): n-grams ([+-][\d.]+), network ([+-][\d.]+), "
+    r"together ([+-][\d.]+)"
+)
+def the_parts_of_a_score_add_up(case, _, label, linear, network, together):
+    number, (encoded,) = case.task.labels.index(label), case.task.encode_texts([case.text])
+    (scores,) = case.task.logits(case.model, [encoded])
+    assert float(scores[number] - scores.mean()) == pytest.approx(float(together), abs=6e-5)
+    logits = case.model.ngram_scale.item() * encoded.ngrams
+    assert logits[number] - logits.mean() == pytest.approx(float(linear), abs=6e-5)
+    assert float(linear) + float(network) == pytest.approx(float(together), abs=2e-4)
+
+
 @says(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
 def what_is_cut_changes_nothing(case, _, read, left):
     tokens = case.task.input.tokenizer.encode(case.text).ids
@@ -264,7 +277,7 @@ def an_entity_is_where_it_says(case, _, start, end, kind, value, text):
 )
 def the_output_has_that_probability(case, _, given, cut, value, log):
     assert float(value) == pytest.approx(math.exp(float(log)), rel=1e-2)
-    tokens = case.task.target_tokenizer
+    tokens = case.task.input.target_tokenizer
     if given:
         batch = forced_batch(case.task, case.text, tokens.encode(case.look.target).ids)
         with torch.no_grad():
@@ -272,7 +285,7 @@ def the_output_has_that_probability(case, _, given, cut, value, log):
             log_probs = torch.log_softmax(case.model.logits(hidden)[0], -1)
         assert float(log_probs.gather(1, batch.labels[0].unsqueeze(1)).sum()) == pytest.approx(float(log), rel=1e-3)
     else:
-        best = case.task.translate(case.model, [case.text])[0][0]
+        best = case.task.head.translate(case.task, case.model, [case.text])[0][0]
         assert best.text == case.look.target and best.finished == (cut is None)
 
 

@@ -17,9 +17,10 @@ from heed.data.tokens.special import UNKNOWN
 from heed.observe.maps import FIXED_VECTOR
 from heed.observe.shown import ShownLook
 from heed.runs.card import scores_text
+from heed.tasks.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.run import TranslationRun, look_at
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import TASK
 
 SOURCE = "31415"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -32,8 +33,8 @@ def make_run(name, tokenizer=None, **fields):
     tokenizer = tokenizer or TokenizerConfig()
     config = TranslationConfig(data=data, tokenizer=tokenizer, model=section, training=TranslationTraining(steps=1))
     torch.manual_seed(1)
-    task = Translation.prepare(config)
-    return TranslationRun(None, task.config, task, task.build_model().eval(), {})
+    task = TASK.prepare(config)
+    return Run(None, task.config, task, task.build_model().eval(), {})
 
 
 def look_of(run, **options):
@@ -61,7 +62,7 @@ def run(request):
 @every_form
 def test_a_look_shows_the_one_vector_that_every_output_reads(run):
     look = look_of(run, target="314").look
-    batch = forced_batch(run.task, SOURCE, run.task.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.input.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
     assert look.maps == ()
@@ -83,7 +84,7 @@ def test_frames_are_the_states_of_reading_and_of_writing(run):
         packed = look.summary.chunk(layers * (2 if config.cell == "lstm" else 1))[:: 2 if config.cell == "lstm" else 1]
         for part, name in zip(packed, names, strict=True):
             assert_close(look.encoder[-1].states[name], part)
-    batch = forced_batch(run.task, SOURCE, run.task.target_tokenizer.encode("314").ids)
+    batch = forced_batch(run.task, SOURCE, run.input.target_tokenizer.encode("314").ids)
     with torch.no_grad():
         memory = run.model.encode(batch.source, batch.source_mask)
         hidden, _ = run.model.step(batch.target, run.model.start(memory, Rows.repeat(1)))
@@ -137,7 +138,7 @@ def test_an_unknown_word_is_written_only_where_attention_can_replace_it(name):
     with torch.no_grad():
         run.model.output.weight.zero_()
         run.model.output.bias.zero_()[UNKNOWN] = 9.0  # it would write nothing else
-    written = run.task.translate(run.model, [SOURCE], max_length=3)[0][0].ids
+    written = run.task.head.translate(run.task, run.model, [SOURCE], max_length=3)[0][0].ids
     assert (UNKNOWN in written) == (name == "bahdanau")
 
 

@@ -94,7 +94,9 @@ def test_the_run_knows_its_data(run, data):
     counts = run.report["data"]
     assert [counts[split]["examples"] for split in ("train", "valid", "test")] == [300, 30, 25]
     assert counts["train"]["filtered"] == {} and counts["train"]["read"] == 300
-    assert counts["train"]["source_tokens"] == sum(map(len, run.task.source_tokenizer.encode_all(texts(data, "my.en"))))
+    assert counts["train"]["source_tokens"] == sum(
+        map(len, run.input.source_tokenizer.encode_all(texts(data, "my.en")))
+    )
     assert run.config.data.train == [str(data / "my.en"), str(data / "my.yo")]
     assert (run.config.evaluation.select_by, run.config.model.size, run.config.training.seed) == ("chrf", "tiny", 2)
     assert (run.folder / "README.md").read_text(encoding="utf-8").count("chrF")

@@ -43,7 +43,7 @@ def made(tmp_path_factory):
         settings = TINY | more | {"tokenizer.lowercase": lowercase, "data.valid": str(file)}
         out = folder / f"{task}-{lowercase}"
         run = heed.train(task, train=file, model=model, steps=2, out=out, settings=settings, quiet=True)
-        tokenizer, references = run.task.target_tokenizer, TARGETS[::5]
+        tokenizer, references = [*run.task.tokenizers().values()][-1], TARGETS[::5]
         outputs = [tokenizer.normalize(text) for text in [*references[1:], references[0]]]
         outputs[0] = tokenizer.normalize(references[0])
         runs[task, lowercase] = SimpleNamespace(

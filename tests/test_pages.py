@@ -75,7 +75,7 @@ def test_back_translations_stand_line_by_line_beside_the_text(folder):
     assert counts["read"] == 28 and counts["filtered"]["both sides blank"] == 3
     assert counts["examples"] + sum(counts["filtered"].values()) == 28
     assert (counts["weight"], counts["tag"]) == (1.0, "<bt>")
-    assert "<bt>" in heed.load(folder / "forth").task.source_tokenizer.tags
+    assert "<bt>" in heed.load(folder / "forth").task.input.source_tokenizer.tags
 
 
 def test_back_is_the_reverse_of_the_same_pairs(folder):

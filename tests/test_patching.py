@@ -106,8 +106,12 @@ def test_a_patched_recurrent_state_is_carried_on(cell, untrained):
     model, (encoder,) = run.model, run.model.encoder.forward_cells
     output = run.predict(OTHER)
     grid = run.patch(TEXT, OTHER)
-    tokens = [run.task.source_tokenizer.encode(text).ids for text in (TEXT, OTHER)]
-    ids = [run.task.first_token(tokens[1]), *output.ids, *([run.task.target_tokenizer.special.end] * output.finished)]
+    tokens = [run.input.source_tokenizer.encode(text).ids for text in (TEXT, OTHER)]
+    ids = [
+        run.input.first_token(tokens[1]),
+        *output.ids,
+        *([run.input.target_tokenizer.special.end] * output.finished),
+    ]
 
     @torch.no_grad()
     def score(source, state_at=None):

@@ -79,9 +79,9 @@ def states_of(run, tokens):
 def test_the_encoder_is_the_body_by_default(parents, children, name):
     parent, child = parents[name], children(name)
     assert child.config.model.name == "transformer"
-    ids = child.task.framed(child.task.source_tokenizer.encode("The quick dog").ids)
+    ids = child.task.input.framed(child.task.input.source_tokenizer.encode("The quick dog").ids)
     assert (ids[0], ids[-1]) == ((START, END) if name == "bert" else (ids[0], ids[-1]))
-    assert child.task.source_tokenizer.tokens == parent.task.tokenizer.tokens
+    assert child.task.input.source_tokenizer.tokens == parent.task.tokenizer.tokens
     tokens = torch.tensor([ids])
     for ours, theirs in zip(encoded(child, tokens), states_of(parent, tokens), strict=True):
         assert_close(ours, theirs, **CLOSE)
@@ -94,8 +94,8 @@ def test_the_encoder_is_the_body_by_default(parents, children, name):
 
 def test_the_decoder_is_the_language_model(parents, children):
     parent, child = parents["gpt"], children("gpt")
-    assert child.task.target_tokenizer.tokens == parent.task.tokenizer.tokens
-    tokens = torch.tensor([[START, *child.task.target_tokenizer.encode("The quick dog").ids]])
+    assert child.task.input.target_tokenizer.tokens == parent.task.tokenizer.tokens
+    tokens = torch.tensor([[START, *child.task.input.target_tokenizer.encode("The quick dog").ids]])
     model = child.model
     blocks = [block for block in model.decoder if isinstance(block, DecoderBlock)]
     kept = [block.cross.w_out.weight.clone() for block in blocks]
@@ -115,7 +115,7 @@ def test_the_decoder_is_the_language_model(parents, children):
 
 def test_both_halves_of_one_body(parents, children):
     parent, child = parents["bert"], children("bert", "both")
-    assert child.config.tokenizer.shared and child.task.source_tokenizer is child.task.target_tokenizer
+    assert child.config.tokenizer.shared and child.task.input.source_tokenizer is child.task.input.target_tokenizer
     state, theirs = child.model.state_dict(), parent.task.body(parent.model).state_dict()
     for half in ("encoder", "decoder"):
         for name, tensor in theirs.items():
@@ -129,7 +129,7 @@ def test_both_halves_of_one_body(parents, children):
 def test_a_run_is_resumed_and_fields_of_the_user_win(children, tmp_path):
     run = children("bert", **{"model.num_layers": 1, "tokenizer.kind": "char"})
     assert len(run.model.encoder) == len(run.model.decoder) == 1
-    assert run.task.source_tokenizer.unit == "character"
+    assert run.input.source_tokenizer.unit == "character"
     assert run.config.model.model_extra["source_frame"] == "both"
 
 

@@ -27,7 +27,7 @@ from heed.serve.served import Served
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
 from heed.tasks.translation.alignment import replace_unknown
-from heed.tasks.translation.run import look_at
+from heed.tasks.translation.look import look_at
 
 EARLIER = "an earlier version of it is unchanged"
 
@@ -228,8 +228,8 @@ def meetings(tmp_path_factory):
 )
 def test_an_unknown_word_of_an_output_is_the_unknown_source_word(meetings, source, looked_at, output):
     task, model = meetings.task, meetings.model
-    ids = (*task.target_tokenizer.encode("hoy").ids, *[task.target_tokenizer.special.unknown] * 2)
-    written = replace(task.translate(model, [source], max_length=1)[0][0], ids=ids)
+    ids = (*task.input.target_tokenizer.encode("hoy").ids, *[task.input.target_tokenizer.special.unknown] * 2)
+    written = replace(task.head.translate(task, model, [source], max_length=1)[0][0], ids=ids)
     forced = [Force("cross", position=row, weights=[0.0] * key + [1.0]) for row, key in enumerate(looked_at)]
     with edit(model, *forced):
         assert replace_unknown(task, model, source, written).text == output

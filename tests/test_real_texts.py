@@ -390,9 +390,9 @@ def test_unknown_words_are_warned_of_in_training_and_never_right(tmp_path, capsy
     code, out, _ = call(capsys, "check", "translation", "a.tsv", "tokenizer.kind=word")
     assert said.format("target") in out
     run = heed.load("run")
-    scores = run.task.forced_scores(run.model, run.task.valid_units())
+    _, correct, tokens = run.task.judged(run.model, run.task.encoded("valid")).T
     # Each target is <unk> and the end, which the model has learned.
-    assert set(scores.tokens) == {2} and set(scores.correct) == {1}
+    assert {*tokens} == {2} and {*correct} == {1}
     code, out, err = call(
         capsys, "train", "classification", "b.csv", "--out", "other", "--model", "rnn", *small[1:], "training.steps=1"
     )

@@ -9,6 +9,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
+from heed.tasks.classification.run import ClassificationOutputs
 
 import heed
 from contract import data_of
@@ -26,7 +27,6 @@ from heed.data.readers import hold
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.classification.task import ClassificationOutputs
 from heed.tasks.tagging.run import TaggingOutputs
 from heed.tasks.translation.start import open_pairs
 

@@ -23,7 +23,7 @@ from heed.errors import ConfigError, DiskError, RunError
 from heed.runs.train import train_config
 from heed.storage.files import describe_damage
 from heed.tasks import check_config
-from heed.tasks.translation.task import Translation
+from heed.tasks.work import Work
 from heed.training import checkpoint, weights
 from heed.training.checkpoint import checkpoints_in, latest_checkpoint
 from heed.training.optimizer import make_optimizer
@@ -484,7 +484,7 @@ def main_ok(arguments):
 def test_the_best_weights_being_damaged_does_not_lose_the_run(tmp_path, monkeypatch, harm):
     losses = iter([1.0, 2.0, 3.0])
     scores = lambda *_: {"loss": next(losses, 3.0), "exact_match": 0.0, "token_accuracy": 0.0}  # noqa: E731
-    monkeypatch.setattr(Translation, "validate", scores)
+    monkeypatch.setattr(Work, "validate", scores)
     out, reporter = tmp_path / "run", Listener()
     train(out, translation())
     assert not (out / "checkpoints" / "step-2" / "progress.json").exists()  # the best, of which only weights are kept

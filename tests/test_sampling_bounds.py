@@ -71,11 +71,11 @@ def test_sampling_never_fills_a_batch_beyond_its_tokens_or_a_side_beyond_the_lar
     for epoch in range(2):
         for indices in task.train_batches(epoch):
             batch = task.collate(indices, epoch)
-            assert batch.source.numel() + batch.target.numel() <= task.work(indices)
+            assert batch.inputs["source"].numel() + batch.forced["target"].numel() <= task.work(indices)
             assert task.work(indices) <= 400 or len(indices) == 1
-            assert batch.source.shape[1] <= 40 and batch.target.shape[1] <= 40 + 1
-            sampled += int(batch.source_mask.sum())
-            plain += int(task.training.lengths_at(indices)[:, 0].sum())
+            assert batch.inputs["source"].shape[1] <= 40 and batch.forced["target"].shape[1] <= 40 + 1
+            sampled += int(batch.inputs["source_mask"].sum())
+            plain += int(task.input.training(task).lengths[indices, 0].sum())
     assert sampled > 1.2 * plain
 
 
@@ -84,7 +84,7 @@ def test_learned_positions_bound_what_is_trained_on_sampled_or_not(file):
     task = prepared(file, **fields)
     for indices in task.train_batches(0):
         batch = task.collate(indices)
-        assert max(batch.source.shape[1], batch.target.shape[1]) <= 48
+        assert max(batch.inputs["source"].shape[1], batch.forced["target"].shape[1]) <= 48
     assert task.config.generation.max_length <= 48
     letters = {"kind": "char", "sampling": 0.0}
     whole = prepared(file, letters)

@@ -40,9 +40,9 @@ def runs(tmp_path_factory):
 def test_every_source_is_framed_in_training_and_in_use(runs, kind):
     run = runs[kind]
     before, after = AROUND[kind]
-    plain = run.task.source_tokenizer.encode("1 2 3").ids
+    plain = run.input.source_tokenizer.encode("1 2 3").ids
     task = run.task
-    assert task.encode_pairs([Pair("1 2 3", "1")])[0].source == [*before, *plain, *after]
+    assert task.input.encode([Pair("1 2 3", "1")])[0].source == [*before, *plain, *after]
     assert forced_batch(task, "1 2 3", [4]).source[0].tolist() == [*before, *plain, *after]
     assert all(row.source[: len(before)] == before for row in task.encoded("train")[:5])
     assert all(row.source[len(row.source) - len(after) :] == after for row in task.encoded("train")[:5])

@@ -15,8 +15,9 @@ from heed.observe import png
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
+from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.translation import start
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -38,7 +39,7 @@ def prepare(files, in_memory=0, kind="word", **fields):
     data = {"train": files, "max_length": 60, "in_memory": in_memory, **fields.pop("data", {})}
     tokenizer = {"kind": kind, **fields.pop("tokenizer", {})}
     values = {"data": data, "tokenizer": tokenizer, "model": {"size": "tiny"}, "training": {"steps": 1}, **fields}
-    return Translation.prepare(check_config(values, "test"))
+    return TASK.prepare(check_config(values, "test"))
 
 
 def same_batches(one, other):
@@ -119,7 +120,7 @@ def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monk
         init(self, *args, **kwargs)
 
     task = prepare(files, 10)
-    kept = [value for value in vars(task.training).values() if isinstance(value, list)]
+    kept = [value for value in vars(task.input.training(task)).values() if isinstance(value, list)]
     assert not any(len(value) > 10 for value in kept)
     monkeypatch.setattr(Pair, "__init__", counted)
     plan = task.train_batches(0)
@@ -128,7 +129,9 @@ def test_a_corpus_in_a_file_is_neither_held_as_text_nor_as_tokens(tmp_path, monk
     task.collate(batch)
     assert not made  # of the tokens, without a text
     assert not isinstance(plan, list)
-    assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(range(len(task.training)))
+    assert plan[:2] == [plan[0], plan[1]] and sorted(i for b in plan for i in b) == list(
+        range(len(task.input.training(task)))
+    )
 
 
 def test_tokenizers_of_a_large_corpus_are_trained_on_a_sample_which_is_said(tmp_path, monkeypatch):
@@ -171,12 +174,12 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     assert len(made) == 3  # the pairs, the tokenizers, the tokens
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
     monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
-    monkeypatch.setattr(Translation, "encode_pairs", lambda *_, **__: None)
+    monkeypatch.setattr(Pairs, "_tagged", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3
     same_batches(first, second)
     assert first.notes == second.notes and first.config == second.config
-    assert first.source_tokenizer.first_difference(second.source_tokenizer) == ""
+    assert first.input.source_tokenizer.first_difference(second.input.source_tokenizer) == ""
 
 
 def test_a_changed_file_is_read_again(tmp_path, monkeypatch):

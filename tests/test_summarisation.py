@@ -23,10 +23,10 @@ from heed.evaluation.text_scores import rouge_measures
 from heed.generation import SearchOptions, generate
 from heed.registry import body_class, list_models, model_config
 from heed.tasks import task_class
+from heed.tasks.inputs.documents import Documents
+from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.summarisation.pointer import PointerGenerator
-from heed.tasks.summarisation.run import Lead
-from heed.tasks.summarisation.task import Summarisation
-from heed.tasks.translation.task import Translation
+from heed.tasks.summarisation.task import Lead
 from notes import NoteSource
 
 SMALL = {"name": "bahdanau", "size": "tiny", "d_embedding": 16, "d_hidden": 16, "d_attention": 16}
@@ -120,7 +120,7 @@ def test_long_documents_are_cut_counted_and_named(tmp_path, capsys):
     path, tests = write(tmp_path / "mails.jsonl", rows), write(tmp_path / "test.jsonl", rows[-2:])
     data = {"train": path, "valid": 4, "test": tests, "max_source": 10}
     task, model = prepared(data)
-    full = task.source_tokenizer.encode(rows[-1][0]).ids
+    full = task.input.source_tokenizer.encode(rows[-1][0]).ids
     assert len(full) == 15
     assert task.encoded("test")[1].source == full[:10]
     assert task.report_counts()["test"]["cut"] == 2
@@ -129,10 +129,10 @@ def test_long_documents_are_cut_counted_and_named(tmp_path, capsys):
     remark = "test: 2 documents are longer than data.max_source 10 tokens; only the beginning is read: test.jsonl:1"
     assert remark in task.splits.notes
     texts = [rows[0][0], " ".join(rows[-1][0].split()[:10])]
-    assert task.cut_in(texts) == []
+    assert task.input.cut_in(texts) == []
     # What is behind the cut cannot change what is written.
     torch.manual_seed(0)
-    both = task.translate(model, [rows[-1][0], texts[1]], max_length=5)
+    both = task.head.translate(task, model, [rows[-1][0], texts[1]], max_length=5)
     assert both[0][0].ids == both[1][0].ids
 
 
@@ -151,7 +151,7 @@ def test_batches_hold_documents_of_like_length():
         batches = plan_pass(costs(lengths), 3_000, 1, 0)
         return lengths.sum() / sum(len(batch) * lengths[batch].max(0).sum() for batch in batches)
 
-    assert real(Summarisation.costs) > 0.9 > real(Translation.costs)
+    assert real(Documents().positions) > 0.9 > real(Pairs().positions)
 
 
 # --- the lead
@@ -354,9 +354,9 @@ def test_predict_reads_documents_of_a_column_and_names_those_that_it_cut(run, ca
     code, out, err = call(capsys, "predict", run.folder, "--input", file)
     documents = [pair.source for pair in run.examples("test")]
     assert code == 0 and out.splitlines() == [one.text for one in run.predict(documents)]
-    long = run.task.cut_in(documents)
+    long = run.input.cut_in(documents)
     unread = [run.predict(documents)[n].unread for n in long[:5]]
-    assert unread == [len(run.task.source_tokenizer.encode(documents[n]).ids) - 30 for n in long[:5]]
+    assert unread == [len(run.input.source_tokenizer.encode(documents[n]).ids) - 30 for n in long[:5]]
     first = [f"{unread[0]} of '{file}' line {long[0] + 1}"]
     first += [f"{left} of line {n + 1}" for left, n in zip(unread[1:], long[1:5], strict=True)]
     assert f"tokens not read: {', '.join(first)}" in err

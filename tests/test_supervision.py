@@ -18,10 +18,11 @@ from heed.observe.trace import trace
 from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
+from heed.tasks.contracts import Draw
 from heed.tasks.translation.config import AlignmentSection, TranslationConfig
 from heed.tasks.translation.start import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
 from heed.tasks.translation.supervision import attention_loss, guides, rows_of
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet
 
@@ -57,7 +58,13 @@ def config(folder, alignment=None, **sections):
 
 
 def prepared(folder, alignment=None, **sections):
-    return Translation.prepare(config(folder, {} if alignment is None else alignment, **sections))
+    return TASK.prepare(config(folder, {} if alignment is None else alignment, **sections))
+
+
+def first_spans(task, epoch):
+    """The spans of the tokens of the first training pair in a pass, and the texts."""
+    pair, draw = task.splits.examples["train"][0], Draw(task.config.training.seed, epoch)
+    return task.input.spans_of(task, 0, pair, draw)
 
 
 def parts_by_word(rows, spans, text):
@@ -100,9 +107,9 @@ def test_weights_of_zero_have_a_finite_gradient(kind):
 def test_links_of_a_file_are_where_words_look(folder):
     task = prepared(folder)
     batch = task.collate([0, 5, 6])
-    assert_close(batch.alignment[0, :4, :5], TRUE)
-    assert_close(batch.alignment[1], torch.zeros(5, 5))  # blank line
-    assert_close(batch.alignment[2].nonzero(), torch.tensor([[1, 1]]))  # the other word and the end are free
+    assert_close(batch.targets["alignment"][0, :4, :5], TRUE)
+    assert_close(batch.targets["alignment"][1], torch.zeros(5, 5))  # blank line
+    assert_close(batch.targets["alignment"][2].nonzero(), torch.tensor([[1, 1]]))  # the other word and the end are free
     assert "train: 26 links in 6 of 7 pairs (my.links)" in task.notes
     assert "    links   Main-I  hoon-am  ja-going  raha-going  ghar-home\n" in task.overview()
 
@@ -123,12 +130,14 @@ def test_links_hold_for_every_cut_of_a_text(folder, tokenizer):
     seen = set()
     for epoch in range(3):
         task.train_batches(epoch)
-        batch = task.collate([0])
-        assert batch.alignment.shape == (1, batch.target.shape[1], batch.source.shape[1])
-        (sources, targets), texts = task.spans_of(0, task.splits.examples["train"][0])
-        assert len(sources) == batch.source.shape[1] and len(targets) == batch.target.shape[1] - 1
+        batch = task.collate([0], epoch)
+        assert batch.targets["alignment"].shape == (1, batch.forced["target"].shape[1], batch.inputs["source"].shape[1])
+        (sources, targets), texts = task.input.spans_of(
+            task, 0, task.splits.examples["train"][0], Draw(task.config.training.seed, epoch)
+        )
+        assert len(sources) == batch.inputs["source"].shape[1] and len(targets) == batch.forced["target"].shape[1] - 1
         seen.add((tuple(sources), tuple(targets)))
-        by_word = parts_by_word(batch.alignment[0, :-1], sources, texts[0])
+        by_word = parts_by_word(batch.targets["alignment"][0, :-1], sources, texts[0])
         for row, (start, end) in zip(by_word, targets, strict=True):
             if texts[1][start:end].strip():
                 assert_close(row, TRUE[len(texts[1][:end].split()) - 1])
@@ -145,8 +154,10 @@ def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
     for sampling in (0.0, 0.5):
         task = prepared(tmp_path, tokenizer={"kind": "bpe", "vocab_size": 30, "sampling": sampling})
         task.train_batches(0)
-        (sources, targets), texts = task.spans_of(0, task.splits.examples["train"][0])
-        by_word = parts_by_word(task.collate([0]).alignment[0, :-1], sources, texts[0])
+        (sources, targets), texts = task.input.spans_of(
+            task, 0, task.splits.examples["train"][0], Draw(task.config.training.seed, 0)
+        )
+        by_word = parts_by_word(task.collate([0]).targets["alignment"][0, :-1], sources, texts[0])
         words = [len(texts[1][:end].split()) - 1 for start, end in targets if texts[1][start:end].strip()]
         looked = [
             int(row.argmax()) for row, (start, end) in zip(by_word, targets, strict=True) if texts[1][start:end].strip()
@@ -156,7 +167,9 @@ def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
 
 def test_possible_links_are_used_or_ignored(folder):
     write_lines(folder / "my.links", *["0-0 4-1 2-2 3p2"] * 5, "", "")
-    used, ignored = (prepared(folder, {"possible": how}).collate([0]).alignment[0] for how in ("use", "ignore"))
+    used, ignored = (
+        prepared(folder, {"possible": how}).collate([0]).targets["alignment"][0] for how in ("use", "ignore")
+    )
     assert_close(used[2, :5], TRUE[2])
     assert_close(ignored[2, :5], torch.tensor([0, 0, 1.0, 0, 0]))
 
@@ -171,12 +184,12 @@ def test_what_is_held_out_left_out_or_not_drawn_shifts_no_links(tmp_path):
     )
     for data in ({"valid": 10}, {"valid": 10, "in_memory": 5}):
         task = prepared(tmp_path, data=data, training={"train_size": 25})
-        assert len(task.training) == 25
+        assert len(task.input.training(task)) == 25
         for index in range(25):
-            pair = task.training.examples_at([index])[0]
+            pair = task.input.training(task).examples_at([index])[0]
             turned = pair.target.startswith("B")
             expected = torch.tensor([[0.0, 1.0], [1.0, 0.0]]) if turned else torch.eye(2)
-            assert_close(task.collate([index]).alignment[0, :2], expected)
+            assert_close(task.collate([index]).targets["alignment"][0, :2], expected)
 
 
 @pytest.mark.parametrize("training", [{}, {"train_size": 10}])
@@ -205,13 +218,13 @@ def test_pairs_given_in_python_have_the_links_of_their_line(tmp_path):
     alignment = {"files": str(tmp_path / "my.links")}
     made = check_config(values | {"training": {"steps": 1, "device": "cpu", "alignment": alignment}}, "test")
     pairs = list(zip(*sides, strict=True))
-    task = Translation.prepare(made, {"train": Translation.hold(pairs, "train", made, Findings())})
+    task = TASK.prepare(made, {"train": TASK.hold(pairs, "train", made, Findings())})
     assert "train: 48 links in 24 of 24 pairs (my.links)" in task.notes
     for index in range(24):
-        (pair,) = task.training.examples_at([index])
+        (pair,) = task.input.training(task).examples_at([index])
         turned = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
         expected = turned if pair.target.startswith("B") else torch.eye(2)
-        assert_close(task.collate([index]).alignment[0, :2], expected)
+        assert_close(task.collate([index]).targets["alignment"][0, :2], expected)
 
 
 def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
@@ -220,10 +233,10 @@ def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
     extra = {"extra": [{"files": str(folder / "bt.tsv"), "tag": "<bt>"}]}
     both = {"files": [str(folder / "my.links"), str(folder / "bt.links")]}
     task = prepared(folder, both, data=extra)
-    alignment = task.collate([0, 8]).alignment
+    alignment = task.collate([0, 8]).targets["alignment"]
     assert_close(alignment[0, :4, :5], TRUE)
     assert_close(alignment[1].nonzero(), torch.tensor([[0, 2], [1, 1]]))  # the tag stands before the source
-    without = prepared(folder, data=extra).collate([0, 8]).alignment
+    without = prepared(folder, data=extra).collate([0, 8]).targets["alignment"]
     assert_close(without[0], alignment[0])
     assert not without[1].any()
 
@@ -232,20 +245,20 @@ def test_further_corpora_have_links_of_their_own_and_may_go_without(folder):
 def test_the_frame_of_a_source_is_not_looked_at(folder, frame, first):
     task = prepared(folder, model={"name": "transformer", "size": "tiny", "source_frame": frame})
     batch = task.collate([0])
-    assert_close(batch.alignment[0, :4, first : first + 5], TRUE)
-    assert batch.alignment.sum() == 4
+    assert_close(batch.targets["alignment"][0, :4, first : first + 5], TRUE)
+    assert batch.targets["alignment"].sum() == 4
 
 
 def test_embedded_data_knows_where_to_look():
     values = {"task": "translation", "data": {"name": "dates", "train": 20, "valid": 5, "test": 5}, "model": SMALL}
-    task = Translation.prepare(check_config(values | {"training": {"steps": 1, "alignment": {"data": True}}}, "test"))
+    task = TASK.prepare(check_config(values | {"training": {"steps": 1, "alignment": {"data": True}}}, "test"))
     batch, pair = task.collate([3]), task.splits.examples["train"][3]
     spans = [
         tokenizer.encode(text).spans for tokenizer, text in zip(task.tokenizers().values(), pair.texts, strict=True)
     ]
-    assert_close(batch.alignment[0, :-1], rows_of(pair.links, *spans))
+    assert_close(batch.targets["alignment"][0, :-1], rows_of(pair.links, *spans))
     for link in pair.links:
-        year = batch.alignment[0, slice(*link.target)]
+        year = batch.targets["alignment"][0, slice(*link.target)]
         assert (year.argmax(1) >= link.source[0]).all() and (year.argmax(1) < link.source[1]).all()
 
 
@@ -269,7 +282,7 @@ def test_a_model_learns_to_look_where_the_links_say(folder, name, loss):
         optimizer.step()
     model.eval()
     with trace(model) as seen:
-        model(batch.source, batch.source_mask, batch.target)
+        model(batch.inputs["source"], batch.inputs["source_mask"], batch.forced["target"])
     assert_close(seen.maps("cross").weights.mean(1)[0, :4], TRUE, atol=0.2, rtol=0)
 
 
@@ -285,19 +298,19 @@ def test_a_chosen_layer_and_heads_are_supervised_and_others_are_not(folder):
         model = task.build_model().eval()
         batch = task.collate([0, 6])
         with trace(model) as seen:
-            model(batch.source, batch.source_mask, batch.target)
+            model(batch.inputs["source"], batch.inputs["source_mask"], batch.forced["target"])
         weights = seen.maps("cross", layer).weights[:, heads].mean(1)
-        expected = attention_loss(weights, batch.alignment, batch.source_mask, "cross_entropy")
+        expected = attention_loss(weights, batch.targets["alignment"], batch.inputs["source_mask"], "cross_entropy")
         assert_close(task.loss(model, batch, 0.0).parts["alignment"], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_scoring_knows_nothing_of_the_links(folder):
-    plain, task = Translation.prepare(config(folder)), prepared(folder)
+    plain, task = TASK.prepare(config(folder)), prepared(folder)
     torch.manual_seed(0)
     model = plain.build_model().eval()
     assert task.validate(model) == plain.validate(model)
     pairs = task.encoded("valid")
-    assert task.forced_scores(model, pairs) == plain.forced_scores(model, pairs)
+    assert (task.judged(model, pairs) == plain.judged(model, pairs)).all()
 
 
 def test_a_run_names_both_losses_and_opens_without_its_links(folder):
@@ -442,14 +455,13 @@ def test_guidance_leaves_the_pass_as_it_is_dropout_included(turned, name):
     """The loss is the plain one plus the guidance, to the last digit, drawn with the same dropout masks."""
     values = {"name": name, "size": "tiny", "dropout": 0.4}
     plain, task = (
-        Translation.prepare(config(turned, model=values, training={"guided_attention": weight}))
-        for weight in (0.0, 0.5)
+        TASK.prepare(config(turned, model=values, training={"guided_attention": weight})) for weight in (0.0, 0.5)
     )
     torch.manual_seed(0)
     model = plain.build_model().train()
     batch = task.collate([0, 1, 2])
-    assert_close(batch.alignment[0].argmax(1)[:2], torch.tensor([1, 0]))  # the order is turned round
-    assert plain.collate([0]).alignment is None
+    assert_close(batch.targets["alignment"][0].argmax(1)[:2], torch.tensor([1, 0]))  # the order is turned round
+    assert "alignment" not in plain.collate([0]).targets
 
     def under_seed(work):
         torch.manual_seed(7)
@@ -457,9 +469,9 @@ def test_guidance_leaves_the_pass_as_it_is_dropout_included(turned, name):
 
     unguided = under_seed(lambda: plain.loss(model, plain.collate([0, 1, 2]), 0.0))
     with trace(model) as seen:
-        under_seed(lambda: model(batch.source, batch.source_mask, batch.target))
+        under_seed(lambda: model(batch.inputs["source"], batch.inputs["source_mask"], batch.forced["target"]))
     weights = seen.maps("cross").weights.mean(1)
-    more = 0.5 * attention_loss(weights, batch.alignment, batch.source_mask, "cross_entropy")
+    more = 0.5 * attention_loss(weights, batch.targets["alignment"], batch.inputs["source_mask"], "cross_entropy")
     loss = under_seed(lambda: task.loss(model, batch, 0.0))
     assert_close(loss.sum, unguided + more, rtol=1e-5, atol=1e-5)
     assert_close(loss.parts, {"text": unguided, "alignment": more}, rtol=1e-5, atol=1e-5)

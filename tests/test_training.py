@@ -17,7 +17,7 @@ from heed.errors import HeedWarning, RunError, TrainingError
 from heed.runs.train import train_config
 from heed.storage.disk import write_checksums
 from heed.tasks import check_config
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
 from heed.training.checkpoint import (
     Checkpoint,
     Progress,
@@ -83,7 +83,7 @@ class Recorder(Quiet):
 
 def make_trainer(folder, config=None, reporter=None, on_validation=None, select_by="exact_match", seed=0, **parts):
     config = make_config() if config is None else config
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     torch.manual_seed(seed)
     model = task.build_model()
     (folder / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def test_accumulated_batches_are_one_batch(tmp_path):
         moved = {n: tensor - before[n] for n, tensor in trainer.model.state_dict().items()}
         return moved, metrics(tmp_path / name, "update")[0]
 
-    task = Translation.prepare(make_config())
+    task = TASK.prepare(make_config())
     by_length = sorted(range(12), key=lambda i: len(task.encoded("train")[i].target))
     few, many = by_length[:2], by_length[2:]  # 2 short and 10 longer ones: the mean of their means is another number
     plan["one"], plan["pieces"] = [few + many], [few, many]
@@ -160,8 +160,8 @@ def test_the_gradient_is_that_of_the_mean_loss_per_target_token(tmp_path):
     task, model = trainer.task, trainer.model
     before = weights_of(model)
     batch = task.collate(task.train_batches(0)[0])
-    logits = model.logits(model(batch.source, batch.source_mask, batch.target))[batch.target_mask]
-    labels = batch.labels[batch.target_mask]
+    logits = model.logits(model(**batch.inputs, **batch.forced))[batch.targets["target_mask"]]
+    labels = batch.targets["labels"][batch.targets["target_mask"]]
     loss = torch.nn.functional.cross_entropy(logits, labels)
     expected = dict(zip(before, torch.autograd.grad(loss, list(model.parameters())), strict=True))
     trainer.run()
@@ -209,7 +209,7 @@ def test_only_matrices_decay(tmp_path):
 def test_every_example_is_used_once_per_epoch(tmp_path):
     used = []
     config = make_config(steps=100, validate_every=100)
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     per_epoch = len(task.train_batches(0))
 
     def collate(indices, epoch=0):
@@ -275,9 +275,9 @@ def test_the_rate_of_each_update_is_the_schedules(tmp_path):
 # --- repeating, stopping, going on
 
 
-def train(out, config, reporter=None, resume=False, on_validation=None):
+def train(out, config, reporter=None, resume=False, callback=None):
     torch.manual_seed(int(time.time_ns() % 1_000_003))  # whatever state the process is in
-    return train_config(config, out, reporter or Quiet(), resume=resume, on_validation=on_validation)
+    return train_config(config, out, reporter or Quiet(), resume=resume, callback=callback)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path):
@@ -334,11 +334,11 @@ def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupte
 
 
 def test_an_interrupt_during_a_validation_loses_nothing(tmp_path, uninterrupted):
-    def stop(run, scores, seconds):
-        if len(metrics(tmp_path / "run", "update")) == 4:
+    def stop(event):
+        if event.kind == "validation" and len(metrics(tmp_path / "run", "update")) == 4:
             signal.raise_signal(signal.SIGINT)
 
-    run, _ = train(tmp_path / "run", make_config(**LONG), on_validation=stop)
+    run, _ = train(tmp_path / "run", make_config(**LONG), callback=stop)
     assert run is None
     train(tmp_path / "run", make_config(**LONG), resume=True)
     assert_same_run(tmp_path / "run", uninterrupted)

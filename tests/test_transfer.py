@@ -2,6 +2,7 @@
 
 import json
 import random
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,7 +15,8 @@ from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks import check_config, task_class, task_names
 from heed.tasks.base.transfer import axes_of
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.task import TASK
+from heed.tasks.work import Work
 from small_runs import SMALL, write_data
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "training.batch_tokens": 200, "evaluation.bootstrap": 5}
@@ -123,7 +125,7 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
     task, own, _, taken = child(folder, pairs, "classification", "others.txt", tokenizer=tokenizer)
     fields, theirs = task.config.model.model_extra, pairs.model.state_dict()
     assert (task.config.model.name, fields["cell"], fields["d_embedding"]) == ("rnn", "gru", 6)
-    assert task.tokenizer.first_difference(pairs.task.source_tokenizer) == "" and not task.config.tokenizer.shared
+    assert task.tokenizer.first_difference(pairs.task.input.source_tokenizer) == "" and not task.config.tokenizer.shared
     assert torch.equal(own[EMBEDDING], theirs[OTHER]) and taken.tokens[EMBEDDING] == (len(own[EMBEDDING]),) * 2
     assert all(torch.equal(own[name], theirs[name.removeprefix("body.")]) for name in taken.whole)
     assert {f"body.{name}" for name in theirs if name.startswith("encoder.")} == set(taken.whole)
@@ -171,7 +173,7 @@ def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     task, own, drawn, taken = child(
         folder, parent, "classification", "others.txt", None, tokenizer, name="encoder", d_model=8
     )
-    tokens = task.tokenizer.tokens, parent.task.source_tokenizer.tokens
+    tokens = task.tokenizer.tokens, parent.task.input.source_tokenizer.tokens
     assert_rows(own[EMBEDDING], drawn[EMBEDDING], parent.model.state_dict()[OTHER], *tokens)
     assert set(taken.tokens) == {EMBEDDING} and not task.config.tokenizer.shared
 
@@ -186,7 +188,7 @@ def test_a_translator_takes_the_source_of_a_classifier_and_no_target(folder, lab
         "num_layers": 1,
     }
     task, own, drawn, taken = child(folder, labels, "translation", "pairs.tsv", tokenizer={"kind": "word"}, **fields)
-    tokens = task.source_tokenizer.tokens, labels.task.tokenizer.tokens
+    tokens = task.input.source_tokenizer.tokens, labels.task.tokenizer.tokens
     assert set(taken.tokens) == {OTHER} and "target_embedding.weight" in taken.new
     assert_rows(own[OTHER], drawn[OTHER], labels.model.state_dict()[EMBEDDING], *tokens)
     assert {f"body.{name}" for name in taken.whole} == {n for n in labels.model.state_dict() if "body.encoder" in n}
@@ -217,19 +219,20 @@ def test_a_table_takes_columns_and_labels_by_name(folder):
     task, own, drawn, taken = child(folder, parent, "table", "new.csv")
     theirs, first = parent.model.state_dict(), "body.layers.0.weight"
     assert (task.config.model.size, task.config.model.model_extra["d_hidden"]) == ("tiny", 7)
-    assert task.standard.columns == ("length", "depth", "width") and task.labels == ["p", "q", "r"]
-    columns, labels = task.standard.columns, task.labels
-    assert parent.task.standard.columns == ("width", "length") and parent.task.labels == ["p", "q"]
-    assert assert_rows(own[first], drawn[first], theirs[first], columns, parent.task.standard.columns, 1) == (2, 3)
+    assert task.input.standard.columns == ("length", "depth", "width") and task.head.labels == ("p", "q", "r")
+    columns, labels = task.input.standard.columns, task.head.labels
+    before = parent.task.input.standard.columns, parent.task.head.labels
+    assert before == (("width", "length"), ("p", "q"))
+    assert assert_rows(own[first], drawn[first], theirs[first], columns, before[0], 1) == (2, 3)
     for name in ("output.weight", "output.bias"):
-        assert assert_rows(own[name], drawn[name], theirs[name], labels, parent.task.labels) == (2, 3)
+        assert assert_rows(own[name], drawn[name], theirs[name], labels, before[1]) == (2, 3)
     assert set(taken.tokens) == {first, "output.weight", "output.bias"} and taken.new == ()
 
 
 def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
     parent = trained(folder, "series", "old.series.csv", "series", data__window=5, data__horizon=2, model__d_hidden=7)
     task, own, drawn, taken = child(folder, parent, "series", "new.series.csv", {"window": 5, "horizon": 2})
-    theirs, columns = parent.model.state_dict(), (task.standard.columns, parent.task.standard.columns)
+    theirs, columns = parent.model.state_dict(), (task.input.columns, parent.task.input.columns)
     assert columns == (("left", "made", "sold"), ("sold", "made")) and task.config.model.model_extra["d_hidden"] == 7
     for name, known in taken.tokens.items():
         axis = 1 if "encoder" in name else 0
@@ -299,13 +302,16 @@ def prepared(family, parent, model=None, tokenizer=None, train="child.tsv"):
         "model": {"from": str(parent.folder), **(model or {})},
         "tokenizer": {"kind": "char"} if tokenizer is None else tokenizer,
     }
-    return Translation.prepare(check_config(values, "test"))
+    return TASK.prepare(check_config(values, "test"))
 
 
 def of_model(name, fields):
     """A task with a tiny model; its vocabularies are never read."""
     config = check_config({"data": {"name": "copy"}, "model": {"name": name, "size": "tiny", **fields}}, "test")
-    return Translation(config, (TextTokenizer.train_characters("a"),) * 2, None)
+    tokenizer = TextTokenizer.train_characters("a")
+    return Work(
+        TASK, config, replace(TASK.input, source_tokenizer=tokenizer, target_tokenizer=tokenizer), TASK.head, None
+    )
 
 
 # --- weights
@@ -323,10 +329,10 @@ def test_a_child_has_its_parents_fields_and_what_fits_of_its_weights(family, par
     assert torch.equal(state, torch.get_rng_state())  # the run draws what it would draw without a parent
     theirs = parent.model.state_dict()
     sides = {
-        "source_embedding.weight": (task.source_tokenizer, parent.task.source_tokenizer),
-        "target_embedding.weight": (task.target_tokenizer, parent.task.target_tokenizer),
-        "output.weight": (task.target_tokenizer, parent.task.target_tokenizer),
-        "output.bias": (task.target_tokenizer, parent.task.target_tokenizer),
+        "source_embedding.weight": (task.input.source_tokenizer, parent.task.input.source_tokenizer),
+        "target_embedding.weight": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
+        "output.weight": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
+        "output.bias": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
     }
     assert taken.new == () and set(taken.tokens) == set(sides)
     for name, tensor in model.state_dict().items():
@@ -392,11 +398,11 @@ def test_tied_tables_reach_every_name(shared, tmp_path):
     (tmp_path / "a.yaml").write_text(yaml.safe_dump(values))
     old = heed.train(tmp_path / "a.yaml", out=tmp_path / "old", quiet=True)
     values |= {"data": {"train": str(tmp_path / "b.tsv")}, "model": {"from": str(old.folder)}}
-    task = Translation.prepare(check_config(values, "test"))
+    task = TASK.prepare(check_config(values, "test"))
     model = task.build_model()
     taken = task.start_from_parent(model)
     assert model.output.weight is model.target_embedding.weight and taken.new == ()
-    theirs, mine = old.task.target_tokenizer.encode("d").ids, task.target_tokenizer.encode("d").ids
+    theirs, mine = old.task.input.target_tokenizer.encode("d").ids, task.input.target_tokenizer.encode("d").ids
     assert theirs != mine
     assert torch.equal(model.output.weight[mine[0]], old.model.target_embedding.weight[theirs[0]])
     if shared:
@@ -412,10 +418,10 @@ def test_a_tag_joins_the_parents_tokens(family, parent):
         "model": {"from": str(parent.folder)},
         "tokenizer": {"from": str(parent.folder)},
     }
-    task = Translation.prepare(check_config(values, "test"))
-    assert task.source_tokenizer.tags == {"<bt>": parent.task.source_tokenizer.vocab_size}
+    task = TASK.prepare(check_config(values, "test"))
+    assert task.input.source_tokenizer.tags == {"<bt>": parent.task.input.source_tokenizer.vocab_size}
     taken = task.start_from_parent(task.build_model())
-    total = task.source_tokenizer.vocab_size
+    total = task.input.source_tokenizer.vocab_size
     assert taken.tokens["source_embedding.weight"] == (total - 1, total)
 
 

@@ -54,11 +54,11 @@ def test_an_unfinished_run_of_each_task_predicts_and_is_scored(case, call):
 
 
 def test_the_best_checkpoint_is_taken_and_not_the_newest(tmp_path, monkeypatch):
-    from heed.tasks.translation.task import Translation
+    from heed.tasks.work import Work
 
     scores = iter([0.1, 0.8, 0.4, 0.2])
     say = lambda *_: {"loss": 1.0, "exact_match": next(scores), "token_accuracy": 0.0}  # noqa: E731
-    monkeypatch.setattr(Translation, "validate", say)
+    monkeypatch.setattr(Work, "validate", say)
     out = killed(tmp_path / "run", 7)
     with pytest.warns(HeedWarning, match=r"update 6 of 8\).* of update 4 \(validation exact match 0.8\)"):
         heed.load(out)

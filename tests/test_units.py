@@ -22,7 +22,7 @@ from heed.observe.trace import trace
 from heed.tasks.base.writing_run import Reread
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.tagging.look import look_at_tags
-from heed.tasks.translation.run import look_at
+from heed.tasks.translation.look import look_at
 from look_cases import TEXT, classifier, tagger, translator
 from small_runs import SMALL, write_data
 
@@ -117,7 +117,7 @@ def test_units_of_both_networks_of_a_hierarchical_model(folder):
 def test_units_of_an_encoder_and_the_decoder_at_the_step_that_wrote_each_token():
     task, model = translator("bahdanau")
     look = look_at(task, model, "31415", target="314", units=[*range(8)])
-    seen = Reread.of(task, model, task.framed(task.source_tokenizer.encode("31415").ids), "314")
+    seen = Reread.of(task, model, task.input.framed(task.input.source_tokenizer.encode("31415").ids), "314")
     for record in seen.reading.gate_records:
         kind = "backward" if record.order is not None else "forward"
         assert_units(look, f"encoder {kind} network", recurrence(record))

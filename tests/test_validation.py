@@ -78,7 +78,7 @@ def test_translation(tmp_path):
     tokenizer = {"kind": "word", "min_count": 1, "shared": True, "lowercase": True}
     config = config_of("translation", {"train": train, "valid": valid}, tokenizer=tokenizer)
     task, _ = task_and_model(config)
-    size = task.target_tokenizer.vocab_size
+    size = task.input.target_tokenizer.vocab_size
     assert size == 4 + len({word for pair in PAIRS for text in pair for word in text.lower().split()})
     # Right tokens, each with its end token: 3 of 3, 11 of 11, 5 of 6, 3 of 4 (the end too early, and again), 0 of 2.
     right, tokens = 3 + 11 + 5 + 3 + 0, 3 + 11 + 6 + 4 + 2
@@ -315,11 +315,13 @@ def test_smoothing_of_translation(tmp_path):
     data = {"train": train, "valid": train}
     training = {"guided_attention": 0.0}  # few pairs are guided by default
     task, _ = task_and_model(config_of("translation", data, tokenizer=tokenizer, training=training))
-    model = Copier(task.target_tokenizer.vocab_size)
+    model = Copier(task.input.target_tokenizer.vocab_size)
     batch = batch_of(task, [0, 2, 3])
-    hidden = model(batch.source, batch.source_mask, batch.target)
-    log_probs = torch.log_softmax(model.output(hidden).double(), -1)[batch.target_mask].detach()
-    assert loss_of(task, model, batch, E) == pytest.approx(smoothed(log_probs, batch.labels[batch.target_mask]))
+    hidden = model(**batch.inputs, **batch.forced)
+    log_probs = torch.log_softmax(model.output(hidden).double(), -1)[batch.targets["target_mask"]].detach()
+    assert loss_of(task, model, batch, E) == pytest.approx(
+        smoothed(log_probs, batch.targets["labels"][batch.targets["target_mask"]])
+    )
 
 
 def test_smoothing_of_classification(tmp_path):

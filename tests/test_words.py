@@ -12,10 +12,12 @@ from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
 from heed.observe.records import AttentionRecord, SelfCheckError
 from heed.observe.trace import edit
+from heed.tasks.run import Run
 from heed.tasks.translation.alignment import replace_unknown, unknown_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
-from heed.tasks.translation.run import TranslationRun, look_at
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.look import look_at
+from heed.tasks.translation.task import TASK
+from heed.tasks.work import Work
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"
@@ -72,7 +74,7 @@ def made(folder, kind, **tokenizer):
         training=TranslationTraining(steps=1),
     )
     torch.manual_seed(1)
-    task = Translation.prepare(config)
+    task = TASK.prepare(config)
     return task, task.build_model().eval()
 
 
@@ -93,9 +95,9 @@ def forced(rows):
 
 def test_every_character_that_was_written_is_linked_to_the_one_it_looked_at_most(tmp_path):
     task, model = made(tmp_path, "char")
-    run = TranslationRun(tmp_path, task.config, task, model, {})
-    written = task.translate(model, [SOURCE], max_length=3)[0][0]
-    ids = tuple(task.target_tokenizer.encode("los").ids)
+    run = Run(tmp_path, task.config, task, model, {})
+    written = task.head.translate(task, model, [SOURCE], max_length=3)[0][0]
+    ids = tuple(task.input.target_tokenizer.encode("los").ids)
     with edit(model, *forced({0: 4, 1: 0, 2: 17})):
         assert run.align(f" {SOURCE} ", replace(written, ids=ids)) == [(4, 0), (0, 1), (17, 2)]
     assert run.align(SOURCE, replace(written, ids=())) == []
@@ -103,16 +105,15 @@ def test_every_character_that_was_written_is_linked_to_the_one_it_looked_at_most
 
 def test_characters_written_from_subwords_are_linked_to_words(tmp_path, subwords):
     of_subwords, of_characters = subwords[0], made(tmp_path, "char")[0]
-    task = Translation(
-        of_subwords.config, (of_subwords.source_tokenizer, of_characters.target_tokenizer), of_subwords.splits
-    )
+    mixed = replace(of_subwords.input, target_tokenizer=of_characters.input.target_tokenizer)
+    task = Work(TASK, of_subwords.config, mixed, TASK.head, of_subwords.splits)
     model = task.build_model().eval()
-    run = TranslationRun(tmp_path, task.config, task, model, {})
-    ids = task.source_tokenizer.encode(SOURCE).ids
-    words = task.source_tokenizer.words(ids)
+    run = Run(tmp_path, task.config, task, model, {})
+    ids = task.input.source_tokenizer.encode(SOURCE).ids
+    words = task.input.source_tokenizer.words(ids)
     assert len(words) < len(ids)
-    written = task.translate(model, [SOURCE], max_length=3)[0][0]
-    letters = tuple(task.target_tokenizer.encode("lo").ids)
+    written = task.head.translate(task, model, [SOURCE], max_length=3)[0][0]
+    letters = tuple(task.input.target_tokenizer.encode("lo").ids)
     with edit(model, *forced({0: words[-1].stop - 1, 1: words[1].stop - 1})):
         assert run.align(SOURCE, replace(written, ids=letters)) == [(len(words) - 1, 0), (1, 1)]
 
@@ -128,11 +129,16 @@ def test_words_are_not_copied_by_weights_that_are_not_the_models(words, monkeypa
 def test_an_unknown_word_is_replaced_by_the_source_word_it_looked_at(words):
     task, model = words
     source = "the Zebra sat, (here)"
-    ids = [*task.target_tokenizer.encode("los").ids, UNKNOWN, *task.target_tokenizer.encode("grises").ids, UNKNOWN]
+    ids = [
+        *task.input.target_tokenizer.encode("los").ids,
+        UNKNOWN,
+        *task.input.target_tokenizer.encode("grises").ids,
+        UNKNOWN,
+    ]
     # Tokens of the source: the, Zebra (unknown), sat, a comma, a blank, (, here, )
     with edit(model, *forced({0: 0, 1: 1, 2: 2, 3: 6})):
         instead = unknown_words(task, model, source, ids)
-        prediction = task.translate(model, [source], max_length=1)[0][0]
+        prediction = task.head.translate(task, model, [source], max_length=1)[0][0]
         written = replace_unknown(task, model, source, replace(prediction, ids=tuple(ids)))
         known = unknown_words(task, model, "the cats sat, (here)", ids)
     assert instead == written.replaced == {1: "Zebra", 3: "Zebra"}  # the vocabulary has "here"
@@ -150,10 +156,10 @@ def test_a_look_at_an_empty_output_and_at_unknown_characters(subwords):
 def test_blanks_around_a_text_change_nothing(subwords, words):
     """They are no words; a word tokenizer would read them as unknown ones."""
     for task, model in (subwords, words):
-        plain = task.translate(model, [SOURCE], max_length=8)[0][0]
+        plain = task.head.translate(task, model, [SOURCE], max_length=8)[0][0]
         look = look_at(task, model, SOURCE)
         for text in (SOURCE + " ", f"  {SOURCE}\n", SOURCE + "\u3000"):
-            assert task.translate(model, [text], max_length=8)[0][0] == plain
+            assert task.head.translate(task, model, [text], max_length=8)[0][0] == plain
             spaced = look_at(task, model, text)
             assert spaced.target == look.target and spaced.notes == look.notes
             assert torch.equal(spaced.maps[0].weights, look.maps[0].weights)

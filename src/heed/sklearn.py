@@ -165,9 +165,11 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """The probability of each class, `(n, classes)` in the order of `classes_`; class shares for blank texts."""
         check_is_fitted(self, "run_")
         inputs = self._inputs(X)
-        said, names = self.run_.predict(inputs), self._names()
-        made = np.array([[one.probabilities.get(name, 0.0) for name in names] for one in said])
-        made[made.sum(1) == 0] = self._shares
+        found = self._probabilities(inputs)
+        known = self.run_.head.labels
+        made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(inputs))
+                         for name in self._names()], axis=1)  # fmt: skip
+        made[[isinstance(one, str) and not one.strip() for one in inputs]] = self._shares
         shares: np.ndarray[Any, Any] = made / made.sum(1, keepdims=True)
         return shares
 
@@ -178,6 +180,11 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _inputs(self, given: Any) -> Sequence[Any]:
         return _texts(given)
+
+    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
+        """The probabilities `(n, labels)` of the run's labels."""
+        said, known = self.run_.predict(inputs), self.run_.head.labels
+        return np.array([[one.probabilities.get(label, 0.0) for label in known] for one in said])
 
 
 class ImageClassifier(Classifier):

@@ -15,7 +15,7 @@ from heed.errors import TrainingError
 from heed.layers import Recurrent
 from heed.runs.train import train_config
 from heed.tasks import check_config, spec_of, task_names
-from heed.tasks.translation.task import Translation
+from heed.tasks.work import Work
 from heed.training.loop import Trainer
 from heed.training.progress import Quiet
 from small_runs import SMALL, TRAINING, assert_alike, set_field, usable
@@ -124,7 +124,7 @@ def test_a_gpu_validates_and_predicts_in_the_precision_of_training_and_looks_in_
 
 def test_a_batch_that_does_not_fit_on_a_gpu_is_computed_in_parts(data, tmp_path, monkeypatch):
     """As told by free memory, or found out by the first step."""
-    body, found, loss = dict(usable("translation"))["transformer"], {}, Translation.loss
+    body, found, loss = dict(usable("translation"))["transformer"], {}, Work.loss
 
     def too_large(self, model, batch, *given):
         if model.training and len(batch.indices) > 3:
@@ -134,7 +134,7 @@ def test_a_batch_that_does_not_fit_on_a_gpu_is_computed_in_parts(data, tmp_path,
     for name in ("whole", "found out", "told"):
         with monkeypatch.context() as patch:
             if name == "found out":
-                patch.setattr(Translation, "loss", too_large)
+                patch.setattr(Work, "loss", too_large)
             elif name == "told":
                 patch.setattr(torch.cuda, "mem_get_info", lambda *_: (3 * 2**20, 80 * 2**30))
             found[name] = trained("translation", "transformer", body, data, tmp_path / name, "cuda")

@@ -327,7 +327,7 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     model.eval()
     given = task.config.generation
     limit = min(given.max_length or 200, writer.longest_output)
-    special, never = task.target_tokenizer.special, task.never_written(model)
+    special, never = task.input.target_tokenizer.special, task.head.never_written(model)
     greedy = SearchOptions(special.end, limit, given.min_length, length_penalty=given.length_penalty, forbidden=never)
     beam = replace(greedy, beam_size=_BEAM)
     ours, theirs = best(_write(model, sources, greedy, special)), best(writer.write(sources, greedy))
@@ -348,18 +348,18 @@ def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
     try:
         pairs = task.splits.examples["valid"]
         texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
-        encoded = [task.framed(ids) for ids in task.source_tokenizer.encode_all(texts) if ids]
+        encoded = [task.input.framed(ids) for ids in task.input.source_tokenizer.encode_all(texts) if ids]
         sources = [ids for ids in encoded if len(ids) <= longest]
     except (HeedError, OSError):  # the run was moved away from its data
         sources = []
     if sources:
         return "validation sentences", sources[:_SENTENCES]
     generator = torch.Generator().manual_seed(1)
-    special = task.source_tokenizer.special
-    known = torch.tensor([i for i in range(task.source_tokenizer.vocab_size) if i not in special])
+    special = task.input.source_tokenizer.special
+    known = torch.tensor([i for i in range(task.input.source_tokenizer.vocab_size) if i not in special])
     lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
     drawn = [known[torch.randint(len(known), (length,), generator=generator)].tolist() for length in lengths]
-    framed = [task.framed(ids) for ids in drawn]
+    framed = [task.input.framed(ids) for ids in drawn]
     return "sentences of random tokens (the run's data cannot be read)", framed
 
 
@@ -390,7 +390,7 @@ def _greedy_must_agree(
     task: Any, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
 ) -> None:
     """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
-    special = task.target_tokenizer.special
+    special = task.input.target_tokenizer.special
     for source, own, other in zip(sources, ours, theirs, strict=True):
         a, b = _ids(own, special), _ids(other, special)
         if a != b:
@@ -414,7 +414,7 @@ def _beam_must_agree(
     hypotheses that end, so its best may be the run's second; where a model is hardly trained, it may be far below. One
     search in many may change by rounding at the edge of a beam; of more, a warning quotes one.
     """
-    special = task.target_tokenizer.special
+    special = task.input.target_tokenizer.special
     for source, own, other in zip(sources, ours, theirs, strict=True):
         written = torch.tensor(_ids(other, special)).unsqueeze(1)
         log_probs = _log_probs(model, source, written[:, 0].tolist(), special).gather(1, written)[:, 0].tolist()
@@ -445,8 +445,8 @@ def _disagree(task: Any, how: str, source: list[int], own: Hypothesis, other: Hy
 
 
 def _instead(task: Any, source: list[int], own: Hypothesis, other: Hypothesis) -> str:
-    decode = task.target_tokenizer.decode
-    text = task.source_tokenizer.decode(source)
+    decode = task.input.target_tokenizer.decode
+    text = task.input.source_tokenizer.decode(source)
     return f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r} for {text!r}"
 
 
@@ -506,7 +506,7 @@ def export_translation(
         raise ConfigError(f"quantization is '{quantization}'{suggest(quantization, ENGINES.values())}")
     transformer = deepcopy(expressible(model, task.config.model.name)).cpu()
     library = need_ctranslate2()
-    tokenizers = task.source_tokenizer, task.target_tokenizer
+    tokenizers = task.input.source_tokenizer, task.input.target_tokenizer
     final = _place(folder, quantization)
     needed = sum(p.numel() for p in model.parameters()) * (4 if quantization == "float32" else 1)
     with write_folder(final, needed) as part:
@@ -558,7 +558,7 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
     if description["weights"] != checksum(folder / folders.WEIGHTS):
         changed = f"the weights of {folder} have changed since it was exported"
         raise RunError(f"{changed}; export the run again with: {command}")
-    return CTranslate2Writer(path, task.source_tokenizer, task.target_tokenizer, description["positions"])
+    return CTranslate2Writer(path, task.input.source_tokenizer, task.input.target_tokenizer, description["positions"])
 
 
 def _place(folder: Path, quantization: str) -> Path:

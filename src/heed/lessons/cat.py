@@ -131,7 +131,7 @@ def _who(run: Any) -> Tensor:
 def _translated(run: Any, targets: Sequence[str]) -> tuple[Tensor, list[str]]:
     """Probability of either sentence for either source, largest difference, held-out score; and the outputs."""
     pairs = [Pair(source, target) for source in _PAIR for target in targets]
-    p = [math.exp(-nll) for nll in run.task.forced_scores(run.model, run.task.encode_pairs(pairs))[0]]
+    p = [math.exp(-nll) for nll in run.task.judged(run.model, run.input.encode(pairs))[:, 0]]
     apart = max(abs(p[0] - p[2]), abs(p[1] - p[3]))
     numbers = double([p[0], p[1], p[3], p[2], apart, score_on_test(run, "exact_match")])
     return numbers, [one.text for one in run.predict(list(_PAIR))]

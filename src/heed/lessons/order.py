@@ -127,7 +127,7 @@ def _exact_match(run: Any, targets: set[str]) -> Tensor:
 
 def _asked(run: Any, name: str, example: tuple[str, str], orders: tuple[str, ...]) -> Stage:
     source, right = example
-    nll = run.task.forced_scores(run.model, run.task.encode_pairs([Pair(source, order) for order in orders]))[0]
+    nll = run.task.judged(run.model, run.input.encode([Pair(source, order) for order in orders]))[:, 0]
     network, notes = double([math.exp(-one) for one in nll]), tuple("the reference" * (one == right) for one in orders)
     title = f"probability of some of the {len(set(permutations(words_of(source)[0]))):,} orders"
     table = Table(title, orders, ("network",), network[:, None], heat=True, notes=notes)

@@ -185,8 +185,7 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
                 counts.setdefault(place, Counter()).update({name: int(at.sum()) for name, at in looks_at(one).items()})
                 rows[place] += int(counted_rows(one).sum())
     shares = {place: {name: own[name] / max(1, rows[place]) for name in own} for place, own in counts.items()}
-    aligned = getattr(run, "aligned_heads", None)
-    for layer, heads in (aligned(examples) if aligned is not None else {}).items():
+    for layer, heads in (run.aligned_heads(examples) if run.can("align") else {}).items():
         for head, share in enumerate(heads):
             shares.setdefault(("cross", layer, head), {})["alignment"] = share
     best = {place: max(own.items(), key=lambda one: one[1], default=("", 0.0)) for place, own in shares.items()}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -30,13 +30,14 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.significance import summarise
 from heed.models.base import Body
+from heed.observe.looks import Shading
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
+from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.contracts import Loss
-
-if TYPE_CHECKING:
-    from heed.tasks.work import Work
 
 
 class Draw(NamedTuple):
@@ -63,7 +64,7 @@ class Batch:
     examples: list[int] | None = None
     """The example of each row; None if they are the pieces."""
     masks: tuple[str, ...] = ("mask",)
-    """Names of the inputs that are False on padding."""
+    """Names of the inputs and targets that are False on padding."""
     in_groups: bool = False
     """True if rows of a mask are computed in groups of similar length, so that their padding costs less."""
 
@@ -84,7 +85,7 @@ class Batch:
         return 1.0 - sum(int(mask.sum()) for mask in masks) / self.positions if masks else 0.0
 
     def _masks(self) -> list[Tensor]:
-        return [(self.forced | self.inputs)[name] for name in self.masks]
+        return [(self.targets | self.forced | self.inputs)[name] for name in self.masks]
 
     def _positions(self, mask: Tensor) -> int:
         return positions_in_groups(mask) if self.in_groups or mask.ndim == 3 else mask.numel()
@@ -110,6 +111,8 @@ class Pass:
     """Positions of each piece, `(pieces, sides)`."""
     examples: NDArray[np.int64] | None = None
     """The example of each piece; None if the pieces are the examples."""
+    described: Callable[[Sequence[int]], str] | None = None
+    """Names a batch in messages by its pieces, if these are not the examples."""
 
     def positions(self, pieces: Sequence[int]) -> int:
         """Padded positions of a batch."""
@@ -126,6 +129,8 @@ class Rows(NamedTuple):
     """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
+    number: int | None = None
+    """How many there are, where they have no names, and so no other run can give them."""
 
 
 class Facts(NamedTuple):
@@ -135,6 +140,15 @@ class Facts(NamedTuple):
     """Kind of row -> the names of its rows."""
     special: Special | None
     """The tokens with a meaning of their own; None without a tokenizer."""
+
+
+class Asked(NamedTuple):
+    """A score that an attribution may ask for."""
+
+    name: str
+    """The score in sentences: "the logit of 'pos'"."""
+    score: Callable[[Tensor], Tensor]
+    """From states of rows to their scores, `(rows,)`, differentiable."""
 
 
 class Sized(NamedTuple):
@@ -187,35 +201,39 @@ class Part:
         """
         return self
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def taught(self, *learned: Any) -> Self:
+        """The part with what an imported checkpoint has in place of what it learns."""
+        return self
+
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    def follows(self, work: Any) -> tuple[str, ...]:
         """Fields of `model` that a run started from this one does not take over."""
         return ()
 
-    def fitted(self, work: Work) -> Self:
+    def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
+    def counts(self, split: str, work: Any) -> dict[str, Any]:
         """Counts of a split, for `report.json`."""
         return {}
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         """What is said before training of what was read, kept and left out."""
         return []
 
-    def lines(self, work: Work) -> list[str]:
+    def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
 
-    def remarks(self, work: Work) -> list[str]:
+    def remarks(self, work: Any) -> list[str]:
         """Remarks on the training set, said before training."""
         return []
 
-    def start(self, model: Any, work: Work) -> dict[str, Started]:
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
         """Replace random weights of a new model; returns descriptions for the report."""
         return {}
 
@@ -232,8 +250,16 @@ class Input(Part):
     """Name of an example's input, for readers."""
     is_text: ClassVar[bool] = True
     """True if questions are texts; False for a table or pictures."""
+    keeps_blank: ClassVar[bool] = False
+    """True if blank examples of a file are scored, too."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
+    unit: ClassVar[str] = "example"
+    """Name of an example in messages."""
+    interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
+    """Interfaces of the models that can read it, the preferred one first."""
+    section: ClassVar[Any] = None
+    """The class of the `data` section, for a task without a configuration of its own."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -263,9 +289,36 @@ class Input(Part):
         """
         return config, self
 
+    @property
+    def encoding(self) -> Any:
+        """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
+        return None
+
+    def leave_out(self, work: Any) -> None:
+        """Leave out training examples that the model cannot read, before a run is settled or resumed."""
+
+    def units(self, encoded: Any) -> Sequence[Any]:
+        """What batches of encoded examples are made of: the examples, or parts of them that stay together."""
+        units: Sequence[Any] = encoded
+        return units
+
+    def num_answers(self, split: str, work: Any) -> int:
+        """The answers that scoring a split takes."""
+        return len(work.splits.examples[split])
+
+    @property
+    def at_once(self) -> int:
+        """Positions of a scoring batch."""
+        return scoring_tokens(self.config.training)
+
     def encode(self, examples: Sequence[Any], split: str = "") -> Sequence[Any]:
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
+
+    def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
+        """Examples that this input has read, encoded by that of another run, which answers together with this one."""
+        encoded: Sequence[Any] = other.encode(examples)
+        return encoded
 
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
@@ -275,13 +328,18 @@ class Input(Part):
         """All that a model reads of some examples; `draw` is None where it is asked."""
         raise NotImplementedError
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+    def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
         batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
         if not isinstance(work.splits.examples[split], StoredExamples):
             batches = list(batches)  # of millions, lists would take more memory than anything else
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
+
+    @property
+    def reuse(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
         """The batches for scoring examples, of about so many positions."""
@@ -291,7 +349,7 @@ class Input(Part):
         """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
-    def size(self, work: Work) -> str:
+    def size(self, work: Any) -> str:
         """The named size of a model that "auto" stands for."""
         return "small"
 
@@ -299,7 +357,7 @@ class Input(Part):
         """A new body, prepared for the input."""
         return body
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         return [work.splits.notes]
 
     def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
@@ -317,6 +375,18 @@ class Input(Part):
     def question(self, example: Any) -> Any:
         """The input of an example, as `look` takes it."""
         return example.source
+
+    def unknown_in(self, given: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return ()
+
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError: It is not a text, or it is blank.
+        """
+        return readable(text, self.pairs)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""
@@ -339,6 +409,22 @@ class Input(Part):
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
 
+    def piece_of(self, work: Any, piece: int) -> Any:
+        """The training example of a piece of a pass."""
+        return work.splits.examples["train"][piece]
+
+    def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
+        """Examples that `where` has; a DataError if none of them can be scored."""
+        return examples
+
+    def validated(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """The validation examples on which baselines are scored."""
+        return examples
+
+    def check_alike(self, other: Input, run: Path) -> str:
+        """Why a run with another input cannot answer together with this one, that of `run`; "" if it can."""
+        return ""
+
 
 @dataclass(frozen=True)
 class Head(Part):
@@ -352,8 +438,17 @@ class Head(Part):
     """Keywords of `predict`, with their defaults."""
     numbered: ClassVar[str] = ""
     """The data-frame column with the number of the input, for outputs of several rows."""
+    per_token: ClassVar[bool] = False
+    """True if it needs the state of each token, not one vector for a text."""
+    writes: ClassVar[bool] = False
+    """True if answers are texts that the model writes: `heads.written.Written`."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
+
+    @property
+    def by_length(self) -> tuple[str, ...]:
+        """Measures that a report also shows for ranges of source length."""
+        return ()
 
     @property
     def select(self) -> str:
@@ -364,7 +459,7 @@ class Head(Part):
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
         return config, self
 
-    def settled(self, options: Any, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:
@@ -381,8 +476,8 @@ class Head(Part):
         body: nn.Module = model.body
         return body
 
-    def encode(self, examples: Sequence[Any]) -> Any:
-        """The truths of examples.
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
+        """The truths of examples; `input` knows their places.
 
         Raises:
             DataError: One cannot be learned or scored; the message names its place.
@@ -409,16 +504,28 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
+    def with_options(self, **options: Any) -> Self:
+        """The head that answers by the `keywords` of `predict`.
+
+        Raises:
+            ConfigError: A value is not possible.
+        """
+        return self
+
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
 
-    def predict(self, answer: Any, example: Any = None) -> Prediction:
-        """An answer as plain data."""
+    def predict(self, answer: Any, example: Any = None, input: Input | None = None) -> Prediction:
+        """An answer as plain data; `input` knows the places of the example's texts."""
         raise NotImplementedError
 
     def measures(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[Measure]:
         """The measures of a validation, besides the loss."""
+        raise NotImplementedError
+
+    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
+        """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
 
     def outcomes(
@@ -426,6 +533,12 @@ class Head(Part):
     ) -> Outcomes:
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
+
+    def scores(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
+    ) -> dict[str, Any]:
+        """The scores of predictions with their intervals, as in a report."""
+        return summarise(self.outcomes(predictions, examples, input), resamples)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
@@ -440,17 +553,37 @@ class Head(Part):
         truth: str = example.truth
         return truth
 
-    def blank(self, example: Any) -> Prediction:
-        """The prediction for a blank text."""
+    def blank(self, example: Any) -> Prediction | None:
+        """The prediction for a blank text; None for what the model answers."""
+        return None
+
+    def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
+        """The score that `target` names, minus that of another; for None the score of the answer.
+
+        Raises:
+            ConfigError: There is no such score.
+        """
         raise NotImplementedError
+
+    def contrast(self, answer: Any, other: Any) -> tuple[str | None, str | None]:
+        """What to ask in order to tell the answer to another input from this one."""
+        return None, None
+
+    def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
+        """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
+        return []
 
     def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
         """What each prediction costs, in nats; None if that is not known."""
         return None
 
-    def memory(self, batch: int, work: Work) -> int:
+    def memory(self, batch: int, work: Any) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
+
+    def validation_memory(self, work: Any, model: Any) -> int:
+        """Bytes that the texts of a validation take, for a head that writes."""
+        raise NotImplementedError
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,20 @@ from torch import Tensor
 
 from heed.data.examples import Kept
 from heed.data.findings import Findings
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Measure, Outcomes, rate
-from heed.tasks import spec_of
+from heed.generation import Writer
+from heed.tasks import capability, spec_of
 from heed.tasks.base import run as runs
 from heed.tasks.base.attributing import Attributes
+from heed.tasks.base.beams import HasBeams
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
+from heed.tasks.heads.written import Written, combined
+from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 
@@ -46,6 +52,11 @@ class Run(runs.Run[Work, Any]):
     def reads_texts(self) -> bool:  # type: ignore[override]
         return self.input.is_text
 
+    @property
+    def uses(self) -> Sequence[str]:
+        uses = self.task.task.uses
+        return super().uses if uses is None else uses(self)
+
     def can(self, name: str) -> bool:
         return self.task.task.can(name)
 
@@ -63,7 +74,9 @@ class Run(runs.Run[Work, Any]):
             given: For tasks over texts, a text, or several: a list, an array, a series, or a data frame with a column
                 of texts; if the run reads pairs, a pair is a tuple of two texts. For a table, a row (a dict, column ->
                 value), a list of rows, a data frame, a dict of columns, or an array with the run's columns in their
-                order; a missing value is None or NaN.
+                order; a missing value is None or NaN. For a series, the rows before the forecast in one of these forms,
+                a plain list for one column; the answer is one `Forecast` of `horizon` rows, of several series one
+                below the other.
             options: Those of the task.
 
         Raises:
@@ -83,23 +96,90 @@ class Run(runs.Run[Work, Any]):
         """The prediction for each example."""
         if not len(examples):
             return []
-        answers, unread = self._answers(examples)
-        made = [self.head.predict(a, e) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        if self.head.writes:
+            return [some[0] for some in self._writing.candidates(self, examples, **options)]
+        answers, unread = self._answers(examples, **options)
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
+
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that are not read."""
+        each = []
+        for run in self.members:
+            encoded = self.input.encoded_for(run.input, examples)
+            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
+            unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
+        together = self.head.together
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
 
     def probabilities(self, given: Sequence[Any]) -> Tensor:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
         return torch.stack(self._answers(self.input.questions(given)[0])[0])
 
-    def _answers(self, examples: Sequence[Any]) -> tuple[list[Any], Sequence[int]]:
-        """The answer to each example, and the number of its tokens that were not read."""
-        each = []
-        for run in self.members:
-            encoded = run.input.encode(examples)
-            each.append(run.task.answers(run.model, encoded))
-            unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
-        answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        return answers, unread
+    def unknown_in(self, text: Any) -> Sequence[str]:
+        return self.input.unknown_in(text)
+
+    def candidates(self, given: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
+        """The `num_best` best texts for each of several inputs, best first, of a run that writes.
+
+        Options are `beam_size`, `length_penalty`, `min_length`, `max_length` (the configuration's by default),
+        `sampling` (`heed.generation.SamplingOptions`), `with_baseline` (adds the output of the best baseline by the
+        run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
+        run was exported for ("ctranslate2", "ctranslate2-int8").
+        """
+        if isinstance(given, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
+        return self._writing.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
+
+    def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
+        """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
+        best = self.candidates([given], **options)[0][0]
+        return given if isinstance(given, str) else self._writing.shown(given), best
+
+    def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
+
+        A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
+        """
+        return self._writing.grow(self, given, *others, **options)
+
+    def chat(self, speaker: str | None = None, **options: Any) -> Any:
+        """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
+        if self.task.task.chat is None:
+            raise AttributeError(f"a run of {self.config.task} holds no conversations")
+        return self.task.task.chat(self, speaker, **options)
+
+    @property
+    def _writing(self) -> Written:
+        if not isinstance(self.head, Written):
+            raise AttributeError(f"a run of {self.config.task} writes no texts")
+        return self.head
+
+    @cached_property
+    def _writers(self) -> dict[str, Writer]:
+        return {}
+
+    def writer(self, engine: str) -> Writer:
+        """The exported model of this run, opened on first use.
+
+        Raises:
+            ConfigError, RunError: As `heed.exchange.open_engine`; or this is an ensemble.
+        """
+        if len(self.members) > 1:
+            raise ConfigError(f"engine '{engine}' runs one model; ensembles need engine 'torch'")
+        from heed.exchange import open_engine  # imported only when an engine is used
+
+        if engine not in self._writers:
+            self._writers[engine] = open_engine(self.folder, self.task, engine)
+        return self._writers[engine]
+
+    def export(self, to: str = "ctranslate2", quantization: str = "float32") -> Any:
+        """Write the model for another program; see `heed.exchange.export_translation`."""
+        capability(self, "export")
+        self._writers.clear()
+        made = self.task.task.export
+        assert made is not None
+        return made(self.folder, self.task, self.model, to, quantization)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of the command.
@@ -118,33 +198,67 @@ class Run(runs.Run[Work, Any]):
         examples = self.task.input.hold(
             data, "examples", self.section_of(data), Findings.of(self.config.data, strict=True)
         )
-        return examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        return self.input.scorable(kept, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
         findings = Findings.of(self.config.data, strict=True)
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
-        return examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        if not isinstance(examples, Kept) and not self.input.keeps_blank:
+            examples = [one for one in examples if not one.blank]
+        return self.input.scorable(examples, ", ".join(map(str, files)))
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if not len(examples):
-            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-        outputs = self.predicted(examples) if outputs is None else outputs
+        if self.head.writes:
+            if not len(examples):
+                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
+            made: Outcomes = self._writing.scored(self, examples, outputs, others)
+            return made
+        outputs = self._to_score(examples) if outputs is None else outputs
         return self.head.outcomes(outputs, examples, self.input, others)
 
+    def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        if self.head.writes:
+            return super().report_of(examples)
+        scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
+        return {"task": self.config.task, **scores}
+
+    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        if not len(examples):
+            spec = spec_of(self.config.task)
+            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        return self.predicted(examples)
+
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        if self.head.writes:
+            nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
+            return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
         outputs = self.predicted(examples)
         score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
         return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
-        return {name: self.outcomes(examples, predict(examples)) for name, predict in self._baselines.items()}
+        made = {}
+        for name, predict in self.baseline_writers.items():
+            with suppress(DataError):  # its data can no longer be read
+                if self.head.writes:
+                    made[name] = self._writing.beside(self, examples, predict)
+                else:
+                    made[name] = self.outcomes(examples, predict(examples))
+        return made
 
     @cached_property
-    def _baselines(self) -> Baselines:
+    def baseline_writers(self) -> Baselines:
+        """What each baseline predicts for examples, by its name."""
         return self.task.task.baselines(self)
+
+    def validated(self) -> Sequence[Any]:
+        return self.input.validated(self.examples("valid"))
+
+    by_length = property(lambda self: self.head.by_length)
 
     def body(self, report: dict[str, Any]) -> list[str]:  # type: ignore[override]
         return self.head.report(report)
@@ -153,11 +267,16 @@ class Run(runs.Run[Work, Any]):
         """The wrong examples of a report, as lines for people."""
         return self.head.errors(report, most)
 
+    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+        """An HTML page of the wrong examples of reports, by the name of the set."""
+        made = self.task.task.errors_page
+        assert made is not None
+        return made(self, errors)
+
     def examiner(self) -> type[Any]:
         """The class that compares these runs."""
         made = self.task.task.examiner
-        assert made is not None
-        return made()
+        return Examiner if made is None else made()
 
     @classmethod
     def ensemble(cls, several: Sequence[Run]) -> Run:
@@ -168,10 +287,11 @@ class Run(runs.Run[Work, Any]):
         """
         first = several[0]
         for other in several[1:]:
-            if why := first.head.check_alike(other.head):
+            if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
                 raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
         deciding = next((run for run in several if run.head.decides), first)
-        return cls(deciding.folder, first.config, deciding.task, deciding.model, {}, several)
+        model = combined([run.model for run in several]) if first.head.writes else deciding.model
+        return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
 
@@ -184,8 +304,38 @@ class Run(runs.Run[Work, Any]):
     explain = property(lambda self: self.looks.explain)
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
-    look: Any = LooksAtText.look
-    readable: Any = LooksAtText.readable
-    attribute: Any = Attributes.attribute
+    looks_at_several = property(lambda self: self.looks.several)
+
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError, DataError: It is not an input of this run, or it is blank.
+        """
+        own = self.looks.readable
+        return self.input.readable(text) if own is None else own(self.task, text)
+
+    @property
+    def attending(self) -> Run:
+        """The run whose attention links words."""
+        first: Run = self.members[0]
+        return first
+
+    aligner: Any = AlignsWords.aligner
+    aligned_heads: Any = AlignsWords.aligned_heads
+    alignment_scores: Any = AlignsWords.alignment_scores
+    align: Any = AlignsWords.align
+    _links_of: Any = AlignsWords._links_of
+    beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
+
+    @wraps(LooksAtText.look)
+    def look(self: Any, text: Any, **options: Any) -> Any:
+        """As the task looks."""
+        return (self.looks.look or LooksAtText.look)(self, text, **options)
+
+    @wraps(Attributes.attribute)
+    def attribute(self: Any, text: Any, **options: Any) -> Any:
+        """As the task attributes."""
+        return (self.looks.attribute or Attributes.attribute)(self, text, **options)

@@ -7,55 +7,50 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import create_model
 from torch import Tensor, nn
 
-from heed.config import Section
-from heed.config.data import with_columns
+from heed.config import RunConfig, Section
+from heed.config.data import Sources, with_columns
+from heed.config.sections import EvaluationConfig, TextConfig
+from heed.config.settling import with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import HeedWarning
+from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
-from heed.models.base import Body, Interface, ModelConfig
+from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.task import (
-    changed_files,
-    refuse_left_behind,
-    refuse_pictures,
-    refuse_pipes,
-    scoring_tokens,
-    with_gpu_batch,
-)
+from heed.tasks.base.report import counted
+from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
+    FINE_TUNING,
     Parent,
     Started,
     Transfers,
     from_data,
     is_fine_tuning,
-    with_fine_tuning,
-    with_model,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.training.processes import current
-
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
 
 Baselines = Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]
 """Predictions for examples, by the name of a baseline."""
@@ -73,13 +68,21 @@ class Looks:
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
     """What the logit lens reads."""
+    look: Callable[..., Any] | None = None
+    """`run.look` of an input that is not a text."""
+    attribute: Callable[..., Any] | None = None
+    """`run.attribute` of an input that is not a text."""
+    several: bool = False
+    """True if several inputs can be looked at together."""
+    readable: Callable[..., Any] | None = None
+    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
 
-_ALWAYS = ("outputs", "ensemble", "errors")
+_ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Run) -> Baselines:
+def _none(run: Any) -> Baselines:
     return {}
 
 
@@ -91,20 +94,42 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Run], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
+    measured: Callable[[Work], None] | None = None
+    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
     """From a settled configuration to one with what suits this task, for fields that the user did not give."""
     enough_updates: int = 1_000
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
     """Updates after which a run under a time budget ends, though time is left."""
-    outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
+    outputs: Callable[[Any, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
+    taken_from: Callable[..., Mapping[str, str] | None] | None = None
+    """`Transfers.taken_from`, with the work as its first argument."""
+    samples_page: Callable[[Work], str] | None = None
+    """A page of training examples."""
+    errors_page: Callable[[Any, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    """A page of the wrong examples of reports, by the name of the set."""
+    uses: Callable[[Any], Sequence[str]] | None = None
+    """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
-    """Returns the class that compares runs."""
+    """Returns the class that compares runs, if it is not `Examiner`."""
+    before: Callable[[Any], Any] | None = None
+    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    aligns: bool = False
+    """True if its runs link the words of a source with those of a target."""
+    export: Callable[..., Any] | None = None
+    """Writes a model for another program: `heed.exchange.export_translation`."""
+    chat: Callable[..., Any] | None = None
+    """Starts a conversation with a run."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
+    summary: str = ""
+    """What it does, in a line; for a task without a specification of its own."""
+    sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
+    """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -117,10 +142,37 @@ class Task:
         return spec_of(self.name).interfaces  # type: ignore[return-value]
 
     @cached_property
+    def spec(self) -> TaskSpec:
+        """The specification of a task that has none of its own."""
+        looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        looks = (*looks, *ATTRIBUTION) if self.looks.explain is not None else looks
+        looks = (*looks, PATCH) if self.looks.contrast is not None else looks
+        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
+        flags = (JSON, ERRORS, *looks)
+        per_token = self.head.per_token
+        return TaskSpec(
+            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
+        )
+
+    @cached_property
+    def config_class(self) -> type[RunConfig]:
+        """The configuration of a task that has none of its own."""
+        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        fields: dict[str, Any] = {
+            "task": (Literal[self.name], self.name),
+            "data": (Annotated[section, Sources(section, hub=True)], ...),
+            "evaluation": (
+                create_model("Evaluation", __base__=EvaluationConfig, select_by=(scores, "auto")),
+                EvaluationConfig(),
+            ),
+        }
+        own = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+
+    @cached_property
     def head_class(self) -> type[Section]:
         """The fields in the `model` section besides those of the body."""
-        kinds = dict.fromkeys(part.options for part in (self.head, self.input))
-        return type("Options", tuple(kinds), {}) if len(kinds) > 1 else next(iter(kinds))
+        return options_of(self.input, self.head)
 
     @property
     def size_fields(self) -> Mapping[str, str]:
@@ -135,11 +187,16 @@ class Task:
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
-            "look": self.looks.at,
-            "attribute": self.looks.explain,
+            "look": self.looks.at or self.looks.look,
+            "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
-            "examiner": self.examiner,
+            "examiner": self.examiner or (Examiner if self.input.is_text else None),
+            "errors_page": self.errors_page,
+            "export": self.export,
+            "align": self.aligns or None,
+            "beams": self.head.writes or None,
+            "errors": None if self.head.writes else self,
         }
         return name not in self.cannot and (functions[name] is not None if name in functions else name in _ALWAYS)
 
@@ -151,12 +208,24 @@ class Task:
         """
         self.input.check(config)
         self.head.check(config)
+        if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
+            raise ConfigError(
+                f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
+                "use another model"
+            )
+        config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
         config, input = self.input.learn(config, splits, tokens)
         config, head = self.head.learn(config, splits)
         splits = input.opened(splits)
-        return Work(self, config, input, head, splits, is_settled=False).settle(parent)
+        work = Work(self, config, input, head, splits)
+        work.input.leave_out(work)
+        return work.settle(parent)
+
+    def __call__(self, config: Any, *learned: Any) -> Work:
+        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
+        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -166,6 +235,7 @@ class Task:
         """The work of a resumed run, with what it had learned when it began."""
         work = self.restore(config, folder)
         work.given = given
+        work.input.leave_out(work)
         return work
 
     def read_splits(self, config: Any, given: Mapping[str, Sequence[Any]] | None = None) -> Splits[Any]:
@@ -196,13 +266,17 @@ class Task:
         return self.input.hold(data, split, config, findings)
 
 
+def options_of(input: Input, head: Head) -> type[Section]:
+    """The fields of the parts in the `model` section."""
+    kinds = dict.fromkeys(part.options for part in (head, input) if part.options is not NoOptions)
+    return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
+
+
 class Work(Transfers, Trainable):
     """A task with its data and a settled configuration."""
 
     is_trial = False
     """True for a copy whose updates are measured."""
-    is_settled: bool
-    """False while the configuration of a new run is being settled."""
     given: Mapping[str, Sequence[Any]] | None = None
     """The examples that were passed in Python, by split."""
     input: Input
@@ -212,18 +286,10 @@ class Work(Transfers, Trainable):
     folder: Path | None = None
     """The run folder that the work was opened from, with the digests of its data; None for a new run."""
 
-    def __init__(
-        self,
-        task: Task,
-        config: Any,
-        input: Input,
-        head: Head,
-        splits: Splits[Any] | None,
-        is_settled: bool = True,
-    ) -> None:
-        self.task, self.config, self.is_settled = task, config, is_settled
+    def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
+        self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
+        self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
@@ -234,14 +300,18 @@ class Work(Transfers, Trainable):
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
-        for kept in (self._encoded, self._truths, self._costs, self._passes):
-            kept.clear()
+        before = self.input.encoding
         self.head = self.head.fitted(self)
         self.input = self.input.fitted(self)
+        for kept in (self._truths, self._costs, self._passes):
+            kept.clear()
+        if before is None or before != self.input.encoding:
+            self._encoded.clear()
 
     def save(self, folder: Path) -> None:
         """Write everything derived from the data (tokenizers, labels) into a run folder."""
@@ -251,16 +321,28 @@ class Work(Transfers, Trainable):
     # Settling -------------------------------------------------------------------------------------------------
 
     def settle(self, parent: Parent | None) -> Self:
-        """Settle the configuration of a new run, which may start from another one."""
+        """Settle the configuration of a new run, which may start from another one.
+
+        The order of the steps is in `heed.config.settling`.
+        """
         self.parent = parent
-        settled, data = self.settled(), self.config.data
-        if not self.is_imported:
-            data = with_columns(settled.data, self.splits.columns)
-        self.config = settled.model_copy(update={"data": data})
-        if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config)
-        self.is_settled = True
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
+        if self._is_on_gpu:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        if self.config.training.minutes is not None and not self.is_imported:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = fit_to_budget(self)
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
+        config = self.settled()
+        if is_fine_tuning(config, parent, self.interfaces):
+            config = with_rate(config, FINE_TUNING, "fine-tuning")
+        self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
+        if self.is_imported:
+            return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
         self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
@@ -272,23 +354,24 @@ class Work(Transfers, Trainable):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-        if on_gpu and not self.is_trial:
-            self.config = with_gpu_batch(self.config, self.batch_field)
-        config, training = self.config, self.config.training
-        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
-        if training.minutes is not None and is_open and not self.is_trial:
-            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
-
-            self.config = config = fit_to_budget(self)
-        size = self.auto_size if config.model.size == "auto" else config.model.size
+        config, whys = self.config, dict[str, str]()
+        size: str = config.model.size
+        if size == "auto":
+            size = self.auto_size
+            whys["size"] = f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**(config.model.model_extra or {})}
         own = self.body_class.config_class.model_fields.keys()
-        # Dropout of attention weights keeps a GPU from its fastest kernels.
-        if on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+            if "attention_dropout" not in fields:
+                whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
-        config = with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        model, options = self._model_of(size, fields, whys)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
         return config if self.task.defaults is None else self.task.defaults(config, self)
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
 
     def learn_features(self) -> None:
         """Learn what the settled configuration asks for."""
@@ -297,22 +380,28 @@ class Work(Transfers, Trainable):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, options = self._model_of(self.config.model.size, {})
+        model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
-    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given."""
+    def _model_of(
+        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+    ) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
-        rows = {**self.input.rows(), **self.head.rows()}
+        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, len(rows[kind].names), rows[kind].unit or kind)
+            from_data(fields, name, self.count_of(kind), counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head_class, size, fields)
-        return model, self.head.settled(options, fields, self)
+        made = self.head.settled(options, fields, self)
+        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
+        for name in [name for name in fields | made if name in of_data - given.keys()]:
+            whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
+        return model, made
 
     @property
     def auto_size(self) -> str:
@@ -352,10 +441,20 @@ class Work(Transfers, Trainable):
         return getattr(self.config.data, "imported", None) is not None
 
     def encoded(self, split: str) -> Sequence[Any]:
-        """The examples of a split as numbers."""
+        """The examples of a split, or of a further corpus, as numbers."""
         if split not in self._encoded:
-            self._encoded[split] = self.input.encode(self.splits.examples[split], split)
+            extra, further = self.splits.extra.get(split), dict[str, Any]()
+            examples = self.splits.examples[split] if extra is None else extra.examples
+            if extra is not None:
+                further["tag"] = extra.tag
+            self._encoded[split] = self.input.encode(examples, split, **further)
         return self._encoded[split]
+
+    def keep(self, split: str, numbers: NDArray[np.int64], rule: str) -> None:
+        """Keep only these examples of a split or further corpus; the others are counted as left out by a rule."""
+        encoded: Any = self.encoded(split)
+        self._encoded[split] = encoded.select(numbers)
+        self.splits.keep(split, numbers, rule)
 
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What a function makes, made once."""
@@ -366,7 +465,7 @@ class Work(Transfers, Trainable):
     def truths(self, split: str) -> Any:
         """The truths of a split."""
         if split not in self._truths:
-            self._truths[split] = self.head.encode(self.splits.examples[split])
+            self._truths[split] = self.head.encode(self.splits.examples[split], self.input)
         return self._truths[split]
 
     def costs(self, split: str) -> NDArray[np.int64]:
@@ -403,7 +502,8 @@ class Work(Transfers, Trainable):
 
     def report_counts(self) -> dict[str, Any]:
         """For each split: the number of examples, and the counts of the parts."""
-        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in self.split_names}
+        every = (*self.split_names, *self.splits.extra)
+        return {name: {**self.input.counts(name, self), **self.head.counts(name, self)} for name in every}
 
     # Model ----------------------------------------------------------------------------------------------------
 
@@ -417,8 +517,22 @@ class Work(Transfers, Trainable):
         section = self.config.model
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
 
+    @property
+    def _rows(self) -> Mapping[str, Rows]:
+        return {**self.input.rows(), **self.head.rows()}
+
     def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
+
+    def count_of(self, kind: str) -> int:
+        """The number of rows that the data has of a kind."""
+        rows = self._rows[kind]
+        return len(rows.names) if rows.number is None else rows.number
+
+    @property
+    def units(self) -> Mapping[str, str]:
+        """Kind of row -> its name in messages, where it is not the kind."""
+        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
 
     @property
     def sizes(self) -> Mapping[str, str]:
@@ -444,7 +558,13 @@ class Work(Transfers, Trainable):
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.head.start(model, self)}
+        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -476,20 +596,24 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return 1
+        return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
 
     def describe(self, indices: list[int], epoch: int) -> str:
-        first = self.splits.examples["train"][indices[0]]
+        if (described := self._pass(epoch).described) is not None:
+            return described(indices)
+        first = self.input.piece_of(self, indices[0])
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
     @property
     def finishing_work(self) -> float:
-        examples = self.splits.examples
-        tested = sum(len(e) for name, e in examples.items() if name not in ("train", "valid"))
-        return 1.2 * tested / max(1, len(examples["valid"]))
+        counts = {name: self.input.num_answers(name, self) for name in self.split_names}
+        tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
+        # A validation is greedy; a beam search costs at most the beam size times as much.
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        return each * tested / max(1, counts["valid"])
 
     @property
     def patience(self) -> int:
@@ -497,7 +621,12 @@ class Work(Transfers, Trainable):
 
     @property
     def trained_validation(self) -> float:
-        return 1.0
+        """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
+        if not self.head.writes:
+            return 1.0
+        lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
+        # Outputs of a batch are written together, until the longest ends.
+        return float(min(1.0, 1.5 * (sum(lengths) / len(lengths) + 1) / (max(lengths) + 2)))
 
     @property
     def most_updates(self) -> int | None:
@@ -505,27 +634,39 @@ class Work(Transfers, Trainable):
 
     def scoring_memory(self, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        batch = round(scoring_tokens(self.config.training) * activations)
-        return self.head.memory(batch, self)
+        if self.head.writes:
+            return self.head.validation_memory(self, model)
+        return self.head.memory(round(self.input.at_once * activations), self)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The loss over the targets, and the head's measures; the processes share the examples."""
+        """The loss over the targets, and the head's measures; the processes share the examples.
+
+        A model that writes is judged by all references, and writes outputs for some examples.
+        """
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
-        numbers = [*self.validated_part(range(len(examples)))]
+        units = self.input.units(encoded)
+        numbers = [*self.validated_part(range(len(units)))]
+        if self.head.writes:
+            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+            nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
+            scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
+            return {**scores, **values_of(self.head.sampled(self, model))}
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
             return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
+        some = current().map(lambda part: self.scored(model, units, scored, truths, part), numbers)
         nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
-        predictions = [self.head.predict(answer, one) for (_, answer), one in zip(some, chosen, strict=True)]
+        predictions = [
+            self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
+        ]
         return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------
@@ -547,7 +688,7 @@ class Work(Transfers, Trainable):
         chosen = range(len(encoded)) if numbers is None else numbers
         some = encoded if numbers is None or len(numbers) == len(encoded) else _select(encoded, numbers)
         results: list[Any] = [None] * len(chosen)
-        for places in self.input.scoring(some, scoring_tokens(self.config.training)):
+        for places in self.input.scoring(some, self.input.at_once):
             indices = [chosen[place] for place in places]
             batch = self.input.collate(encoded, indices, None)
             if truths is not None:
@@ -563,12 +704,33 @@ class Work(Transfers, Trainable):
         encoded = self.input.encode(self.input.questions(given)[0])
         return self.input.collate(encoded, [*range(len(encoded))], None)
 
-    def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
-        """The answer for each example."""
-        return self.scored(model, encoded, lambda b: self.head.decode(model, self.head.states(model, b), b))
+    def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
+        """The answer for each example, of a head with the options of a prediction."""
+        head = head or self.head
+        return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
+
+    def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
+        """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
+        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        return np.array(rows).reshape(-1, 3)
+
+    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+        """The same for the texts of each unit."""
+
+        def judge(batch: Batch) -> list[list[Any]]:
+            by_unit: dict[int, list[Any]] = {number: [] for number in batch.indices}
+            for number, row in zip(
+                batch.rows, self.head.judge(model, self.head.states(model, batch), batch), strict=True
+            ):
+                by_unit[number].append(row.tolist())
+            return [by_unit[number] for number in batch.indices]
+
+        return self.scored(model, units, judge, (), numbers)
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     """Some of the examples, without making them where they are made on access."""
+    if isinstance(encoded, Tensor):
+        return encoded[numbers]
     select = getattr(encoded, "select", None)
     return [encoded[n] for n in numbers] if select is None else select(numbers)

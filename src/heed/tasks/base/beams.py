@@ -62,7 +62,7 @@ class HasBeams:
         with edit(self.model, *given):
             options |= {"beam_size": size, "watch": lambda source, found: steps.append(found)}
             source, output = run.searched(run.readable(text), **options)
-        tokenizer = getattr(self.task, "target_tokenizer", None) or self.task.tokenizer
+        tokenizer = [*self.task.tokenizers().values()][-1]
         nodes: list[BeamNode] = []
         rows = [-1]
         for step, found in enumerate(steps):

@@ -10,7 +10,6 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 
 from heed.attention import Rows
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import Scored
@@ -36,8 +35,7 @@ from heed.tasks.base.comparison import E, Examiner, O, R
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
-from heed.tasks.base.run import M, T, TextRun
-from heed.tasks.base.writing import BaselineText, Writing, WrittenText
+from heed.tasks.base.writing import WrittenText, bleu_of
 from heed.visible import visible
 
 if TYPE_CHECKING:
@@ -153,11 +151,11 @@ class WritingExaminer(Examiner[R, E, O]):
 
     def _references(self) -> tuple[list[str], list[str]]:
         references = [self.truth_of(one) for one in self.examples]
-        first, *others = (run.task.target_tokenizer for run in self.runs)
+        first, *others = ([*run.task.tokenizers().values()][-1] for run in self.runs)
         self.per_token = not any(first.first_difference(other) for other in others)
         plain = [*map(first.normalize, references)]
         self.literal = any([*map(other.normalize, references)] != plain for other in others)
-        known = list(dict.fromkeys(run.task.bleu_tokenize for run in self.runs))
+        known = list(dict.fromkeys(bleu_of(run.config) for run in self.runs))
         self.bleu_tokenize = next((one for one in known if one != "13a"), "13a")
         what = f"{self.per_token_scores} are left out, and tokens per second differ in unit."
         return references, [
@@ -228,10 +226,8 @@ class Reread:
     logits: Tensor  # scores of each of its tokens and of the end token, `(tokens + 1, vocab_size)`
 
     @classmethod
-    def of(
-        cls, task: Writing[Any, Any, Any, Any], model: DecoderBody, source: Any, output: str | WrittenText
-    ) -> Reread:
-        """Read a source, and again an output for it: a given text, or one that the model wrote."""
+    def of(cls, task: Any, model: DecoderBody, source: Any, output: str | WrittenText) -> Reread:
+        """Read a source, and again an output for it: a given text, or one that the model wrote; `task` is the input."""
         typed: str | Mapping[int, str]
         if isinstance(output, str):
             ids, text = task.target_tokenizer.encode(output).ids, output
@@ -309,7 +305,7 @@ def hidden_of_pair(model: Any, rows: Tensor, before: Tensor) -> Tensor:
 
 
 def explain_output(
-    task: Writing[Any, Any, Any, Any],
+    task: Any,
     model: DecoderBody,
     read: list[int],
     source: Words,
@@ -324,7 +320,7 @@ def explain_output(
     """The log-probability of an output, or of one token of it after those before, given the source's tokens `read`.
 
     Args:
-        task: Has the tokenizer of the output.
+        task: The input, which has the tokenizer of the output.
         model: The model.
         read: The tokens of the source.
         source: Its words.
@@ -338,10 +334,8 @@ def explain_output(
         held: True for tokens of the source that stay as they are.
 
     Raises:
-        ConfigError: The output has no such token or position, or the model copies words, whose numbers it needs.
+        ConfigError: The output has no such token or position.
     """
-    if task.body(model) is not model:
-        raise ConfigError("this model copies words of the source, by their numbers, which have no gradient")
     tokenizer, device = task.target_tokenizer, next(model.parameters()).device
     end = tokenizer.special.end
     if isinstance(written, str):
@@ -383,7 +377,7 @@ def explain_output(
 
 
 def answer_of_output(
-    task: Writing[Any, Any, Any, Any],
+    task: Any,
     model: DecoderBody,
     seen: Reread,
     ended: bool,
@@ -396,8 +390,8 @@ def answer_of_output(
     """An output, each of its tokens after those before it.
 
     Args:
-        task: The task.
-        model: Its model.
+        task: The input.
+        model: The model.
         seen: The output, read again.
         ended: Whether the end token belongs to it.
         tokens: The tokens of the source.
@@ -432,57 +426,9 @@ def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((one for one in every.values() if "baselines" in one), {})
 
 
-Baselines = Mapping[str, Callable[[Sequence[str]], list[str]]]
-"""Functions that write the output of a baseline for each input, by the baseline's name."""
-
-
 SEARCH: dict[str, Any] = dict.fromkeys(("beam_size", "length_penalty", "min_length", "max_length", "sampling"))
 SEARCH |= {"num_best": 1, "with_baseline": False}
 """Keywords of `predict` of a run that writes, with their defaults; None stands for the configuration's."""
-
-
-class WritingRun(TextRun[T, M, WrittenText]):
-    """A run that writes a text, and can write that of a baseline beside it."""
-
-    @property
-    @abstractmethod
-    def baseline_writers(self) -> Baselines:
-        """The baselines; a `DataError` from one of them says that its data cannot be read."""
-
-    def baseline_texts(self, inputs: Sequence[str]) -> dict[str, list[str]]:
-        """The outputs of each baseline whose data can be read, by its name."""
-        found = {}
-        for name, write in self.baseline_writers.items():
-            with suppress(DataError):
-                found[name] = write(inputs)
-        return found
-
-    def beside_baseline(self, inputs: Sequence[str], found: list[list[WrittenText]]) -> list[list[WrittenText]]:
-        """Outputs with those of the best baseline by the run's report, for inputs that are not blank.
-
-        Args:
-            inputs: What the baseline reads for each input of the model.
-            found: The outputs of the model for each.
-
-        Raises:
-            ConfigError: The report has no baselines.
-            DataError: The data from which the baseline learns cannot be read; the message names the file.
-        """
-        name = best_baseline(scores_beside_baselines(self.members[0].report))
-        if name is None:
-            raise ConfigError(
-                f"'{self.folder}' has no scores of baselines, by which to choose one; training writes them into its "
-                "report at the end"
-            )
-        try:
-            if name not in self.baseline_writers:
-                self.learned_from()
-                raise DataError("it has changed since the report was written")
-            texts = iter(self.baseline_writers[name]([one for one in inputs if one.strip()]))
-        except DataError as error:
-            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
-        beside = [BaselineText(name, next(texts)) if one.strip() else None for one in inputs]
-        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
 
 
 class NearestSentence:

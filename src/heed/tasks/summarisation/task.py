@@ -1,133 +1,198 @@
-"""Summarisation: like translation, but long documents are cut, and summaries are scored by ROUGE."""
+"""Summarisation: a short text for a long one, perhaps with words copied from it; scored by ROUGE."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
+from torch import nn
 
-from heed.data.corpus import Lengths, StoredExamples
-from heed.data.examples import Pair
-from heed.data.splits import Splits
-from heed.errors import ConfigError
+from heed.data.examples import Pair, split_sentences
+from heed.data.findings import Findings
+from heed.data.kinds.inputs import inputs_in
+from heed.data.tables import Field
+from heed.data.text_files import Numbered
+from heed.errors import ConfigError, DataError, whole_number
+from heed.evaluation.measures import Outcomes
+from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.models.base import PairDecoder
-from heed.tasks import suggest_task
-from heed.tasks.base.report import counted_are
-from heed.tasks.summarisation.config import (
-    DOCUMENT_NAMES,
-    SUMMARY_NAMES,
-    SummarisationConfig,
-    SummarisationHead,
-)
+from heed.tasks.base.report import counted_are, interval, points, span
+from heed.tasks.base.writing_run import cut_off_lines, scores_beside_baselines, signature_lines
+from heed.tasks.contracts import Facts
+from heed.tasks.heads.written import settings
+from heed.tasks.inputs.documents import Documents
+from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
-from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.start import Tokenizers, open_pairs
-from heed.tasks.translation.task import Translation
+from heed.tasks.translation.start import with_body
+from heed.tasks.translation.task import LOOKS, Nearest, Translated, TranslationExaminer, TranslationOutputs, taken_from
+from heed.tasks.work import Baselines, Task
+
+if TYPE_CHECKING:
+    from heed.tasks.run import Run
+
+MOST = 500
+"""Most documents on which the length is chosen."""
+_WORDS = (*range(1, 21), 25, 30, 40, 50, 75, 100)
+_SENTENCES = (1, 2, 3, 5)
 
 
-class Summarisation(Translation):
-    """The task of summarisation: documents are sources, summaries are targets."""
+@dataclass(frozen=True)
+class Lead:
+    """The first `count` words or sentences of a document; words are separated by spaces.
 
-    config: SummarisationConfig
-    head_class = SummarisationHead
-    names = DOCUMENT_NAMES, SUMMARY_NAMES
+    Source: a usual baseline of summarisation, such as lead-3 in See et al. 2017 (arXiv:1704.04368).
+    """
 
-    def __init__(self, config: TranslationConfig, tokenizers: Tokenizers, splits: Splits[Pair] | None) -> None:
-        super().__init__(config, tokenizers, splits)
-        self._cut: dict[str, list[int]] = {}
-
-    @classmethod
-    def prepare(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Summarisation:
-        """Prepare as for translation; few pairs do not turn on guided attention: summaries are not word for word.
-
-        Raises:
-            ConfigError, DataError: The configuration or the data cannot be used.
-        """
-        # A field counts as given by the user once it is set, and is then kept.
-        training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
-        made = super().prepare(config.model_copy(update={"training": training}), given)
-        assert isinstance(made, cls)
-        return made
+    count: int
+    unit: str  # "word" or "sentence"
 
     @classmethod
-    def open_splits(cls, config: TranslationConfig, given: Mapping[str, Sequence[Pair]] | None = None) -> Splits[Pair]:
-        return open_pairs(config.data, given, suggest_task, cls.names)
+    def chosen(cls, pairs: Sequence[Pair]) -> Lead:
+        """The length with the highest ROUGE-2, then ROUGE-1, on documents with known summaries."""
+        pairs = pairs[:MOST]
+        references = [pair.target for pair in pairs]
+        longest = max(len(pair.source.split()) for pair in pairs)
+        every = [cls(count, "word") for count in _WORDS if count <= longest]
+        every += [cls(count, "sentence") for count in _SENTENCES]
 
-    def build_model(self) -> PairDecoder:
-        """A new model, its weights drawn from torch's random state.
+        def score(lead: Lead) -> list[float]:
+            outputs = [lead.of(pair.source) for pair in pairs]
+            return [measure.score() for measure in rouge_measures(outputs, references, ("rouge2", "rouge1"))]
+
+        return max(every, key=score)
+
+    @classmethod
+    def named(cls, name: str) -> Lead | None:
+        """The lead of this name; None for a baseline of another kind."""
+        found = re.fullmatch(r"first (?:(\d+) )?(word|sentence)s?", name)
+        return None if found is None else cls(whole_number(found[1] or "1"), found[2])
+
+    def of(self, document: str) -> str:
+        """The beginning of a document."""
+        if self.unit == "word":
+            return " ".join(document.split()[: self.count])
+        spans = split_sentences(document)[: self.count]
+        return " ".join(document[start:end] for start, end in spans)
+
+    @property
+    def name(self) -> str:
+        """The name for people, such as "first 12 words"."""
+        return f"first {self.unit}" if self.count == 1 else f"first {self.count} {self.unit}s"
+
+
+_NAMES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF"}
+
+
+@dataclass(frozen=True)
+class Summaries(Translated):
+    """Summaries of documents; with `model.pointer`, their words may be copied."""
+
+    options: ClassVar = SummarisationHead
+    keywords: ClassVar = {name: value for name, value in Translated.keywords.items() if name != "engine"}
+    of_texts: ClassVar[tuple[str, ...]] = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
+
+    @property
+    def quick_scores(self) -> tuple[str, ...]:
+        return self.of_texts
+
+    by_length = ("rouge2", "rougeL")
+    select = "rougeL"
+
+    def build(self, body: nn.Module, options: SummarisationHead, facts: Facts) -> nn.Module:
+        """The body, or a model that copies.
 
         Raises:
             ConfigError: `model.pointer` is true, but the model does not attend to its source.
         """
-        config, head = self.model_and_head()
-        model = self.body_class(config)
-        assert isinstance(model, PairDecoder)
-        if not head.pointer:
-            return model
-        if not model.aligns:
+        if not options.pointer:
+            return body
+        assert isinstance(body, PairDecoder)
+        if not body.aligns:
             raise ConfigError(
                 f"model.pointer is true, but model '{self.config.model.name}' has no attention to the source, so it "
                 "cannot copy; set model.pointer=false or choose another model"
             )
-        return PointerGenerator(model)
+        return PointerGenerator(body)
 
-    def body(self, model: PairDecoder) -> PairDecoder:
-        return model.body if isinstance(model, PointerGenerator) else model
+    def body_of(self, model: Any) -> nn.Module:
+        body: nn.Module = model.body if isinstance(model, PointerGenerator) else model
+        return body
 
-    @property
-    def text_scores(self) -> tuple[str, ...]:
-        return ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
+    def scored(self, run: Any, examples: Sequence[Pair], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        made = super().scored(run, examples, outputs, others)
+        cut = run.input.cut_in([pair.source for pair in examples])
+        places = [examples[n].origin or f"example {n + 1}" for n in cut[:10]]
+        details = {"cut": len(cut), "cut_first": places} if cut else {}
+        return replace(made, details={**made.details, **details})
 
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        return self.text_scores
+    def report(self, scores: dict[str, Any]) -> list[str]:
+        lines = [f"  {label:<20} {points(scores[key])}" for key, label in _NAMES.items() if key in scores]
+        names = {"exact_match": "exact match", "token_accuracy": "token accuracy"}
+        lines += [f"  {label:<20} {interval(scores[key])}" for key, label in names.items() if key in scores]
+        lines.append(f"  {'perplexity':<20} {scores['perplexity']:.4f}")
+        lines.append("  ROUGE-2 by document tokens:")
+        for bucket in scores["by_source_length"]:
+            lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
+        lines += signature_lines(scores, {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF"})
+        if scores.get("cut"):
+            more = ", ..." if scores["cut"] > 3 else ""
+            lines.append(
+                f"  {counted_are(scores['cut'], 'document')} longer than data.max_source; only the beginning was read: "
+                f"{', '.join(scores['cut_first'][:3])}{more}"
+            )
+        return [*lines, *cut_off_lines(scores)]
 
-    @property
-    def selected_by(self) -> str:
-        return "rougeL"
 
-    @property
-    def max_source(self) -> int:
-        """The most tokens of a document that the model reads."""
-        return self.config.data.max_source
+class SummaryOutputs(TranslationOutputs):
+    """Output as for translation, for summaries."""
 
-    def framed(self, source: Sequence[int]) -> list[int]:
-        return super().framed(source[: self.max_source])
+    asks = "a document"
+    limit = "data.max_source"
 
-    @staticmethod
-    def costs(lengths: Lengths) -> Lengths:
-        return lengths + np.array([0, 1], dtype=np.int32)
+    def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
+        data = self.run.config.data
+        trained = data.train if data.origin == "files" else ()
+        return inputs_in(path, [Field("text", self.run.input.columns[0], DOCUMENT_NAMES)], findings, trained=trained)
 
-    def cut_in(self, texts: Sequence[str]) -> list[int]:
-        """Numbers of the documents that are longer than the model reads."""
-        ids = self.source_tokenizer.encode_all([text.strip() for text in texts])
-        return [n for n, tokens in enumerate(ids) if len(tokens) > self.max_source]
 
-    def cut_of(self, split: str) -> list[int]:
-        """Numbers of the documents of a split that are cut; empty for splits that are not in memory."""
-        if split not in self._cut:
-            encoded, full = self.encoded(split), self.max_source + len(self.framed([]))
-            # Only documents of the largest length can have been cut, and these are few.
-            pairs, _ = self._pairs_of(split)
-            is_held = not isinstance(pairs, StoredExamples)
-            held = np.flatnonzero(is_held & (encoded.lengths[:, 0] >= full)).tolist()
-            self._cut[split] = [held[n] for n in self.cut_in([pairs[n].source for n in held])]
-        return self._cut[split]
+def _lead(run: Run) -> Lead | None:
+    """The lead of the report, else the one chosen on the validation set; None if this can no longer be read."""
+    for name in scores_beside_baselines(run.members[0].report).get("baselines", {}):
+        if (lead := Lead.named(name)) is not None:
+            return lead
+    try:
+        return Lead.chosen(run.examples("valid"))
+    except DataError:
+        return None
 
-    def _leave_out_long(self) -> None:
-        super()._leave_out_long()
-        self._cut.clear()
-        for split in self.splits.examples:
-            if cut := self.cut_of(split):
-                pairs, _ = self._pairs_of(split)
-                what = f"{counted_are(len(cut), 'document')} longer than data.max_source {self.max_source} tokens"
-                places = ", ".join(pairs[n].origin or f"example {n + 1}" for n in cut[:3])
-                more = ", ..." if len(cut) > 3 else ""
-                self.splits.remarks.append(f"{split}: {what}; only the beginning is read: {places}{more}")
 
-    def report_counts(self) -> dict[str, Any]:
-        counts = super().report_counts()
-        for split in self.splits.examples:
-            counts[split]["cut"] = len(self.cut_of(split))
-        return counts
+def baselines(run: Run) -> Baselines:
+    """The beginning of the document, and the summary of the nearest training document."""
+    lead = _lead(run)
+    leads = {} if lead is None else {lead.name: lambda examples: [lead.of(pair.source) for pair in examples]}
+    return {**leads, "nearest training document": Nearest(run)}
+
+
+def before(config: Any) -> Any:
+    """Few pairs do not turn on guided attention: summaries are not word for word."""
+    # A field counts as given by the user once it is set, and is then kept.
+    training = config.training.model_copy(update={"guided_attention": config.training.guided_attention})
+    return with_body(config.model_copy(update={"training": training}))
+
+
+TASK = Task(
+    "summarisation",
+    input=Documents(names=(DOCUMENT_NAMES, SUMMARY_NAMES), asked=DOCUMENT_NAMES),
+    head=Summaries(),
+    looks=LOOKS,
+    baselines=baselines,
+    defaults=settings,
+    outputs=SummaryOutputs,
+    examiner=lambda: TranslationExaminer,
+    before=before,
+    taken_from=taken_from,
+    aligns=True,
+)

@@ -38,7 +38,6 @@ from heed.tasks.base.looking import InputSpans, Words, watched
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.translation.supervision import source_attention
-from heed.tasks.translation.task import Translation
 
 Array = NDArray[np.float32]
 State = Literal["written", "read"]
@@ -84,14 +83,14 @@ def layers_of(model: PairDecoder, name: str) -> list[int]:
     return layers
 
 
-def usual_place(task: Translation, model: PairDecoder) -> AttentionPlace:
+def usual_place(work: Any, model: PairDecoder) -> AttentionPlace:
     """The place that links of given pairs are read from by default.
 
     The layer and heads that were trained with links; else the mean of all heads. For a Transformer, it is the middle
     layer and the state that has read the word; for a model with recurrent cells, the last layer and the state that
     writes the word.
     """
-    layers, taught = layers_of(model, task.config.model.name), task.config.training.supervision
+    layers, taught = layers_of(model, work.config.model.name), work.config.training.supervision
     if taught is not None:
         heads = [taught.heads] if isinstance(taught.heads, int) else taught.heads
         return AttentionPlace(layers[taught.layer], None if heads == "mean" else tuple(heads), "written")
@@ -100,16 +99,16 @@ def usual_place(task: Translation, model: PairDecoder) -> AttentionPlace:
     return AttentionPlace(layers[-1], None, "written")
 
 
-def writing_place(task: Translation, model: PairDecoder) -> AttentionPlace:
+def writing_place(work: Any, model: PairDecoder) -> AttentionPlace:
     """The place whose state writes a token: `usual_place`, or the last layer of a Transformer trained without links."""
-    usual = usual_place(task, model)
+    usual = usual_place(work, model)
     if usual.state == "written":
         return usual
-    return AttentionPlace(layers_of(model, task.config.model.name)[-1], None, "written")
+    return AttentionPlace(layers_of(model, work.config.model.name)[-1], None, "written")
 
 
 def token_weights(
-    task: Translation, model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
+    work: Any, model: PairDecoder, pairs: Sequence[TokenPair], layers: Sequence[int], check: bool = False
 ) -> Iterator[tuple[int, tuple[Array, ...]]]:
     """The attention to the source while given targets are read, for pairs in any order.
 
@@ -121,15 +120,15 @@ def token_weights(
     device = next(model.parameters()).device
     only: dict[str, Any] = {"layer": layers[0]} if len(layers) == 1 else {}
     for indices in plan_batches([pair.cost for pair in pairs], _TOKENS):
-        batch = task.unit_batch(pairs, indices).to(device)
+        batch = work.head.collate((), work.input.collate(pairs, indices, None), None).to(device)
         with watched(model, mechanism="cross", **only) as seen:
-            model(batch.source, batch.source_mask, batch.target)
+            model(**batch.inputs, **batch.forced)
         found = [seen.maps("cross", layer).weights if check else seen.weights("cross", layer) for layer in layers]
         yield from zip(indices, zip(*(one.float().cpu().numpy() for one in found), strict=True), strict=True)
 
 
 def word_weights(
-    task: Translation,
+    work: Any,
     model: PairDecoder,
     pairs: Sequence[Pair],
     layer: int,
@@ -144,9 +143,9 @@ def word_weights(
         The number of a pair, and its weights `(heads, target words, source words)`.
     """
     ids = [None] * len(pairs) if written is None else written
-    encoded = [_Encoded.of(task, pair, given) for pair, given in zip(pairs, ids, strict=True)]
+    encoded = [_Encoded.of(work, pair, given) for pair, given in zip(pairs, ids, strict=True)]
     chosen = [n for n, one in enumerate(encoded) if one.of_source.size and one.of_target.size]
-    for index, (weights,) in token_weights(task, model, [encoded[n].tokens for n in chosen], [layer]):
+    for index, (weights,) in token_weights(work, model, [encoded[n].tokens for n in chosen], [layer]):
         yield chosen[index], encoded[chosen[index]].of_words(weights, state)
 
 
@@ -159,16 +158,18 @@ class _Encoded:
     of_target: Array
 
     @classmethod
-    def of(cls, task: Translation, pair: Pair, written: Sequence[int] | None) -> _Encoded:
+    def of(cls, work: Any, pair: Pair, written: Sequence[int] | None) -> _Encoded:
         """Encode a pair, with the given tokens of its target if there are any."""
-        source, words = task.source_tokenizer.encode(pair.source), word_spans(pair.source)
-        framed = task.framed(source.ids)
+        source, words = work.input.source_tokenizer.encode(pair.source), word_spans(pair.source)
+        framed = work.input.framed(source.ids)
         of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
-        inside = task.within(len(framed))  # a long source may be cut
+        inside = work.input.within(len(framed))  # a long source may be cut
         of_source[inside] = _overlaps(source.spans[: inside.stop - inside.start], words)
         if written is not None:
-            return cls(TokenPair(framed, list(written)), of_source, _written_words(task.target_tokenizer, written))
-        target = task.target_tokenizer.encode(pair.target)
+            return cls(
+                TokenPair(framed, list(written)), of_source, _written_words(work.input.target_tokenizer, written)
+            )
+        target = work.input.target_tokenizer.encode(pair.target)
         return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
 
     def of_words(self, weights: Array, state: State) -> Array:
@@ -232,37 +233,37 @@ def _character_links(pair: Pair, links: Iterable[Cell]) -> tuple[Link, ...]:
     return tuple(Link(targets[j], sources[i]) for i, j in links)
 
 
-def aligned_counts(task: Translation, model: PairDecoder, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
+def aligned_counts(work: Any, model: PairDecoder, pairs: Sequence[Pair]) -> tuple[list[int], list[int]] | None:
     """The `aligned_characters` of each pair, by the attention of `writing_place`; 0 for pairs without known links.
 
     None for a model that does not attend to the source.
     """
     if not model.aligns:
         return None
-    place, first = writing_place(task, model), len(task.frame[0])
+    place, first = writing_place(work, model), len(work.input.frame[0])
     right, linked = [0] * len(pairs), [0] * len(pairs)
     known = [i for i, pair in enumerate(pairs) if pair.links]
-    for n, weights in token_weights(task, model, task.encode_pairs([pairs[i] for i in known]), [place.layer], True):
+    for n, weights in token_weights(work, model, work.input.encode([pairs[i] for i in known]), [place.layer], True):
         pair = pairs[known[n]]
-        query_spans = task.target_tokenizer.encode(pair.target).spans
-        key_spans = task.source_tokenizer.encode(pair.source).spans
+        query_spans = work.input.target_tokenizer.encode(pair.target).spans
+        key_spans = work.input.source_tokenizer.encode(pair.source).spans
         best = place.mean(weights[0])[:, first : first + len(key_spans)].argmax(-1).tolist()
         found = aligned_characters(best, query_spans, key_spans, pair.links or ())
         right[known[n]], linked[known[n]] = found
     return right, linked
 
 
-def known_links(task: Translation, source: str, target: str, words: Sequence[Words]) -> torch.Tensor | None:
+def known_links(work: Any, source: str, target: str, words: Sequence[Words]) -> torch.Tensor | None:
     """The true alignment of a pair as cells of a map of its words, `(target, source)` of bool; None if not known.
 
     It is known for validation and test examples of embedded data. `words` are those of the target and of the source.
     """
-    links = task.links_held_out.get((source, target))
+    links = work.input.links_held_out(work).get((source, target))
     if links is None:
         return None
     typed = (
-        InputSpans.of(task.target_tokenizer, target),
-        InputSpans.of(task.source_tokenizer, source, before=len(task.frame[0])),
+        InputSpans.of(work.input.target_tokenizer, target),
+        InputSpans.of(work.input.source_tokenizer, source, before=len(work.input.frame[0])),
     )
     spans = [_word_spans(text.spans, of_text) for text, of_text in zip(typed, words, strict=True)]
     found = torch.zeros(len(spans[0]), len(spans[1]), dtype=torch.bool)
@@ -281,15 +282,15 @@ def _word_spans(tokens: Sequence[Span], words: Words) -> list[Span]:
     return [(min(start for start, _ in each), max(end for _, end in each)) if each else (0, 0) for each in inside]
 
 
-def written_weights(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> Array:
+def written_weights(work: Any, model: PairDecoder, source: str, ids: Sequence[int]) -> Array:
     """The attention while the tokens `ids` were written, `(tokens, source tokens)`, read from `writing_place`."""
-    place = writing_place(task, model)
-    pair = TokenPair(task.framed(task.source_tokenizer.encode(source).ids), list(ids))
-    ((_, weights),) = token_weights(task, model, [pair], [place.layer], check=True)
-    return place.mean(weights[0])[: len(ids), task.within(len(pair.source))]
+    place = writing_place(work, model)
+    pair = TokenPair(work.input.framed(work.input.source_tokenizer.encode(source).ids), list(ids))
+    ((_, weights),) = token_weights(work, model, [pair], [place.layer], check=True)
+    return place.mean(weights[0])[: len(ids), work.input.within(len(pair.source))]
 
 
-def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Sequence[int]) -> dict[int, str]:
+def unknown_words(work: Any, model: PairDecoder, source: str, ids: Sequence[int]) -> dict[int, str]:
     """For each unknown token of an output, by position, the source word that stands for it.
 
     It is the source word with the largest attention weight among those that the vocabulary lacks, or among all if it
@@ -299,13 +300,15 @@ def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Seque
     Source: Luong et al. 2015b (arXiv:1410.8206); Jean et al. 2015 (arXiv:1412.2007).
     Differs from them: they copy the aligned word, known or not, if a dictionary has no translation of it.
     """
-    unknown = [n for n, token in enumerate(ids) if token == task.target_tokenizer.special.unknown]
+    unknown = [n for n, token in enumerate(ids) if token == work.input.target_tokenizer.special.unknown]
     if not unknown or not model.aligns:
         return {}
-    weights, encoded = written_weights(task, model, source, ids), task.source_tokenizer.encode(source)
-    words = Words.of(task.source_tokenizer, encoded.ids[: weights.shape[1]], "source", {})
+    weights, encoded = written_weights(work, model, source, ids), work.input.source_tokenizer.encode(source)
+    words = Words.of(work.input.source_tokenizer, encoded.ids[: weights.shape[1]], "source", {})
     per_word = words.sum(torch.from_numpy(weights))  # (tokens, source words)
-    lacking = [task.source_tokenizer.special.unknown in encoded.ids[word.start : word.stop] for word in words.tokens]
+    lacking = [
+        work.input.source_tokenizer.special.unknown in encoded.ids[word.start : word.stop] for word in words.tokens
+    ]
     if any(lacking):
         per_word = per_word.masked_fill(~torch.tensor(lacking), -1.0)
     found = {}
@@ -315,10 +318,10 @@ def unknown_words(task: Translation, model: PairDecoder, source: str, ids: Seque
     return found
 
 
-def replace_unknown(task: Translation, model: PairDecoder, source: str, written: WrittenText) -> WrittenText:
+def replace_unknown(work: Any, model: PairDecoder, source: str, written: WrittenText) -> WrittenText:
     """An output with its unknown tokens replaced by source words, if configured."""
-    words = unknown_words(task, model, source, written.ids) if task.writes_unknown else {}
-    text = task.target_tokenizer.decode(written.ids, {n: f" {word}" for n, word in words.items()})
+    words = unknown_words(work, model, source, written.ids) if work.head.replaces_unknown else {}
+    text = work.input.target_tokenizer.decode(written.ids, {n: f" {word}" for n, word in words.items()})
     return replace(written, text=text, replaced=words) if words else written
 
 
@@ -400,8 +403,8 @@ class Aligner:
     def links(self, pairs: Sequence[Pair], written: Sequence[Sequence[int]] | None = None) -> list[dict[Cell, float]]:
         """Each pair's links with their weights; `written` are the targets' tokens if known."""
         found: list[dict[Cell, float]] = [{} for _ in pairs]
-        task, place = self.run.task, self.place
-        for n, weights in word_weights(task, self.run.model, _stripped(pairs), place.layer, place.state, written):
+        work, place = self.run.task, self.place
+        for n, weights in word_weights(work, self.run.model, _stripped(pairs), place.layer, place.state, written):
             mean = place.mean(weights)  # (target words, source words)
             for j, i in enumerate(mean.argmax(1).tolist()):
                 if mean[j, i] > 0:
@@ -410,9 +413,9 @@ class Aligner:
 
     def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
         """The mean log-probability of each pair's target tokens under the run, in nats."""
-        task = self.run.task
-        nll, _, tokens = task.forced_scores(self.run.model, task.encode_pairs(_stripped(pairs)))
-        return [-loss / count for loss, count in zip(nll, tokens, strict=True)]
+        run = self.run
+        nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
+        return [-loss / count for loss, count in zip(nats, tokens, strict=True)]
 
 
 def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
@@ -461,7 +464,7 @@ class AlignsWords:
 
     folder: Path
     config: RunConfig
-    task: Translation
+    task: Any
     model: PairDecoder
 
     @property
@@ -482,12 +485,12 @@ class AlignsWords:
             _character_links(*both) if both[0].links is None else both[0].links
             for both in zip(pairs, found, strict=True)
         ]
-        layers, first = layers_of(self.model, self.config.model.name), len(self.task.frame[0])
+        layers, first = layers_of(self.model, self.config.model.name), len(self.task.input.frame[0])
         right: dict[int, Any] = {}
         linked = 0
-        for n, weights in token_weights(self.task, self.model, self.task.encode_pairs(pairs), layers):
-            query_spans = self.task.target_tokenizer.encode(pairs[n].target).spans
-            key_spans = self.task.source_tokenizer.encode(pairs[n].source).spans
+        for n, weights in token_weights(self.task, self.model, self.task.input.encode(pairs), layers):
+            query_spans = self.task.input.target_tokenizer.encode(pairs[n].target).spans
+            key_spans = self.task.input.source_tokenizer.encode(pairs[n].source).spans
             for layer, of_layer in zip(layers, weights, strict=True):
                 by_state = []
                 for state in (0, 1):
@@ -547,10 +550,10 @@ class AlignsWords:
         run = self.attending
         if not run.model.aligns or not prediction.ids:
             return []
-        if run.task.target_tokenizer.unit == "character":
+        if run.task.input.target_tokenizer.unit == "character":
             weights = written_weights(run.task, run.model, source, prediction.ids)
-            ids = run.task.source_tokenizer.encode(source).ids[: weights.shape[1]]
-            of_words = Words.of(run.task.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
+            ids = run.task.input.source_tokenizer.encode(source).ids[: weights.shape[1]]
+            of_words = Words.of(run.task.input.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
             return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
         return list(Aligner(run).links([Pair(source, "")], [prediction.ids])[0])
 

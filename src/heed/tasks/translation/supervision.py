@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.config import Source
-from heed.data.batch import PairBatch, TokenPair
+from heed.data.batch import TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
 from heed.data.kinds.links import LinkTable
@@ -172,26 +173,25 @@ Cells = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float32]]
 
 
 class Supervision:
-    """The wanted attention weights for each training pair of a `Translation`.
+    """The wanted attention weights for each training pair of a run.
 
     Raises:
         ConfigError: The data comes without an alignment.
         DataError: A file of links cannot be read or does not fit the pairs.
     """
 
-    def __init__(self, task: Any, section: AlignmentSection) -> None:
-        self._task, self._section = task, section
+    def __init__(self, work: Any, section: AlignmentSection) -> None:
+        self._work, self._section = work, section
         self._held: dict[int, Cells] = {}
-        self._guides: list[Tensor] | None = None
         self._tables = self._read() if section.files else []
-        if section.data and not any(pair.links for pair in task.splits.examples["train"][:1_000]):
+        if section.data and not any(pair.links for pair in work.splits.examples["train"][:1_000]):
             raise ConfigError(
                 "training.alignment.data is true, but this data comes without an alignment; set "
                 "training.alignment.files instead, or remove the field"
             )
 
     def _read(self) -> list[LinkTable]:
-        section, data, splits = self._section, self._task.config.data, self._task.splits
+        section, data, splits = self._section, self._work.config.data, self._work.splits
         skipped = _skipped(data, data.train, splits.columns)
         corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
         for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
@@ -208,33 +208,36 @@ class Supervision:
             tables.append(table)
         return tables
 
-    def on(self, batch: PairBatch) -> PairBatch:
-        """The batch with the wanted attention weights."""
+    def of(self, tokens: Sequence[TokenPair], indices: Sequence[int], draw: tuple[int, int]) -> Tensor:
+        """The wanted weights of training pairs, `(pairs, target, source)`, for their tokens in a pass."""
+        longest = max(len(pair.target) for pair in tokens) + 1, max(1, *(len(pair.source) for pair in tokens))
+        alignment = torch.zeros(len(tokens), *longest)
         if self._section.automatic:
-            return replace(batch, alignment=self._automatic(batch))
-        alignment = np.zeros((*batch.target.shape, batch.source.shape[1]), dtype=np.float32)
-        for row, (targets, sources, weights) in enumerate(self._cells(batch.indices)):
-            alignment[row, targets, sources] = weights
-        return replace(batch, alignment=torch.from_numpy(alignment))
-
-    def _automatic(self, batch: PairBatch) -> Tensor:
-        if self._guides is None:
-            task = self._task
-            tokens = task.training.tokens_at(range(len(task.training)))
-            self._guides = guides(tokens, task.source_tokenizer, task.target_tokenizer, self._section.min)
-        alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
-        for row, index in enumerate(batch.indices):
-            guide = self._guides[index]
-            alignment[row, : guide.shape[0], : guide.shape[1]] = guide
+            for row, index in enumerate(indices):
+                guide = self._automatic[index]
+                alignment[row, : guide.shape[0], : guide.shape[1]] = guide
+        else:
+            for row, (targets, sources, weights) in enumerate(self._cells(indices, draw)):
+                alignment.numpy()[row, targets, sources] = weights
         return alignment
 
-    def _cells(self, indices: Sequence[int]) -> list[Cells]:
+    @cached_property
+    def _automatic(self) -> list[Tensor]:
+        input, training = self._work.input, self._training
+        tokens = training.tokens_at(range(len(training)))
+        return guides(tokens, input.source_tokenizer, input.target_tokenizer, self._section.min)
+
+    @property
+    def _training(self) -> Any:
+        return self._work.input.training(self._work)
+
+    def _cells(self, indices: Sequence[int], draw: tuple[int, int]) -> list[Cells]:
         """The rows of each pair, cached unless texts are cut differently in each pass."""
         made = {index: held for index in indices if (held := self._held.get(index)) is not None}
         missing = [index for index in indices if index not in made]
-        for index, pair in zip(missing, self._task.training.examples_at(missing) if missing else (), strict=True):
-            made[index] = cells = self._cells_of(index, pair)
-            if len(self._held) < _HELD and not self._task.cuts_anew:
+        for index, pair in zip(missing, self._training.examples_at(missing) if missing else (), strict=True):
+            made[index] = cells = self._cells_of(index, pair, draw)
+            if len(self._held) < _HELD and not self._work.input.samplers:
                 self._held[index] = cells
         return [made[index] for index in indices]
 
@@ -242,7 +245,7 @@ class Supervision:
         """A training pair with its links, which may come from a file."""
         if not self._tables:
             return pair
-        number = self._task.training.corpus_of(index)[0]
+        number = self._training.corpus_of(index)[0]
         return self._tables[number].of(pair) if number < len(self._tables) else replace(pair, links=())
 
     def shown(self, index: int, pair: Pair, most: int = 12) -> str:
@@ -251,20 +254,20 @@ class Supervision:
         said = [f"{pair.source[slice(*one.source)]}-{pair.target[slice(*one.target)]}" for one in links[:most]]
         return "  ".join(said) + (" ..." if len(links) > most else "")
 
-    def _cells_of(self, index: int, pair: Pair) -> Cells:
-        tag = self._task.training.corpus_of(index)[1]
+    def _cells_of(self, index: int, pair: Pair, draw: tuple[int, int]) -> Cells:
+        input, tag = self._work.input, self._training.corpus_of(index)[1]
         pair = self.linked(index, pair)
-        (sources, targets), texts = self._task.spans_of(index, pair)
+        (sources, targets), texts = input.spans_of(self._work, index, pair, draw)
         links = pair.links or ()
         if texts != pair.texts:
             links = tuple(
-                Link(target=_moved(link.target, pair.target, texts[1], self._task.target_tokenizer),
-                     source=_moved(link.source, pair.source, texts[0], self._task.source_tokenizer))
+                Link(target=_moved(link.target, pair.target, texts[1], input.target_tokenizer),
+                     source=_moved(link.source, pair.source, texts[0], input.source_tokenizer))
                 for link in links
             )  # fmt: skip
         rows = rows_of(links, sources, targets).numpy()
         target, source = np.nonzero(rows)
-        first = len(self._task.frame[0]) + (tag is not None)
+        first = len(input.frame[0]) + (tag is not None)
         return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]
 
 

@@ -1,0 +1,326 @@
+"""Texts: a model writes them token by token, by a search or by drawing; references are scored by teacher forcing.
+
+The input of such a task gives the texts of a batch as `targets["written"]`, and for writing `groups`, `memory`,
+`positions_read`, `ids_read` and `first_token` of what is read; its last tokenizer is that of the texts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from heed.data.batch import pad_shifted
+from heed.data.examples import evenly
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, DataError
+from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.text_scores import bleu_tokenizer
+from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
+from heed.registry import learned_positions
+from heed.tasks.base.report import best_baseline, counted
+from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, output_measures
+from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
+from heed.tasks.contracts import Batch, Draw, Facts, Head
+from heed.threads import threads_for
+from heed.training.contracts import Loss
+from heed.training.device import kept_bytes
+from heed.training.loss import loss_at
+from heed.training.processes import current
+
+if TYPE_CHECKING:
+    from heed.tasks.work import Work
+
+_INCOMPLETE = "\ufffd"
+"""The end of a decoded text whose last character is not complete."""
+_POSITIONS = 512
+"""Positions whose logits are in memory together when references are scored."""
+
+
+@dataclass(frozen=True)
+class Written(Head):
+    """Texts that a model writes, each after a first token."""
+
+    names: ClassVar[str] = "reference"
+    writes: ClassVar[bool] = True
+    keywords: ClassVar[Mapping[str, Any]] = SEARCH
+    of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
+    """Scores of texts, besides exact match, of reports (see `output_measures`)."""
+    longest_output: ClassVar[int | None] = None
+    """Most tokens of an output, unless the configuration sets it; None for what the references need."""
+
+    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # of the texts; known once the input has learned
+
+    @property
+    def quick_scores(self) -> tuple[str, ...]:
+        """Scores of texts in validations and of baselines."""
+        return self.of_texts
+
+    def fitted(self, work: Work) -> Self:
+        return replace(super().fitted(work), tokenizer=[*work.tokenizers().values()][-1])
+
+    @property
+    def positions(self) -> int | None:
+        """Positions in the model's learned table; None if it has no table."""
+        assert self.body is not None
+        return learned_positions(self.body.config_class, self.config.model.model_extra or {})
+
+    @property
+    def bleu_tokenize(self) -> str:
+        """Sacrebleu's tokenizer for BLEU."""
+        return bleu_of(self.config)
+
+    def notes(self, work: Work) -> list[str]:
+        chosen = self.bleu_tokenize
+        return [f"BLEU: sacrebleu's tokenizer {chosen} (evaluation.bleu_tokenize)"] if chosen != "13a" else []
+
+    def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
+        return body
+
+    def body_of(self, model: Any) -> nn.Module:
+        whole: nn.Module = model
+        return whole
+
+    # Loss and scores ------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[Any], input: Any = None) -> Any:
+        """Nothing: the input encodes both texts of an example."""
+        return ()
+
+    def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
+        others = {**batch.targets}
+        written = others.pop("written")
+        read, labels, mask = pad_shifted(written, self.tokenizer.special)
+        if (starts := others.pop("starts", None)) is not None:
+            read[:, 0] = starts
+        return replace(
+            batch,
+            forced={**batch.forced, "target": read},
+            targets={**others, "labels": labels, "target_mask": mask},
+            num_targets=sum(len(ids) + 1 for ids in written),
+            masks=(*batch.masks, "target_mask"),
+        )
+
+    def loss(self, model: Any, states: Any, batch: Batch, smoothing: float) -> Tensor | Loss:
+        """Sum of the cross-entropy in nats over the real target tokens of the batch."""
+        targets = batch.targets
+        return loss_at((targets["target_mask"], batch.num_targets), states, targets["labels"], model.output, smoothing)
+
+    def judge(self, model: Any, states: Any, batch: Batch) -> Tensor:
+        """Nats of each text, its tokens that were the most probable, without unknown ones, and all its tokens.
+
+        Logits exist for a part of the positions at a time.
+        """
+        real = batch.targets["target_mask"]
+        hidden, labels, owners = states[real], batch.targets["labels"][real], real.nonzero()[:, 0]
+        sums = torch.zeros(len(real), 3, dtype=torch.float64, device=real.device)
+        for start in range(0, len(owners), _POSITIONS):
+            part = slice(start, start + _POSITIONS)
+            log_probs = torch.log_softmax(model.logits(hidden[part]).float(), dim=-1)
+            nats = -log_probs.gather(1, labels[part].unsqueeze(1)).squeeze(1).double()
+            right = (log_probs.argmax(-1) == labels[part]) & (labels[part] != self.tokenizer.special.unknown)
+            sums.index_add_(0, owners[part], torch.stack([nats, right.double(), torch.ones_like(nats)], 1))
+        return sums.cpu()
+
+    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
+        chosen = work.input.to_write(work)
+        options = self.search_options(model, beam_size=1, max_length=chosen.longest)
+
+        def written(sources: list[Any]) -> list[str]:
+            return [candidates[0].text for candidates in self.write(work.input, model, sources, options)]
+
+        texts = current().map(written, work.validated_part(chosen.sources))
+        *of_texts, exact = self.measures_of(texts, work.validated_part(chosen.references))
+        return [exact, *of_texts]
+
+    def measures_of(self, texts: Sequence[str], references: Sequence[str]) -> list[Measure]:
+        """The scores of texts in validations and of baselines."""
+        return output_measures(texts, references, self.quick_scores, self.tokenizer, self.bleu_tokenize)
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def never_written(self, model: Any) -> tuple[int, ...]:
+        """The tokens that no output may contain."""
+        return (*self.tokenizer.special.never_written, *self.tokenizer.tags.values())
+
+    def search_options(
+        self,
+        model: Any,
+        *,
+        beam_size: int | None = None,
+        num_best: int = 1,
+        length_penalty: float | None = None,
+        min_length: int | None = None,
+        max_length: int | None = None,
+        **others: Any,
+    ) -> SearchOptions:
+        """Search options: the given ones, and the configuration's for those that are None; others are as given."""
+        given = self.config.generation
+        longest = given.max_length or self.longest_output or 200
+        return SearchOptions(
+            end_token=self.tokenizer.special.end,
+            max_length=longest if max_length is None else max_length,
+            min_length=given.min_length if min_length is None else min_length,
+            beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
+            length_penalty=given.length_penalty if length_penalty is None else length_penalty,
+            num_best=num_best,
+            forbidden=self.never_written(model),
+            **others,
+        )
+
+    def write(
+        self,
+        input: Any,
+        model: Any,
+        sources: Sequence[Any],
+        options: SearchOptions,
+        sampling: SamplingOptions | None = None,
+        forced: Sequence[int] = (),
+    ) -> list[list[WrittenText]]:
+        """The candidates for each source, best first; every output begins with the `forced` tokens."""
+        results: list[list[WrittenText]] = [[] for _ in sources]
+        for chosen in input.groups(sources, options.beam_size):
+            given = self._search(input, model, [sources[i] for i in chosen], options, sampling, forced)
+            for i, hypotheses in zip(chosen, generate(**given).hypotheses, strict=True):
+                results[i] = [WrittenText.of(self.tokenizer, one, forced) for one in hypotheses]
+        return results
+
+    def stream(
+        self, input: Any, model: Any, source: Any, options: SearchOptions, sampling: SamplingOptions | None = None
+    ) -> Generator[str, None, WrittenText]:
+        """Write one output without a beam, yielding its text as soon as no later token can change it.
+
+        The pieces add up to the text of the returned prediction.
+        """
+        steps = generate_steps(**self._search(input, model, [source], options, sampling))
+        tokens: list[int] = []
+        shown = ""
+        while True:
+            try:
+                tokens += [token for _, token in next(steps)]
+            except StopIteration as end:
+                prediction = WrittenText.of(self.tokenizer, end.value.hypotheses[0][0])
+                if rest := prediction.text.removeprefix(shown):
+                    yield rest
+                return prediction
+            text = self.tokenizer.decode(tokens).rstrip(_INCOMPLETE)
+            if text.startswith(shown) and text != shown:
+                yield text[len(shown) :]
+                shown = text
+
+    def _search(
+        self,
+        input: Any,
+        model: Any,
+        sources: Sequence[Any],
+        options: SearchOptions,
+        sampling: SamplingOptions | None,
+        forced: Sequence[int] = (),
+    ) -> dict[str, Any]:
+        """The arguments of a search over sources, which are read here."""
+        device = next(model.eval().parameters()).device
+        with without_gradient(), threads_for(model, input.positions_read(sources)):
+            memory = input.memory(model, sources, device)
+        prompt = torch.tensor([[input.first_token(source), *forced] for source in sources], device=device)
+        if sampling is not None:
+            # Derived from its tokens, so that an output does not depend on the place of its source in the input.
+            keys = [repr((sampling.seed, input.ids_read(source))).encode() for source in sources]
+            digests = [hashlib.blake2b(key, digest_size=8).digest() for key in keys]
+            sampling = replace(sampling, seed=tuple(int.from_bytes(digest, "big") for digest in digests))
+        return {"model": model, "memory": memory, "prompt": prompt, "options": options, "sampling": sampling}
+
+    def validation_memory(self, work: Any, model: Any) -> int:
+        """Bytes that the greedy outputs of a validation take.
+
+        For a Transformer, these are keys and values; a recurrent encoder holds about as much as for a backward pass.
+        """
+        input, (sources, _, longest) = work.input, work.input.to_write(work)
+        if not sources:
+            return 0
+        groups = [[sources[i] for i in chosen] for chosen in input.groups(sources, 1)]
+        read = [input.positions_read(some) for some in groups]
+        held = cached_bytes(model, max(count + len(some) * longest for count, some in zip(read, groups, strict=True)))
+        if held:
+            return int(held)
+        few, device = sources[:8], next(model.eval().parameters()).device
+        kept, most = kept_bytes(model, lambda: input.memory(model, few, device)), int(max(read))
+        return round(kept / int(input.positions_read(few)) * most)
+
+    # Runs -----------------------------------------------------------------------------------------------------
+
+    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[WrittenText]]:
+        """The best outputs for each of several examples, best first, with all that a run can do to them."""
+        raise NotImplementedError
+
+    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Any:
+        """As `outcomes`, for a run, whose model judges the references."""
+        raise NotImplementedError
+
+    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, WrittenText]:
+        """A text for one input, piece by piece while it is written."""
+        raise NotImplementedError
+
+    def shown(self, example: Any) -> str:
+        """An input, for people."""
+        return str(example.source)
+
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        """The outcomes of a baseline."""
+        texts = predict(examples)
+        return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
+
+    def beside_baseline(
+        self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
+    ) -> list[list[WrittenText]]:
+        """Outputs for examples with those of the best baseline by the run's report; None for an example without texts.
+
+        Raises:
+            ConfigError: The report has no baselines.
+            DataError: The data from which the baseline learns cannot be read; the message names the file.
+        """
+        name = best_baseline(scores_beside_baselines(run.members[0].report))
+        if name is None:
+            raise ConfigError(
+                f"'{run.folder}' has no scores of baselines, by which to choose one; training writes them into its "
+                "report at the end"
+            )
+        try:
+            if name not in run.baseline_writers:
+                run.learned_from()
+                raise DataError("it has changed since the report was written")
+            texts = iter(run.baseline_writers[name]([one for one in examples if one.source.strip()]))
+        except DataError as error:
+            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
+        beside = [BaselineText(name, next(texts)) if one.source.strip() else None for one in examples]
+        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
+
+
+def combined(models: Sequence[Any]) -> Any:
+    """The model of an ensemble of models that write: the mean of their probabilities."""
+    return models[0] if len(models) == 1 else Ensemble(models)
+
+
+def settings(config: Any, work: Any) -> Any:
+    """A settled configuration with `generation.max_length` and BLEU's tokenizer set."""
+    head = work.head
+    if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
+        references = work.input.references(evenly(work.splits.examples["train"], _FEW))
+        if references:
+            script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
+            config = config.settle("the script of the training references", script)
+    if config.generation.max_length is None:
+        longest = work.input.longest_trained(work)
+        limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
+        why = f"the longest training target has {counted(longest, 'token')}"
+        config = config.settle(why, {"generation.max_length": min(math.ceil(1.5 * longest) + 20, *limits)})
+    return config
+
+
+_FEW = 2_000
+"""Training examples by whose references BLEU's tokenizer is chosen."""
