@@ -73,6 +73,10 @@ class Case:
         return said | {line: None for line in lines if re.match("share: |at the end of a row: |No attention: ", line)}
 
     @property
+    def is_label(self) -> bool:
+        return isinstance(self.model, Classifier)
+
+    @property
     def attention(self) -> list[Any]:
         return [one for one in self.look.maps if one.shares]
 
