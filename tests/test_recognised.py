@@ -9,7 +9,6 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from heed.tasks.classification.run import ClassificationOutputs
 
 import heed
 from contract import data_of
@@ -27,7 +26,7 @@ from heed.data.readers import hold
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
-from heed.tasks.tagging.run import TaggingOutputs
+from heed.tasks.tagging.task import TaggingOutputs
 from heed.tasks.translation.start import open_pairs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
@@ -221,9 +220,8 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text(tabbed([("text", "label"), *ROWS]))
     values = {"task": "classification", "data": {"train": [str(path)], "valid": 6}, "tokenizer": {"min_count": 1}}
-    run = SimpleNamespace(task=task_class("classification").prepare(check_config(values, "test")))
-    outputs = ClassificationOutputs(run, {})
-    assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
+    task = task_class("classification").prepare(check_config(values, "test"))
+    assert list(task.input.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
 def small_classifier(folder, name, content):

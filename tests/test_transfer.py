@@ -103,7 +103,7 @@ def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from
     theirs = labels.model.state_dict()
     assert all(name.startswith("body.encoder.") and torch.equal(own[name], theirs[name]) for name in taken.whole)
     assert {name for name in own if name.startswith("body.")} == {*taken.whole, EMBEDDING}
-    tokens = task.tokenizer.tokens, labels.task.tokenizer.tokens
+    tokens = task.tokenizers()["tokens"].tokens, labels.tokenizer.tokens
     assert taken.tokens == {EMBEDDING: assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)}
     assert taken.new and all(name.startswith("head.") for name in taken.new)
     assert all(torch.equal(own[name], drawn[name]) for name in taken.new)
@@ -112,8 +112,8 @@ def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from
     assert run.report["parent"]["run"] == str(labels.folder) and run.config.model.model_extra["d_hidden"] == 4
     task, own, drawn, taken = child(folder, run, "classification", "others.txt")
     theirs = run.model.state_dict()
-    assert task.config.model.model_extra["head"] == "softmax" and task.labels == ["a", "b", "c"]
-    tokens = task.tokenizer.tokens, run.task.tokenizer.tokens
+    assert task.config.model.model_extra["head"] == "softmax" and task.head.labels == ("a", "b", "c")
+    tokens = task.tokenizers()["tokens"].tokens, run.tokenizer.tokens
     known, total = assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)
     assert taken.tokens == {EMBEDDING: (known, total)} and known == total - 1  # "eight"
     assert all(torch.equal(own[name], theirs[name]) for name in taken.whole)
@@ -125,7 +125,7 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
     task, own, _, taken = child(folder, pairs, "classification", "others.txt", tokenizer=tokenizer)
     fields, theirs = task.config.model.model_extra, pairs.model.state_dict()
     assert (task.config.model.name, fields["cell"], fields["d_embedding"]) == ("rnn", "gru", 6)
-    assert task.tokenizer.first_difference(pairs.task.input.source_tokenizer) == "" and not task.config.tokenizer.shared
+    assert task.tokenizers()["tokens"].first_difference(pairs.task.input.source_tokenizer) == "" and not task.config.tokenizer.shared
     assert torch.equal(own[EMBEDDING], theirs[OTHER]) and taken.tokens[EMBEDDING] == (len(own[EMBEDDING]),) * 2
     assert all(torch.equal(own[name], theirs[name.removeprefix("body.")]) for name in taken.whole)
     assert {f"body.{name}" for name in theirs if name.startswith("encoder.")} == set(taken.whole)
@@ -173,7 +173,7 @@ def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     task, own, drawn, taken = child(
         folder, parent, "classification", "others.txt", None, tokenizer, name="encoder", d_model=8
     )
-    tokens = task.tokenizer.tokens, parent.task.input.source_tokenizer.tokens
+    tokens = task.tokenizers()["tokens"].tokens, parent.task.input.source_tokenizer.tokens
     assert_rows(own[EMBEDDING], drawn[EMBEDDING], parent.model.state_dict()[OTHER], *tokens)
     assert set(taken.tokens) == {EMBEDDING} and not task.config.tokenizer.shared
 
@@ -188,7 +188,7 @@ def test_a_translator_takes_the_source_of_a_classifier_and_no_target(folder, lab
         "num_layers": 1,
     }
     task, own, drawn, taken = child(folder, labels, "translation", "pairs.tsv", tokenizer={"kind": "word"}, **fields)
-    tokens = task.input.source_tokenizer.tokens, labels.task.tokenizer.tokens
+    tokens = task.input.source_tokenizer.tokens, labels.tokenizer.tokens
     assert set(taken.tokens) == {OTHER} and "target_embedding.weight" in taken.new
     assert_rows(own[OTHER], drawn[OTHER], labels.model.state_dict()[EMBEDDING], *tokens)
     assert {f"body.{name}" for name in taken.whole} == {n for n in labels.model.state_dict() if "body.encoder" in n}
