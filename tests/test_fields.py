@@ -292,7 +292,8 @@ def cleaned(made):
 def kept_text(made):
     """How a text is read, and the vocabulary."""
     task, _ = made
-    return task.tokenizer.normalize("\ufb01ne Cafe\u0301"), task.tokenizer.tokens
+    tokenizer = task.tokenizers()["tokens"]
+    return tokenizer.normalize("\ufb01ne Cafe\u0301"), tokenizer.tokens
 
 
 def loss(made):
