@@ -118,8 +118,8 @@ class Task:
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
-    aligns: bool = False
-    """True if its runs link the words of a source with those of a target."""
+    aligns: Any = None
+    """The functions by which its runs link the words of a source with those of a target, if they do."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -194,7 +194,7 @@ class Task:
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
             "export": self.export,
-            "align": self.aligns or None,
+            "align": self.aligns,
             "beams": self.head.writes or None,
             "errors": None if self.head.writes else self,
         }
