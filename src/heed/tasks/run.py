@@ -8,6 +8,9 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError
@@ -93,14 +96,23 @@ class Run(runs.Run[Work, Any]):
             return []
         if self.head.writes:
             return [some[0] for some in self._writing.candidates(self, examples, **options)]
+        answers, unread = self._answers(examples, **options)
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(self.head, made, examples, unread)
+
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that are not read."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
-        answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        together = self.head.together
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+
+    def probabilities(self, given: Sequence[Any]) -> Tensor:
+        """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
+        return torch.stack(self._answers(self.input.questions(given)[0])[0])
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)

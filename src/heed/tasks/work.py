@@ -699,6 +699,11 @@ class Work(Transfers, Trainable):
                     results[place] = result
         return results
 
+    def batch_of(self, given: Sequence[Any]) -> Batch:
+        """The batch of several inputs, as `predict` takes them."""
+        encoded = self.input.encode(self.input.questions(given)[0])
+        return self.input.collate(encoded, [*range(len(encoded))], None)
+
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
         """The answer for each example, of a head with the options of a prediction."""
         head = head or self.head
