@@ -28,7 +28,7 @@ from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
-from heed.tasks import spec_of
+from heed.tasks import spec_of, task_class
 from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
@@ -223,6 +223,9 @@ class Task:
         work.input.leave_out(work)
         return work.settle(parent)
 
+    def __reduce__(self) -> Any:
+        return task_class, (self.name,)  # a pickled run names its task
+
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
         return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
@@ -303,6 +306,9 @@ class Work(Transfers, Trainable):
         self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_passes": {}}  # made again when they are needed
+
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
         before = self.input.encoding
@@ -334,8 +340,6 @@ class Work(Transfers, Trainable):
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
             self.config = fit_to_budget(self)
-        if self.task.measured is not None and not self.is_imported:
-            self.task.measured(self)
         config = self.settled()
         if is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
