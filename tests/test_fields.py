@@ -30,6 +30,7 @@ from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names
 from heed.tasks.base.writing import output_measures
+from heed.tasks.work import Task, Work
 from heed.training.progress import Quiet
 
 # --- small runs of every task
@@ -175,6 +176,7 @@ def trained(settings, folder, scores=None, ticks=None):
     """Train, and keep what can be seen of it; with scripted validation scores, or by a clock that ticks when read."""
     config, seen = configured(settings, folder), Seen()
     kind, out = task_class(config.task), folder / f"run-{next(_numbers)}"
+    kind = Work if isinstance(kind, Task) else kind
     whole_loss, script = kind.loss, itertools.cycle(scores or [])
 
     def loss(task, model, batch, label_smoothing):
