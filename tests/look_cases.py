@@ -21,8 +21,9 @@ from heed.observe.shown import ShownLook
 from heed.tasks import check_config
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.classification.task import Classification
-from heed.tasks.series.run import look_at_series
-from heed.tasks.series.task import Series
+from heed.tasks.inputs.windows import Stretch
+from heed.tasks.series.task import TASK as SERIES
+from heed.tasks.series.task import look_at_series
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
@@ -110,10 +111,6 @@ def classifier(folder, body: str, **tokenizer: Any):
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = sharpened(task.build_model())
-    if model.ngrams is not None:  # fitted before training elsewhere
-        with torch.no_grad():
-            model.ngrams.weight.normal_()
-            model.ngrams.idf.uniform_(0.5, 2.0)
     return task, model
 
 
@@ -157,11 +154,10 @@ def series_case(folder) -> Case:
     data = {"train": str(folder / "s.csv"), "valid": 6, "test": 6, "window": 8, "horizon": 2}
     model = {"name": "rnn", "d_hidden": 6}
     values = {"task": "series", "data": data, "model": model, "training": {"steps": 1}}
-    task = Series.prepare(check_config(values, "test"))
+    task = SERIES.prepare(check_config(values, "test"))
     torch.manual_seed(1)
-    return case_of(
-        (task, task.build_model().eval()), look_at_series, task.read(folder / "s.csv")[0].numbers(["sold"])[:40]
-    )
+    values = task.input.read(folder / "s.csv")[0].numbers(["sold"])[:40]
+    return case_of((task, task.build_model().eval()), look_at_series, Stretch(values, 40, "series"))
 
 
 def case_of(make: Any, look: Any, text: str, **options: Any) -> Case:

@@ -11,7 +11,8 @@ import torch
 from heed.cli import main
 from heed.config import read_config
 from heed.errors import ConfigError
-from heed.runs.train import after, before, before_budget, train_config
+from heed.runs.advice import after, before, before_budget
+from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.translation.task import TASK
 from heed.training import loop, plan

@@ -165,7 +165,7 @@ def test_every_command_works_or_says_for_which_tasks_it_is(name, runs, data, tmp
 def test_a_packed_run_answers_as_its_folder_does(name, runs, data, tmp_path, monkeypatch, capsys):
     run, _ = runs(name)
     monkeypatch.chdir(tmp_path)  # no data is here
-    path = run.pack().path
+    path = heed.pack(run).path
     with zipfile.ZipFile(path) as archive:
         assert not any(str(data.parent).encode() in archive.read(one) for one in archive.namelist())
     folder, packed = (SMALL[name].commands(str(one), "", data, tmp_path) for one in (run.folder, path))

@@ -10,7 +10,7 @@ import heed
 from commands import call
 from heed.errors import ConfigError
 from heed.evaluation.measures import share
-from heed.tasks.base.equal_weights import EqualWeights, UniformEffect
+from heed.observe.equal_weights import EqualWeights, UniformEffect
 from heed.visible import to_json
 from small_runs import SMALL, WORDS
 

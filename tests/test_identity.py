@@ -9,11 +9,11 @@ from starlette.testclient import TestClient
 import heed
 from heed import folder as folders
 from heed.errors import RunError
+from heed.runs import pack as packing
 from heed.serve.app import Server
 from heed.serve.served import open_runs
 from heed.storage import archive, disk
 from heed.storage.cache import content_of
-from heed.tasks.base import pack as packing
 
 TOKEN, HOST = "a-token-of-twenty-letters", "127.0.0.1:8000"
 ROWS = [(text, label) for label, word in (("neg", "bad"), ("pos", "good")) for text in (f"a {word} film", word) * 6]

@@ -19,12 +19,15 @@ from heed.cli import main
 from heed.data.corpus import hashes_in, label_sets_in
 from heed.data.kinds.features import Standard, constant_lines
 from heed.data.kinds.numbers import Rows, iter_rows, number_columns, read_rows
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import error_measures, error_report, last_value, seasonal_naive
 from heed.tasks import check_config
-from heed.tasks.series.run import body
-from heed.tasks.series.task import Series
-from heed.tasks.table.task import Table
+from heed.tasks.heads.next_row import NextRow
+from heed.tasks.inputs.rows import standardised
+from heed.tasks.inputs.windows import Stretch
+from heed.tasks.series.task import TASK as SERIES
+from heed.tasks.table.task import TASK as TABLE
+from heed.tasks.work import Work
 
 TRAINING = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 
@@ -136,8 +139,8 @@ def test_rows_are_learned_and_the_training_rows_statistics_travel_with_the_run(f
     again = heed.load(flowers.folder)
     assert again.predict([row, {"width": 1200, "length": 9}]) == flowers.predict([row, {"width": 1200, "length": 9}])
     train, test = (read_rows(folder / f"{name}.csv", None, "label").cells.mean() for name in ("train", "test"))
-    np.testing.assert_allclose(again.task.standard.mean, train)
-    assert not np.allclose(again.task.standard.mean, test)
+    np.testing.assert_allclose(again.task.input.standard.mean, train)
+    assert not np.allclose(again.task.input.standard.mean, test)
     with pytest.raises(DataError, match="rows has no column 'width', which the training rows have; its columns are"):
         flowers.predict({"length": 5})
 
@@ -151,8 +154,8 @@ def test_the_model_reads_the_same_whatever_the_units(folder, tmp_path):
     read = []
     for path in (folder, tmp_path):
         data = {"train": str(path / "train.csv"), "valid": str(path / "train.csv")}
-        task = Table.prepare(check_config({"task": "table", "data": data}, "test"))
-        read.append(task.tensor(task.splits.examples["train"].values))
+        task = TABLE.prepare(check_config({"task": "table", "data": data}, "test"))
+        read.append(task.encoded("train"))
     assert_close(read[0], read[1], rtol=1e-4, atol=1e-4)
 
 
@@ -187,12 +190,12 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
 def test_labels_of_rows_are_checked(folder, tmp_path):
     (tmp_path / "one.csv").write_text("x,label\n1,a\n2,a\n3,a\n")
     with pytest.raises(DataError, match="every training example has the label 'a'"):
-        Table.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
+        TABLE.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
     (tmp_path / "test.csv").write_text("length,width,label\n1,2,d\n")
     values = table(folder).model_dump(by_alias=True)
     values["data"]["test"] = str(tmp_path / "test.csv")
     with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
-        Table.prepare(check_config(values, "test"))
+        TABLE.prepare(check_config(values, "test"))
 
 
 # --- series
@@ -225,7 +228,7 @@ def test_a_series_is_forecast_and_held_against_naive_forecasts(folder, sales):
 
 def test_nothing_that_follows_is_read(folder):
     """What a network says after row t depends on no later row, so a forecast cannot peek."""
-    task = Series.prepare(series(folder))
+    task = SERIES.prepare(series(folder))
     torch.manual_seed(1)
     model = task.build_model().eval()
     values = torch.randn(2, 10, 1)
@@ -239,7 +242,7 @@ def test_nothing_that_follows_is_read(folder):
     steps = values
     for _ in range(3):
         steps = torch.cat([steps, model(steps)[:, -1:]], dim=1)
-    assert_close(model.forecast(values, 3), steps[:, 10:])
+    assert_close(model(values, 2)[:, 9:], steps[:, 10:])
 
 
 @pytest.mark.parametrize("field", ["bidirectional", "backward"])
@@ -250,55 +253,62 @@ def test_a_network_that_reads_the_future_is_refused_with_the_reason(folder, caps
 
 
 def test_the_last_rows_are_held_out_in_time(folder):
-    task = Series.prepare(series(folder, test=24, valid=12))
-    (train,), (valid,), (test,) = (task.splits.examples[name] for name in ("train", "valid", "test"))
-    assert (train.rows, valid.rows, test.rows) == (144, 12, 24)
-    assert (valid.start, test.start) == (144, 156) and len(test.values) == 180
+    task = SERIES.prepare(series(folder, test=24, valid=12))
+    (train,), valid, test = (task.splits.examples[name] for name in ("train", "valid", "test"))
+    assert (train.rows, [one.rows for one in valid], [one.rows for one in test]) == (144, [6] * 2, [6] * 4)
+    assert (valid[0].start, test[0].start) == (144, 156) and len(test[-1].values) == 180
     starts = [i for epoch in range(3) for batch in task.train_batches(epoch) for i in batch]
     assert max(starts) + 24 + 1 <= 144 and task.train_batches(0) != task.train_batches(1)
     batch = task.collate([0, 7])
-    assert_close(batch.values[1, 1:], batch.targets[1, :-1])
+    values = batch.inputs["values"][1]
+    assert_close(values[1:], batch.targets["rows"][1, : len(values) - 1])
     with pytest.raises(
         DataError,
         match=r"'sales.csv' has 180 rows \(12 held out for validation, 150 for testing\); training needs at least",
     ):
-        Series.prepare(series(folder, test=150, valid=12))
+        SERIES.prepare(series(folder, test=150, valid=12))
 
 
 def test_a_forecast_reads_the_last_rows_of_a_series(folder):
-    task = Series.prepare(series(folder))
+    task = SERIES.prepare(series(folder))
     torch.manual_seed(1)
     model = task.build_model().eval()
     values = number_columns(read_rows(folder / "sales.csv"), ["sold"])[:175]
-    whole, end, begin = task.forecast(model, [values, values[-24:], values[:24]], 3)
-    np.testing.assert_allclose(whole, end)
+    examples = [Stretch(rows, len(rows), "") for rows in (values, values[-24:], values[:24])]
+    whole, end, begin = task.answers(model, task.input.encode(examples))
+    np.testing.assert_allclose(whole, end, rtol=1e-5)
     assert not np.allclose(whole, begin)
 
 
-def test_a_forecast_is_scored_on_rows_that_it_has_not_read(sales, monkeypatch):
+def test_a_forecast_is_scored_on_rows_that_it_has_not_read(folder, sales, monkeypatch):
     read = []
 
-    def forecast(task, model, contexts, horizon):
-        read.extend(contexts)
-        return [np.zeros((horizon, 1)) for _ in contexts]
+    def answers(task, model, encoded, head):
+        read.extend(encoded)
+        return [torch.zeros(6, 1) for _ in encoded]
 
-    monkeypatch.setattr(Series, "forecast", forecast)
-    (part,) = sales.examples("test")
-    found = sales.outcomes([part])
-    assert [len(context) for context in read] == list(range(part.start, len(part.values), 6))
-    assert found.measure("sold_mae").score() == pytest.approx(np.abs(part.values[part.start :]).mean())
+    monkeypatch.setattr(Work, "answers", answers)
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
+    measured = sales.outcomes(sales.examples("test"))
+    standard = sales.task.input.standard
+    assert [rows[:n].tolist() for rows, n in read] == [
+        pytest.approx(standard.apply(values[at - 24 : at])) for at in range(156, 180, 6)
+    ]
+    wrong = np.abs(values[156:] - standard.undo(np.zeros((1, 1))))
+    assert measured.measure("sold_mae").score() == pytest.approx(wrong.mean())
 
 
 def test_every_series_counts_in_the_validation_loss(folder):
     data = {"train": [str(folder / "sales.csv"), str(folder / "other.csv")], "window": 24, "valid": 12}
     rng = np.random.default_rng(1)
     (folder / "other.csv").write_text("sold\n" + "".join(f"{50 + x:.3f}\n" for x in rng.normal(0, 9, 120)))
-    task = Series.prepare(check_config({"task": "series", "data": data}, "test"))
+    task = SERIES.prepare(check_config({"task": "series", "data": data}, "test"))
     torch.manual_seed(1)
     model, both = task.build_model().eval(), task.splits.examples["valid"]
     whole, each = task.validate(model)["loss"], []
     for part in both:
         task.splits.examples["valid"] = [part]
+        task.fit()
         each.append(task.validate(model)["loss"])
     assert whole == pytest.approx(sum(each) / 2) and each[0] != pytest.approx(each[1])
 
@@ -323,7 +333,7 @@ def test_no_gain_is_reported_over_a_forecast_without_errors():
     made = {"model": [np.array([[2.0]]), np.array([[3.0]])], "last value": [np.array([[1.0]]), np.array([[5.0]])]}
     columns = error_report(error_measures(true, made, ["x"]), resamples=50)
     assert "gain" not in columns["x"]["last value"]  # a resample of the first forecast alone has no error
-    lines = body({"examples": 2, "horizon": 1, "columns": columns})
+    lines = NextRow().report({"examples": 2, "horizon": 1, "columns": columns})
     assert lines[0] == "  of up to 1 row each (data.horizon)" and lines[-1].endswith("   - (its MAE is almost 0)")
 
 
@@ -351,7 +361,7 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     shown = sales.look(folder / "sales.csv", steps=True)
     values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
     assert shown.target == f"row 181: sold {sales.predict(values)[0, 0]:.6g}"
-    rows = sales.task.tensor(values[-24:]).unsqueeze(0)
+    rows = standardised(sales.task.input.standard, values[-24:]).unsqueeze(0)
     with torch.no_grad():
         states, _ = sales.model.body.read(rows)
     for frame, state in zip(shown.look.encoder, states[0], strict=True):
@@ -362,6 +372,29 @@ def test_a_look_at_a_series_shows_its_gates_row_by_row(folder, sales):
     assert sales.look(values[:, 0].tolist()).target == shown.target
     page = unescape(shown.html())
     assert "the rows are shaded by its values" in page and "Row by row: the model's state" in page
+
+
+@pytest.mark.parametrize("model", ["gpt", "lstmn"])
+def test_attention_over_earlier_rows_forecasts_and_is_looked_at(folder, model):
+    settings = TRAINING | {"training.learning_rate": 0.01, "data.window": 16, "data.horizon": 4, "data.season": "none"}
+    settings |= {"model.name": model, "model.size": "tiny", "training.batch_tokens": 120}
+    run = heed.train("series", train=folder / "sales.csv", steps=60, out=None, settings=settings, quiet=True)
+    shown = run.evaluate("valid")["columns"]["sold"]
+    assert shown["model"]["mae"]["value"] < 0.9 * shown["last value"]["mae"]["value"]
+    values = number_columns(read_rows(folder / "sales.csv"), ["sold"])
+    looked = run.look(folder / "sales.csv", layer="all", head="all", steps=True)
+    assert looked.target == f"row 181: sold {run.predict(values)[0, 0]:.6g}"
+    mechanism, heads = ("decoder", 8) if model == "gpt" else ("self", 1)
+    maps = [one for one in looked.maps if one.mechanism == mechanism]
+    assert len(maps) == heads and len(looked.look.encoder) == 16
+    for one in maps:
+        assert one.key.labels == tuple(map(str, range(165, 181)))
+        assert not one.weights.triu(1).any()  # no row looks at a later one
+        assert_close(one.weights[1:].sum(1), torch.ones(15))
+    with pytest.raises(ConfigError, match="no 'cross' attention"):
+        run.look(values, mechanism="cross")
+    edited = run.look(values, edits=[{"edit": "block", "keys": [14]}])
+    assert edited.target != looked.target and "without the edits: row 181" in " ".join(edited.look.notes)
 
 
 # --- dates of series
@@ -393,7 +426,7 @@ def predicted(run, path, capsys):
 
 
 def test_the_forecast_has_the_dates_that_follow(run, capsys):
-    assert run.task.standard.columns == ("sales",)
+    assert run.task.input.columns == ("sales",)
     assert "column 'date' holds dates (2020-01-01 to 2020-03-20, every day): it is not forecast" in run.task.notes
     rows, err = predicted(run, run.folder.parent / "sales.csv", capsys)
     assert [row[0] for row in rows] == ["date", "2020-03-21", "2020-03-22", "2020-03-23"] and err == ""

@@ -215,9 +215,9 @@ def test_a_table_is_answered_while_it_is_read(call, tmp_path, monkeypatch):
     table(tmp_path / "in.csv", "x,y", *(f"{x},{y}" for x, y in zip(*rows.values(), strict=True)))
     code, whole, _ = call("predict", "run", "--input", "in.csv")
     assert code == 0 and len(whole.splitlines()) == 40 and "so\\nso" in whole
-    monkeypatch.setattr("heed.tasks.table.task.AT_ONCE", 8)
+    monkeypatch.setattr("heed.tasks.inputs.rows.AT_ONCE", 8)
     assert call("predict", "run", "--input", "in.csv")[1] == whole
-    for bad, message in (("x,1", "42, column 'x': 'x' is not a number"), ("1e140,1", "1e+140 (row 41) is too far")):
+    for bad, message in (("x,1", "42, column 'x': 'x' is not a number"), ("1e140,1", "1e+140 (in.csv:42) is too far")):
         table(tmp_path / "in.csv", "x,y", *(f"{x},{y}" for x, y in zip(*rows.values(), strict=True)), bad)
         code, out, err = call("predict", "run", "--input", "in.csv")
         assert code == 2 and message in err and out == whole

@@ -116,7 +116,7 @@ def test_outputs_of_names_that_no_file_can_have_are_refused(desk, tmp_path, monk
     numbers, run = heed.load(desk / "numbers"), heed.load(desk / "run")
     for write in (
         lambda: run.look("one").save(f"{name}.html"),
-        lambda: numbers.pack(f"{name}.zip"),
+        lambda: heed.pack(numbers, f"{name}.zip"),
         lambda: SMALL["series"].trained(desk, name),
         lambda: SMALL["series"].trained(desk, f"new/{name}"),
     ):
@@ -308,6 +308,7 @@ def named_options():
         "serve": ["no-run"],  # a run would be served
         "models": [],
         "demo": [],
+        "dev": [],  # of contributors
     }
     for name in typer.main.get_command(app).commands:
         words = rest[name]

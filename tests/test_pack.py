@@ -85,7 +85,7 @@ def test_a_packed_run_is_a_little_larger_than_its_weights(tmp_path, monkeypatch)
         (run.folder / folders.WEIGHTS).stat().st_size,
         sum(p.stat().st_size for p in Path("big").rglob("*")),
     )
-    size = run.pack("big.zip").size
+    size = heed.pack(run, "big.zip").size
     assert weights > 4_000_000 and folder > 6 * weights
     assert weights < size < weights + 40_000 and size == os.path.getsize("big.zip")
 
@@ -157,7 +157,7 @@ def test_the_same_run_gives_the_same_bytes(made, packed):
 
 
 def test_a_packed_run_can_be_packed_again_under_another_name(packed):
-    card = contents(heed.load(packed).pack("other.zip").path)["made/README.md"].decode()
+    card = contents(heed.pack(heed.load(packed), "other.zip").path)["made/README.md"].decode()
     assert card.startswith("To use this model: `heed predict other.zip TEXT`") and "film.zip" not in card
 
 
@@ -235,7 +235,7 @@ def test_what_cannot_be_packed_is_refused_with_what_to_do(made, packed, call, tm
     (run / "checksums.json").unlink()
     assert f"training has not finished; resume it with: heed train {run} --resume" in call("pack", run)[2]
     with pytest.raises(ConfigError, match="an ensemble cannot be packed"):
-        heed.ensemble([made / "made", packed]).pack()
+        heed.pack(heed.ensemble([made / "made", packed]))
     assert not (tmp_path / "run.zip").exists()
 
 

@@ -12,9 +12,10 @@ import heed
 from commands import call
 from heed.errors import DataError
 from heed.tasks import check_config
+from heed.tasks.heads.next_row import Forecaster
 from heed.tasks.series.config import SeriesHead
 from heed.tasks.series.dates import find_dates
-from heed.tasks.series.task import Forecaster, Series
+from heed.tasks.series.task import TASK
 
 
 def dates_of(cells, **given):
@@ -168,7 +169,7 @@ SMALL |= {"evaluation.bootstrap": 10}
 def prepared(folder, frame, index=False, **data):
     frame.to_csv(folder / "a.csv", index=index)
     values = {"train": str(folder / "a.csv"), "window": 7, "valid": 5, **data}
-    return Series.prepare(check_config({"task": "series", "data": values, "model": {"size": "tiny"}}, "test"))
+    return TASK.prepare(check_config({"task": "series", "data": values, "model": {"size": "tiny"}}, "test"))
 
 
 def values_of(task, split="train"):
@@ -195,7 +196,7 @@ def test_dates_that_repeat_are_several_series_whose_column_is_named(tmp_path):
 def test_a_file_in_long_form_is_one_series_for_each_name(tmp_path, index):
     task = prepared(tmp_path, TWO.sample(frac=1, random_state=3), index, columns={"series": "shop"})
     assert values_of(task) == {"5": [*range(100, 155)], "7": [*range(55)]}
-    assert task.standard.columns == ("sales",) and "train: 110 rows of 2 series" in task.notes
+    assert task.input.columns == ("sales",) and "train: 110 rows of 2 series" in task.notes
     assert task.report_counts()["valid"] == {"examples": 10, "series": 2}
 
 
@@ -211,7 +212,7 @@ def test_a_short_series_of_several_is_left_out_by_name(tmp_path):
 def test_a_list_of_columns_names_those_to_forecast(tmp_path, columns):
     frame = ONE.assign(other="x")
     task = prepared(tmp_path, frame, columns=columns)
-    assert task.standard.columns == ("sales",) and "every day" in task.notes
+    assert task.input.columns == ("sales",) and "every day" in task.notes
     with pytest.raises(DataError, match=r"column 'other': 'x' is not a number; data.columns selects"):
         prepared(tmp_path, frame)
 
@@ -237,7 +238,7 @@ def test_a_column_that_is_not_there_is_named(tmp_path, data, message):
 
 def test_counters_are_left_out_of_a_series_and_it_is_said(tmp_path):
     task = prepared(tmp_path, ONE, index=True)
-    assert task.standard.columns == ("sales",)
+    assert task.input.columns == ("sales",)
     assert "the column without a name is different in every row: left out (data.columns can ask for it)" in task.notes
 
 
@@ -251,7 +252,7 @@ def test_windows_and_forecasts_do_not_cross_a_gap(tmp_path):
     assert "2 gaps in the dates, which windows do not cross; rows missing: 3 after 2023-01-20 (a.csv:21)" in task.notes
     assert [part.values[:, 0].tolist() for part in task.splits.examples["train"]] == [[*range(20)], [*range(23, 49)]]
     rows = [task.collate([i]) for batch in task.train_batches(0) for i in batch]
-    changes = {round(float(change), 4) for batch in rows for change in batch.values[0].diff(dim=0).flatten()}
+    changes = {round(float(change), 4) for batch in rows for change in batch.inputs["values"][0].diff(dim=0).flatten()}
     assert len(changes) == 1  # every row follows the one before
     (valid,) = task.splits.examples["valid"]
     assert (valid.values[0, 0], valid.values[valid.start, 0], valid.values[-1, 0]) == (23, 49, 56)
@@ -385,9 +386,10 @@ def test_the_last_rows_of_a_training_example_are_forecast_from_forecasts(tmp_pat
     batch = task.collate([0, 7])
     known = 3 if season == 4 else 0  # the first rows have no row a season before the next
     with torch.no_grad():
-        rows = batch.values[:, :9]
-        expected = (model(rows) - batch.values[:, 1:10])[:, known:].square().sum()
-        for true in batch.targets.unbind(1)[-3:]:
+        rows, targets = batch.inputs["values"], batch.targets["rows"]
+        assert rows.shape[1] == 9
+        expected = (model(rows)[:, known:] - targets[:, :-3]).square().sum()
+        for true in targets.unbind(1)[-3:]:
             rows = torch.cat([rows, model(rows)[:, -1:]], dim=1)  # all rows are read again for each forecast
             last = model(rows)[:, -1]
             expected += (last - true).square().sum()

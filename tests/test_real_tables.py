@@ -211,7 +211,7 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
     assert np.mean([one.label == str(s) for one, s in zip(from_frame, frame["Survived"], strict=True)]) > 0.8
     settings = {**QUICK, "data.columns.label": "Survived"}
     other = heed.train("table", train=frame, out=None, settings=settings, quiet=True)
-    assert other.task.features.names == run.task.features.names
+    assert other.task.input.features.names == run.task.input.features.names
     with pytest.raises(DataError, match="'old' is not a number, but those of the training rows are"):
         run.predict([{"Sex": "male", "Age": "old", "Cabin": "A1"}, {"Sex": "male", "Age": "young", "Cabin": "A1"}])
 
@@ -226,7 +226,7 @@ def test_what_is_left_out_of_python_data_is_said_and_other_splits_follow_trainin
     train = pd.DataFrame({"id": range(60), "Id2": [7] * 60, "x": [n % 7 for n in range(60)], "class": list("ab") * 30})
     valid = train.assign(Id2=range(60))[:9]  # there it counts the rows
     run = heed.train("table", train=train, valid=valid, out=None, settings=QUICK, quiet=True)
-    assert run.task.features.names == ("Id2", "x")
+    assert run.task.input.features.names == ("Id2", "x")
     for line in ("column 'id' is different in every row: left out", "columns: label is 'class'"):
         assert line in run.task.notes
 

@@ -21,8 +21,9 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
+from heed.tasks.heads.labels import Labels
 from heed.tasks.heads.target import target_of
-from heed.tasks.table.task import Table
+from heed.tasks.table.task import TASK, predict_rows
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
 QUICK |= {"training.learning_rate": 0.02, "training.batch_tokens": 100, "model.d_hidden": 16}
@@ -65,7 +66,7 @@ def run(folder):
 
 def prepared(path, valid=None, **sections):
     data = {"train": str(path), "valid": str(valid or path), "columns": {"label": "price"}, **sections.pop("data", {})}
-    return Table.prepare(check_config({"task": "table", "data": data, "model": {"d_hidden": 4}, **sections}, "test"))
+    return TASK.prepare(check_config({"task": "table", "data": data, "model": {"d_hidden": 4}, **sections}, "test"))
 
 
 # --- which labels are numbers
@@ -114,12 +115,13 @@ def test_training_says_what_the_label_is_and_the_run_keeps_it(folder, tmp_path, 
 def test_labels_that_are_classes_stay_classes(folder, tmp_path):
     values, price = homes(60, 1)
     path = write(tmp_path / "a.csv", values, (price > 2000).astype(int))
-    assert (task := prepared(path)).labels == ["0", "1"] and task.target is None
+    task = prepared(path)
+    assert task.head.labels == ("0", "1") and isinstance(task.head, Labels)
     assert task.config.data.target == "classes" and "regression" not in task.notes
     task = prepared(path, data={"target": "number"})
-    assert task.target.columns == ("price",) and task.config.evaluation.select_by == "loss"
+    assert task.head.name == "price" and task.config.evaluation.select_by == "loss"
     task = prepared(folder / "a.train.csv", data={"target": "classes"})
-    assert task.target is None and len(task.labels) == 300
+    assert isinstance(task.head, Labels) and len(task.head.labels) == 300
 
 
 def test_numbers_with_a_decimal_comma_are_numbers(tmp_path):
@@ -127,7 +129,7 @@ def test_numbers_with_a_decimal_comma_are_numbers(tmp_path):
     rows = [f"{a:.3f};{b:.3f};{c:.3f};{y:.2f}\n" for (a, b, c), y in zip(values, price, strict=True)]
     (tmp_path / "a.csv").write_text("size;age;rooms;price\n" + "".join(rows).replace(".", ","))
     task = prepared(tmp_path / "a.csv")
-    assert task.target.mean[0] == pytest.approx(np.round(price, 2).mean())
+    assert task.head.standard.mean[0] == pytest.approx(np.round(price, 2).mean())
 
 
 # --- computed
@@ -138,7 +140,7 @@ def test_the_loss_and_the_scores_are_those_of_numpy_and_scikit_learn(folder):
     torch.manual_seed(1)
     model = task.build_model().eval()
     (_, price), (_, valid) = homes(300, 300), homes(60, 60)
-    rows, held = task.rows["train"], task.rows["valid"]
+    rows = task.splits.examples["train"]
     first, last = model.body.layers[0], model.output
     standard = (rows.values - rows.values.mean(0)) / rows.values.std(0)
     weights = [p.detach().numpy().astype(float) for p in (first.weight, first.bias, last.weight, last.bias)]
@@ -149,7 +151,7 @@ def test_the_loss_and_the_scores_are_those_of_numpy_and_scikit_learn(folder):
     assert task.loss(model, batch, 0.0).item() == pytest.approx(((said - target) ** 2).sum(), rel=1e-5)
 
     scores = task.validate(model)
-    numbers = price.mean() + price.std() * task.logits(model, held.values).numpy()[:, 0]
+    numbers = price.mean() + price.std() * np.array(task.answers(model, task.encoded("valid")))
     assert scores["loss"] == pytest.approx((((numbers - valid) / price.std()) ** 2).mean(), rel=1e-5)
     assert scores["mae"] == pytest.approx(mean_absolute_error(valid, numbers), rel=1e-5)
     assert scores["rmse"] == pytest.approx(root_mean_squared_error(valid, numbers), rel=1e-5)
@@ -232,8 +234,8 @@ def test_commands_and_python_give_the_number(folder, run, capsys, tmp_path):
     rows = [{"rooms": 0, "size": size, "age": 0} for size in (0, 1)]
     values = [one.value for one in run.predict(rows)]
     assert values == pytest.approx([2000, 2300], abs=150)
-    assert [one.value for one in heed.load(run.folder).predict_file(tmp_path / "new.csv")] == values
-    assert run.predict(rows[0]).value == pytest.approx(values[0]) and "Prediction(value=1" in f"{run.predict(rows)!r}"
+    assert [one.value for one in predict_rows(heed.load(run.folder), tmp_path / "new.csv")] == values
+    assert run.predict(rows[0]).value == pytest.approx(values[0]) and repr(run.predict(rows[0])) == f"<'{values[0]:.7g}'>"
     assert run.predict(rows).to_frame()["value"].tolist() == pytest.approx(values, rel=1e-6)
     code, out, _ = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv")
     assert code == 0 and [float(line) for line in out.splitlines()] == pytest.approx(values, rel=1e-6)
@@ -282,7 +284,7 @@ def test_a_run_starts_from_another_one_of_the_same_label_only(folder, run, tmp_p
     path = write(tmp_path / "a.csv", values, (price > 2000).astype(int))
     settings = {"data.columns.label": "price", "model.from": str(run.folder)} | QUICK
     other = heed.train("table", train=path, steps=1, out=tmp_path / "other", settings=settings, quiet=True)
-    assert other.task.labels == ["0", "1"] and "output.weight" in other.report["parent"]["new"]
+    assert other.task.head.labels == ("0", "1") and "output.weight" in other.report["parent"]["new"]
 
 
 # --- refused

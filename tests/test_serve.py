@@ -67,6 +67,9 @@ def inputs(data):
     other = {"images": picture, "table": {"width": 0.1, "length": 0.2}, "dialogue": ["one two", "three"],
              "series": {"sold": [0.1, 0.2, 0.3, 0.4, 0.5], "made": [0.5, 0.4, 0.3, 0.2, 0.1]},
              "pretraining": "one [MASK] two"}  # fmt: skip
+    for name in task_names():  # pairs of texts
+        first = SMALL[name].predict[0].split("\t")
+        texts |= {name: {"text": first[0], "second": first[1]}} if len(first) > 1 else {}
     return texts | other
 
 
@@ -83,6 +86,8 @@ def number_of(name):
 
 def as_python(run, name, given):
     """The input as Python's methods take it."""
+    if isinstance(given, dict) and {*given} == {"text", "second"}:
+        return given["text"], given["second"]
     if name == "images":
         from heed.data.pictures import decode
 

@@ -127,7 +127,7 @@ def settings(book, model, **training):
 def test_on_a_gpu_batches_are_larger_and_large_models_have_no_attention_dropout_by_default(
     model, training, updates, expected, book, on_gpu, monkeypatch
 ):
-    monkeypatch.setattr("heed.runs.prepare._LEAST_UPDATES", updates)
+    monkeypatch.setattr("heed.config.settling.LEAST_UPDATES", updates)
     task = task_class("language_modelling").prepare(check_config(settings(book, model, **training), "the test"))
     settle_updates(task)
     found, least, most, dropout = task.config, *expected
@@ -136,7 +136,7 @@ def test_on_a_gpu_batches_are_larger_and_large_models_have_no_attention_dropout_
 
 
 def test_what_a_gpu_has_by_default_is_told_and_kept_by_a_resumed_run(book, tmp_path, monkeypatch):
-    monkeypatch.setattr("heed.runs.prepare._LEAST_UPDATES", 4)
+    monkeypatch.setattr("heed.config.settling.LEAST_UPDATES", 4)
     config = check_config(settings(book, BASE), "the test")
     with monkeypatch.context() as patch:
         patch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))

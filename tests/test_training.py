@@ -275,9 +275,9 @@ def test_the_rate_of_each_update_is_the_schedules(tmp_path):
 # --- repeating, stopping, going on
 
 
-def train(out, config, reporter=None, resume=False, on_validation=None):
+def train(out, config, reporter=None, resume=False, callback=None):
     torch.manual_seed(int(time.time_ns() % 1_000_003))  # whatever state the process is in
-    return train_config(config, out, reporter or Quiet(), resume=resume, on_validation=on_validation)
+    return train_config(config, out, reporter or Quiet(), resume=resume, callback=callback)
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path):
@@ -334,11 +334,11 @@ def test_an_interrupted_and_resumed_run_has_the_same_bits(tmp_path, uninterrupte
 
 
 def test_an_interrupt_during_a_validation_loses_nothing(tmp_path, uninterrupted):
-    def stop(run, scores, seconds):
-        if len(metrics(tmp_path / "run", "update")) == 4:
+    def stop(event):
+        if event.kind == "validation" and len(metrics(tmp_path / "run", "update")) == 4:
             signal.raise_signal(signal.SIGINT)
 
-    run, _ = train(tmp_path / "run", make_config(**LONG), on_validation=stop)
+    run, _ = train(tmp_path / "run", make_config(**LONG), callback=stop)
     assert run is None
     train(tmp_path / "run", make_config(**LONG), resume=True)
     assert_same_run(tmp_path / "run", uninterrupted)

@@ -219,19 +219,20 @@ def test_a_table_takes_columns_and_labels_by_name(folder):
     task, own, drawn, taken = child(folder, parent, "table", "new.csv")
     theirs, first = parent.model.state_dict(), "body.layers.0.weight"
     assert (task.config.model.size, task.config.model.model_extra["d_hidden"]) == ("tiny", 7)
-    assert task.standard.columns == ("length", "depth", "width") and task.labels == ["p", "q", "r"]
-    columns, labels = task.standard.columns, task.labels
-    assert parent.task.standard.columns == ("width", "length") and parent.task.labels == ["p", "q"]
-    assert assert_rows(own[first], drawn[first], theirs[first], columns, parent.task.standard.columns, 1) == (2, 3)
+    assert task.input.standard.columns == ("length", "depth", "width") and task.head.labels == ("p", "q", "r")
+    columns, labels = task.input.standard.columns, task.head.labels
+    before = parent.task.input.standard.columns, parent.task.head.labels
+    assert before == (("width", "length"), ("p", "q"))
+    assert assert_rows(own[first], drawn[first], theirs[first], columns, before[0], 1) == (2, 3)
     for name in ("output.weight", "output.bias"):
-        assert assert_rows(own[name], drawn[name], theirs[name], labels, parent.task.labels) == (2, 3)
+        assert assert_rows(own[name], drawn[name], theirs[name], labels, before[1]) == (2, 3)
     assert set(taken.tokens) == {first, "output.weight", "output.bias"} and taken.new == ()
 
 
 def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
     parent = trained(folder, "series", "old.series.csv", "series", data__window=5, data__horizon=2, model__d_hidden=7)
     task, own, drawn, taken = child(folder, parent, "series", "new.series.csv", {"window": 5, "horizon": 2})
-    theirs, columns = parent.model.state_dict(), (task.standard.columns, parent.task.standard.columns)
+    theirs, columns = parent.model.state_dict(), (task.input.columns, parent.task.input.columns)
     assert columns == (("left", "made", "sold"), ("sold", "made")) and task.config.model.model_extra["d_hidden"] == 7
     for name, known in taken.tokens.items():
         axis = 1 if "encoder" in name else 0

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
+    from heed.runs.pack import pack
     from heed.runs.resume import check_run
     from heed.runs.train import train
-    from heed.tasks.base.pack import pack
     from heed.tasks.base.run import Run
 
 __all__ = [
@@ -45,7 +45,7 @@ _HOMES = {
     "export": "heed.runs.checkpoints",
     "import_model": "heed.runs.checkpoints",
     "load": "heed.runs.loading",
-    "pack": "heed.tasks.base.pack",
+    "pack": "heed.runs.pack",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",
     **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),

@@ -166,7 +166,7 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         check_is_fitted(self, "run_")
         inputs = self._inputs(X)
         found = self._probabilities(inputs)
-        known = self.run_.task.labels
+        known = self.run_.head.labels
         made = np.stack([found[:, known.index(name)] if name in known else np.zeros(len(inputs))
                          for name in self._names()], axis=1)  # fmt: skip
         made[[isinstance(one, str) and not one.strip() for one in inputs]] = self._shares
@@ -183,7 +183,8 @@ class Classifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
     def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
         """The probabilities `(n, labels)` of the run's labels."""
-        return self.run_.probabilities(inputs).double().numpy()  # type: ignore[no-any-return]
+        said, known = self.run_.predict(inputs), self.run_.head.labels
+        return np.array([[one.probabilities.get(label, 0.0) for label in known] for one in said])
 
 
 class ImageClassifier(Classifier):
@@ -210,10 +211,6 @@ class ImageClassifier(Classifier):
         if not len(given):
             raise DataError("X has 0 pictures; a minimum of 1 is required")
         return list(given)
-
-    def _probabilities(self, inputs: Sequence[Any]) -> np.ndarray[Any, Any]:
-        said = self.run_.predict(inputs)
-        return np.array([[one.probabilities[label] for label in self.run_.task.labels] for one in said])
 
 
 class Tagger(_Estimator):

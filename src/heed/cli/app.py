@@ -50,6 +50,10 @@ app = typer.Typer(
 )
 
 
+_dev = typer.Typer(help="Tools for contributors.", rich_markup_mode=None, no_args_is_help=True)
+app.add_typer(_dev, name="dev", hidden=True)
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
@@ -575,3 +579,16 @@ def models(
     from heed.cli.show import list_scores_text, model_text, models_table
 
     print(list_scores_text() if scores else models_table() if name is None else model_text(name))
+
+
+@_dev.callback()
+def _tools() -> None:
+    """Tools for contributors, in a checkout of heed."""
+
+
+@_dev.command("check")
+def dev_check(name: Annotated[str, Argument(metavar="NAME", help="A task, a model or a score.")]) -> None:
+    """Run the tests that concern one task, model or score, and list what is missing."""
+    from heed.cli.dev import run_dev_check
+
+    raise typer.Exit(run_dev_check(name))

@@ -10,10 +10,9 @@ from heed.cli.predict import ask, outputs_of
 from heed.cli.terminal import interactive, show_drawing, use_color, width
 from heed.data.embedded.pairs import LANGUAGES
 from heed.evaluation.significance import Interval
-from heed.runs.train import train_config
+from heed.runs.train import TrainingEvent, train_config
 from heed.tasks import capability, check_config
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.base.run import Run
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word
 
@@ -32,18 +31,19 @@ def run_demo(minutes: float, seed: int, out: Path | None) -> None:
     )
     shown: list[bool] = []
 
-    def early_map(run: Run[Any, Any], scores: dict[str, float], seconds: float) -> None:
-        if shown:
+    def early_map(event: TrainingEvent) -> None:
+        run, scores = event.run, event.scores
+        if shown or run is None:
             return
         shown.append(True)
         print(
-            f"\nAfter {seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates and "
-            f"{scores['token_accuracy']:.0%} of their characters correctly.\n"
+            f"\nAfter {event.seconds:.0f} s (including set-up) it writes {scores['exact_match']:.0%} of held-out dates "
+            f"and {scores['token_accuracy']:.0%} of their characters correctly.\n"
             f"Its attention now, as it is made to write {_ANSWER} (later the matching field should have most weight):\n"
         )
         show_drawing(capability(run, "look").look(_EXAMPLE, target=_ANSWER).text(width(), use_color()) + " \n")
 
-    run, result = train_config(config, out, TerminalReporter(), on_validation=early_map)
+    run, result = train_config(config, out, TerminalReporter(), callback=early_map)
     if run is None:
         print(f"\nStopped and saved. Resume with:  heed train {shell_word(result.folder)} --resume")
         raise SystemExit(130)

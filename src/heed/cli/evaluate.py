@@ -9,11 +9,11 @@ from typing import Any
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
+from heed.observe.equal_weights import equal_weights
 from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
-from heed.tasks.base.equal_weights import equal_weights
 from heed.tasks.base.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word, to_json

@@ -118,7 +118,7 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         return
     settings = settings_from(words, fields)
     kind, data = task_class(settings.task), settings.data
-    if out is not None and not hasattr(kind, "samples_page"):
+    if out is not None and getattr(kind, "samples_page", None) is None:
         raise ConfigError(f"--out is not available for {settings.task}: it writes pages of pictures")
     check_output(out)
     try:
@@ -126,8 +126,8 @@ def run_check(words: list[str], fields: list[str], out: Path | None = None) -> N
         show(task.overview())
         if advice := start_command(task, settings, [*words, *fields]):
             show(f"\n{advice}")
-        if out is not None and hasattr(task, "samples_page"):
-            write_output(task.samples_page(), out)
+        if out is not None:
+            write_output(kind.samples_page(task), out)
     except DataError:
         if "bad_lines" not in type(data).model_fields or data.bad_lines == "skip":
             raise

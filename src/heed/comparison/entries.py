@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,14 +23,39 @@ from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.evaluation.text_scores import ROUGE
 from heed.observe.looks import Look
+from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
-from heed.runs.train import ENOUGH_PASSES, enough_updates
 from heed.tasks import capability
-from heed.tasks.base.comparison import Examiner, Speed, predict_timed
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log
 from heed.tasks.base.run import Run, check_one_task
 from heed.threads import fixed
 from heed.training.device import choose_device
+
+_TIMED_SECONDS, _MOST_PASSES = 2.0, 5
+"""Prediction of the set is repeated until this much time is measured, or this many times."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How fast a run gave its outputs."""
+
+    examples: float  # examples per second; the median over passes
+    tokens: float  # tokens written per second, end tokens included; tokens read, for a task that writes none
+    passes: int  # how often the whole set was predicted
+
+
+def predict_timed(examiner: Examiner[Any, Any, Any], run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
+    """The outputs for all examples and their speed, measured after a warm-up on a few examples."""
+    examples = examiner.examples
+    examiner.predict(run, examples[: min(16, len(examples))], beam_size)
+    seconds: list[float] = []
+    while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MOST_PASSES):
+        start = time.perf_counter()
+        outputs = examiner.predict(run, examples, beam_size)
+        seconds.append(time.perf_counter() - start)
+    taken = statistics.median(seconds)
+    return outputs, Speed(len(examples) / taken, examiner.count_tokens(run, outputs) / taken, len(seconds))
 
 
 @dataclass(frozen=True)

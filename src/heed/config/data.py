@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
-from heed.config.sections import DataPath, IsPath, Section, listed
+from heed.config.sections import C, DataPath, IsPath, Section, listed
 
 OWN = "files hub memory"
 """Sources of the user's own data; all others are embedded data, by name."""
@@ -278,10 +278,12 @@ def _as_of(source: str, name: str, field: FieldInfo) -> tuple[Any, Any, Sequence
 S = TypeVar("S", bound=Source)
 
 
-def with_columns(data: S, read: Mapping[str, int | str]) -> S:
-    """A `data` section with the columns that were read by name, where it gave none; numbers are recognised again."""
+def with_columns(config: C, read: Mapping[str, int | str]) -> C:
+    """The configuration with the columns that were read by name, where it gave none; numbers are recognised again."""
     named = {field: column for field, column in read.items() if isinstance(column, str)}
-    return _with(data, {field: named[field] for field, column in _columns(data) if column is None and field in named})
+    found = {name: named[name] for name, column in _columns(config.data) if column is None and name in named}
+    data = _with(config.data, found)
+    return config.model_copy(update={"data": data}).because("its name", *(f"data.columns.{name}" for name in found))
 
 
 def without_missing(data: S, names: Collection[Any] | None) -> S:
@@ -324,6 +326,22 @@ class Extra(Section):
         if value in ("<pad>", "<unk>", "<s>", "</s>"):
             raise ValueError(f"data.extra tag {value} is a special token; choose another name, such as <bt>")
         return value
+
+
+class TextSource(Source):
+    """Texts, or pairs of texts, that are read whole or sentence by sentence."""
+
+    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
+    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
+    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
+    sentence_separator: str | None = Field(None, min_length=1)
+    """Separator between the sentences of a document, for models that read sentence by sentence; by default line
+    breaks, `<br />` and sentence ends."""
+    max_sentence: int = Field(60, gt=0)
+    """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
+    max_length: int = Field(1_000, gt=0)
+    """Largest number of tokens read of a text; the rest is cut off, and the texts cut are counted. In a pair the longer
+    text is cut first. A model with fewer positions reads as many tokens as it has positions."""
 
 
 class Documents(Source):

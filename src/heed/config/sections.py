@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from types import UnionType
 from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError, field_validator, model_validator
 
 from heed.errors import ConfigError, refuse_huge, suggest
 
@@ -252,7 +252,10 @@ class WritingEvaluation(EvaluationConfig):
 
 
 class RunConfig(Section):
-    """The configuration of a run: the sections that all tasks share; each task has its own subclass."""
+    """The configuration of a run: the sections that all tasks share; each task has its own subclass.
+
+    It carries the reason of each value that was settled for the user (`heed.config.settling`), which is not written.
+    """
 
     task: str
     """Name of the task (docs/tasks.md); translation by default."""
@@ -266,6 +269,40 @@ class RunConfig(Section):
     """Training of the model."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """Scoring of the model."""
+    _reasons: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        """True for equal settings, whoever decided them."""
+        return type(self) is type(other) and dict(self) == dict(other)
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Field, such as "training.learning_rate" -> why it has its value, of those that were settled, in order."""
+        return self._reasons
+
+    def because(self, why: str, *fields: str) -> Self:
+        """The same settings, with the reason of some."""
+        explained = self.model_copy()
+        explained._reasons = {**self._reasons, **dict.fromkeys(fields, why)}
+        return explained
+
+    def settle(self, why: str, values: Mapping[str, Any]) -> Self:
+        """The configuration with the values of some fields, such as "training.learning_rate", and their reason."""
+        sections: dict[str, dict[str, Any]] = {}
+        for field, value in values.items():
+            section, name = field.split(".")
+            sections.setdefault(section, {})[name] = value
+        update = {name: getattr(self, name).model_copy(update=fields) for name, fields in sections.items()}
+        return self.model_copy(update=update).because(why, *values)
+
+    def settle_open(self, why: str, values: Mapping[str, Any]) -> Self:
+        """As `settle`, for those of the fields that were neither given nor settled before."""
+        return self.settle(why, {field: value for field, value in values.items() if not self.has(field)})
+
+    def has(self, field: str) -> bool:
+        """True if a field was given or settled, rather than left at its default."""
+        section, name = field.split(".")
+        return name in getattr(self, section).model_fields_set
 
     @field_validator("model", mode="before")
     @classmethod
@@ -315,13 +352,14 @@ def with_tokenizer(config: C, auto: str, subwords: Callable[[], int], words: int
     A word vocabulary has all words that occur often enough, up to `words` unless that is None; `subwords` returns the
     size of others.
     """
-    tokenizer = config.tokenizer
-    kind = auto if tokenizer.kind == "auto" else tokenizer.kind
-    size = tokenizer.vocab_size
-    if size is None and kind not in ("char", "byte"):
+    if config.tokenizer.kind == "auto":
+        config = config.settle("usual for this data", {"tokenizer.kind": auto})
+    kind = config.tokenizer.kind
+    if config.tokenizer.vocab_size is None and kind not in ("char", "byte"):
         size = words if kind == "word" and words is not None else subwords()
-    changed = tokenizer.model_copy(update={"kind": kind, "vocab_size": size})
-    return config.model_copy(update={"tokenizer": changed})
+        why = "the most words" if kind == "word" else "by the amount of text"
+        config = config.settle(why, {"tokenizer.vocab_size": size})
+    return config
 
 
 def num_subwords(num_texts: int, num_characters: int) -> int:

@@ -13,7 +13,8 @@
 
 As a text encoder, the same causal blocks return norm(x) for each token; `last` is the state of the last token, the only
 one that depends on the whole text (as in `GPT2ForSequenceClassification`). With features f of each token,
-x = W [E[token] ; f] + P[position].
+x = W [E[token] ; f] + P[position]. Over a series of numbers, x = W row + b + P[position], and a head predicts the row
+after each one from norm(x).
 
 Initial weights: normal with a standard deviation of 0.02, divided by sqrt(2 num_layers) in the output layers of
 attention and feed-forward; biases zero. Dropout after the embeddings, on attention weights and on each sublayer's
@@ -55,6 +56,8 @@ from heed.layers.transformer import DecoderBlock, make_positions
 from heed.models.base import (
     LanguageModel,
     Memory,
+    ModelConfig,
+    SeriesEncoder,
     TextConfig,
     TokenConfig,
     TokenEncoder,
@@ -65,8 +68,8 @@ _ACTIVATIONS = {"gelu": GELU_TANH, "gelu_exact": GELU, "relu": RELU, "silu": SIL
 _DEVIATION = 0.02
 
 
-class BlocksConfig(TextConfig):
-    """Fields shared by the language model and the encoder."""
+class BlocksConfig(ModelConfig):
+    """Fields shared by all interfaces."""
 
     d_model: int = Field(768, gt=0)
     """Width of embeddings and blocks."""
@@ -105,7 +108,7 @@ class BlocksConfig(TextConfig):
         return 8 * math.ceil(self.d_model / 3) if _ACTIVATIONS[self.activation].width == 2 else 4 * self.d_model
 
 
-class GPTConfig(BlocksConfig):
+class GPTConfig(BlocksConfig, TextConfig):
     """Fields of `gpt`; the defaults are GPT-2's smallest model, medium and large the next two."""
 
     tied_output: bool = True
@@ -146,6 +149,14 @@ def _make_positions(c: BlocksConfig) -> tuple[LearnedPositions | SinusoidalPosit
     return make_positions(c.positions, c.max_length, c.d_model), None
 
 
+def _placed(model: GPT | GPTEncoder | GPTSeries, x: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
+    """Embedded inputs at these positions, and the rotation of queries and keys, if any."""
+    if model.positions is not None:
+        return model.dropout(x + model.positions(positions)), None
+    assert model.rotary is not None
+    return model.dropout(x), model.rotary(positions)
+
+
 def _initialise(model: nn.Module, blocks: DecoderStack) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Embedding):
@@ -169,7 +180,7 @@ class GPT(LanguageModel):
         super().__init__(config)
         c = config
         self.embedding = TokenEmbedding(c.vocab_size, c.d_model)
-        self.positions, self._rotary = _make_positions(c)
+        self.positions, self.rotary = _make_positions(c)
         self.dropout = Dropout(c.dropout)
 
         self.blocks = _make_blocks(c)
@@ -179,17 +190,9 @@ class GPT(LanguageModel):
         if c.tied_output:
             self.output.weight = self.embedding.weight
 
-    def _embed(self, tokens: Tensor, positions: Tensor | int) -> tuple[Tensor, Turn | None]:
-        """Embedded tokens `(rows, n, d_model)`, and the rotation of queries and keys, if any."""
-        x = self.embedding(tokens)
-        if self.positions is not None:
-            return self.dropout(x + self.positions(positions)), None
-        assert self._rotary is not None
-        return self.dropout(x), self._rotary(positions)
-
     def forward(self, tokens: Tensor, documents: Tensor | None = None) -> Tensor:
         positions, seen = places_within(tokens, documents)
-        x, turn = self._embed(tokens, positions)
+        x, turn = _placed(self, self.embedding(tokens), positions)
         return self.norm(self.blocks.whole(x, turn, seen))
 
     def start(self, memory: Memory | None, rows: Rows) -> StackState:
@@ -204,7 +207,7 @@ class GPT(LanguageModel):
     def _read(
         self, tokens: Tensor, state: StackState | FastDecoding, lengths: Tensor | None
     ) -> tuple[Tensor, StackState | FastDecoding]:
-        x, turn = self._embed(tokens, state.next_positions(tokens.shape[1]))  # (R, n, d_model)
+        x, turn = _placed(self, self.embedding(tokens), state.next_positions(tokens.shape[1]))  # (R, n, d_model)
         x, state = self.blocks(x, state, lengths, turn)
         return self.norm(x), state
 
@@ -233,7 +236,7 @@ class GPTEncoder(TokenEncoder):
         c = config
         self.inputs = TokenInput(c.vocab_size, c.d_model, c.d_features)
         self.join = Linear(self.inputs.d_output, c.d_model) if c.d_features else nn.Identity()
-        self.positions, self._rotary = _make_positions(c)
+        self.positions, self.rotary = _make_positions(c)
         self.dropout = Dropout(c.dropout)
         self.blocks = _make_blocks(c)
         self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
@@ -246,10 +249,54 @@ class GPTEncoder(TokenEncoder):
         The mask is not needed: padding follows the text, and attention is causal.
         """
         positions, _ = places_within(tokens, None)
-        x, turn = self.join(self.inputs(tokens, features)), None  # (B, T, d_model)
-        if self.positions is not None:
-            x = x + self.positions(positions)
-        else:
-            assert self._rotary is not None
-            turn = self._rotary(positions)
-        return self.norm(self.blocks.whole(self.dropout(x), turn))
+        x, turn = _placed(self, self.join(self.inputs(tokens, features)), positions)  # (B, T, d_model)
+        return self.norm(self.blocks.whole(x, turn))
+
+
+class GPTSeriesConfig(BlocksConfig):
+    """Fields of `gpt` over a series of numbers; the widths are our own."""
+
+    num_columns: int = Field(gt=0)
+    """Number of columns; set from the data."""
+    d_model: int = Field(128, gt=0)
+    """Width of embeddings and blocks."""
+    num_heads: int = Field(4, gt=0)
+    """Attention heads of each block; must divide d_model."""
+    num_layers: int = Field(2, gt=0)
+    """Number of blocks."""
+    positions: Literal["learned", "rotary", "sinusoidal"] = "rotary"
+    """A learned table (GPT-2's), rotary embeddings of queries and keys, or fixed sinusoids."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout probability of embeddings and sublayer outputs."""
+
+    sizes = named_sizes(tiny=dict(d_model=32), small=dict(d_model=64))
+
+
+class GPTSeries(SeriesEncoder):
+    """The same blocks over the rows of a series, x = W row + b; a row's state depends on that row and earlier ones."""
+
+    config_class = GPTSeriesConfig
+    summary = "Transformer decoder over rows"
+    paper = "Radford et al. 2019"
+
+    def __init__(self, config: GPTSeriesConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.inputs = Linear(c.num_columns, c.d_model)
+        self.positions, self.rotary = _make_positions(c)
+        self.dropout = Dropout(c.dropout)
+        self.blocks = _make_blocks(c)
+        self.norm = make_norm(c.norm, c.d_model, c.bias, c.norm_eps)
+        self.d_output = c.d_model
+        _initialise(self, self.blocks)
+        self.inputs.reset_parameters()  # normalised, W row has no size: the bias has to tell it
+
+    def read(
+        self, values: Tensor, states: StackState | FastDecoding | None = None
+    ) -> tuple[Tensor, StackState | FastDecoding]:
+        """Read further rows; as `SeriesEncoder.read`, with the keys and values of earlier rows as states."""
+        if states is None:
+            states = self.blocks.start((), Rows.repeat(len(values), device=values.device))
+        x, turn = _placed(self, self.inputs(values), states.next_positions(values.shape[1]))  # (B, n, d_model)
+        x, states = self.blocks(x, states, None, turn)
+        return self.norm(x), states

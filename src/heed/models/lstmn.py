@@ -15,7 +15,8 @@
     h_t, c_t    = LSTM(x_t, h~_t, c~_t)                         c_t = f c~_t + i c^_t;  h_t = o tanh(c_t)
 
 As a language model, softmax(W_o h_t) predicts the token after t; the state, including the tape, is carried from batch
-to batch, and i runs over the last `tape` tokens before t.
+to batch, and i runs over the last `tape` tokens before t. Over a series of numbers x_t is a row, and a head predicts
+the next one from h_t.
 
 Source: arXiv:1601.06733, section 3.1, equations 4-9; widths of section 5.2 (language model: our own); docs/systems.md,
 B5.
@@ -43,7 +44,16 @@ from heed.layers import (
     output_layers,
 )
 from heed.layers.tape import read_at_once
-from heed.models.base import LanguageModel, Memory, TextConfig, TokenConfig, TokenEncoder, named_sizes
+from heed.models.base import (
+    LanguageModel,
+    Memory,
+    ModelConfig,
+    SeriesEncoder,
+    TextConfig,
+    TokenConfig,
+    TokenEncoder,
+    named_sizes,
+)
 
 
 class LSTMNConfig(TokenConfig):
@@ -149,6 +159,49 @@ class LstmnLanguageModel(LanguageModel):
 
     def unpack(self, tensors: Mapping[str, Tensor]) -> TapeState:
         return TapeState.unpack(tensors, self.attention)
+
+
+class LstmnSeriesConfig(ModelConfig):
+    """Fields of `lstmn` over a series of numbers; the widths are our own."""
+
+    num_columns: int = Field(gt=0)
+    """Number of columns; set from the data."""
+    d_hidden: int = Field(128, gt=0)
+    """Width of hidden and cell state."""
+    d_attention: int = Field(128, gt=0)
+    """Width of the layer that compares query and key."""
+    score: str = "concat"
+    """Score of query and key: concat is the paper's `v' tanh(W [q ; k])`; `heed models --scores` lists all."""
+    tape: int | None = Field(256, gt=0)
+    """Number of newest rows kept on the tape; null for all."""
+    dropout: float = Field(0.0, ge=0, lt=1)
+    """Dropout probability of states."""
+
+    sizes = named_sizes(tiny=dict(d_hidden=32, d_attention=32), small=dict(d_hidden=64, d_attention=64))
+
+
+class LstmnSeries(SeriesEncoder):
+    """The same network over the rows of a series."""
+
+    config_class = LstmnSeriesConfig
+    summary = "LSTM that attends to its earlier states"
+    paper = "Cheng et al. 2016"
+    config: LstmnSeriesConfig
+
+    def __init__(self, config: LstmnSeriesConfig) -> None:
+        super().__init__(config)
+        c = config
+        self.cell = RecurrentCell(c.num_columns, c.d_hidden, "lstm")
+        score = make_score(c.score, c.num_columns + c.d_hidden, c.d_hidden, c.d_attention)
+        self.attention = Attention(score, mechanism="self")
+        self.dropout = Dropout(c.dropout)
+        self.d_output = c.d_hidden
+
+    def read(self, values: Tensor, states: TapeState | None = None) -> tuple[Tensor, TapeState]:
+        """Read further rows; as `SeriesEncoder.read`, with the tape of earlier rows as states."""
+        before = start_tape(self.cell, values[:, 0]) if states is None else states
+        hidden, after = read_tape(self.cell, self.attention, values, before, size=self.config.tape)
+        return self.dropout(hidden), after
 
 
 def start_tape(cell: RecurrentCell, like: Tensor) -> TapeState:

@@ -8,11 +8,11 @@ from typing import Any
 from heed.config import RunConfig
 from heed.errors import RunError
 from heed.evaluation.significance import score_line
+from heed.runs.pack import CARD, command_lines
 from heed.storage.disk import write_whole
 from heed.tasks import spec_of
 from heed.tasks.base import WITH_BASELINE
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.pack import CARD, command_lines
 from heed.tasks.base.report import baseline_lines, counted
 from heed.tasks.base.run import Run
 from heed.visible import code_span, lines, markdown, shell_word
@@ -70,8 +70,7 @@ def write_card(run: Run[Any, Any]) -> None:
             f"{here}; elsewhere, give the path of this folder instead of {code_span(place)}",
         ),
     ]
-    text = "\n".join(card) + "\n"
-    write_whole(path / CARD, lambda part: part.write_text(text, encoding="utf-8"))
+    write_whole(path / CARD, lambda part: part.write_text("\n".join(card) + "\n", encoding="utf-8"))
 
 
 def _place(path: Path) -> tuple[str, str]:

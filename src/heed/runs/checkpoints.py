@@ -20,13 +20,14 @@ from heed.exchange.huggingface.checkpoint import FAMILIES, Checkpoint, Origin, f
 from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
 from heed.exchange.huggingface.files import CONFIG, SAFETENSORS, Loaded, Settings, store
 from heed.exchange.huggingface.files import load as load_tensors
+from heed.exchange.huggingface.heads import HEADS, Exportable, Heads, heads_of
 from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
-from heed.storage.disk import write_folder, write_whole
+from heed.runs.pack import CARD, command_lines, with_file
+from heed.runs.prepare import about
+from heed.storage.disk import write_folder
 from heed.storage.files import cache_folder
-from heed.tasks import capability, check_config, checkpoint_class, run_class, spec_of, task_names, task_of
-from heed.tasks.base.huggingface import Exportable, TaskCheckpoint
-from heed.tasks.base.pack import CARD, command_lines, with_file
+from heed.tasks import capability, check_config, run_class, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
 from heed.tasks.base.run import Run
 from heed.tasks.base.transfer import shapes_of, unshared
@@ -91,10 +92,9 @@ def import_checkpoint(
     folder, found = find_checkpoint(source)
     checkpoint = Checkpoint.open(folder)
     name = folder.resolve().name if os.path.exists(source) else str(source)
-    kind, task_name = _kind(checkpoint)
-    run, loaded = build(checkpoint, kind, task_name, name, given)
-    needed = sum(one.numel() * one.element_size() for one in run.model.state_dict().values())
-    with folders.create_whole(out, run.config, needed) as (path, part):
+    task_name = _task_of(checkpoint)
+    run, loaded = build(checkpoint, task_name, name, given)
+    with folders.create_whole(out, run.config, _size_of(run.model.state_dict())) as (path, part):
         run.folder = path
         run.task.save(part)
         Origin.of(checkpoint, name).write(part)
@@ -103,7 +103,7 @@ def import_checkpoint(
         run.report = _report(run, name, checkpoint, loaded)
         folders.write_report(part, run.report)
         _write_card(run, name, checkpoint, part)
-    remarks = (*checkpoint.remarks, *kind.remarks(checkpoint))
+    remarks = (*checkpoint.remarks, *HEADS[spec_of(task_name).checkpoints].remarks(checkpoint))
     return Imported(run, found, checkpoint.architecture, loaded.unused, remarks)
 
 
@@ -135,11 +135,7 @@ def import_model(
 
 
 def build(
-    checkpoint: Checkpoint,
-    kind: type[TaskCheckpoint[Any]],
-    task_name: str,
-    name: str,
-    given: Mapping[str, Any] | None = None,
+    checkpoint: Checkpoint, task_name: str, name: str, given: Mapping[str, Any] | None = None
 ) -> tuple[Run[Any, Any], Loaded]:
     """The run of a checkpoint, not yet in a folder, and the tensors loaded.
 
@@ -148,7 +144,8 @@ def build(
         ConfigError: A field that heed lacks.
     """
     family, settings = checkpoint.family, checkpoint.settings
-    heads = kind.heads(checkpoint)
+    kind = HEADS[spec_of(task_name).checkpoints]
+    heads = kind.named(checkpoint)
     tied = family.tied(settings, checkpoint.files)
     sections = kind.sections(checkpoint, heads, tied)
     fields = {**family.fields(settings, checkpoint.files, heads), **sections.get("model", {})}
@@ -163,9 +160,9 @@ def build(
         "model": {"name": family.model, "size": "base", **fields},
     }
     config = check_config(_with_given(values, given or {}), str(settings.path))
-    task = kind.task(config, checkpoint).settle(None)
+    task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
     body, _ = task.model_and_head()
-    table = kind.ours(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
+    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
@@ -176,26 +173,16 @@ def build(
     return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
 
 
-def carry_origin(parent: Path, path: Path) -> None:
-    """Copy to a new run its parent's record of the checkpoint that the parent was imported from.
-
-    It is copied as it is: training does not need it, so only an export refuses a record of another format.
-    """
-    if (record := parent / folders.ORIGIN).is_file():
-        write_whole(path / folders.ORIGIN, lambda part: part.write_bytes(record.read_bytes()))
-
-
-def _kind(checkpoint: Checkpoint) -> tuple[type[TaskCheckpoint[Any]], str]:
-    architecture = checkpoint.architecture
-    task = task_of(architecture)
-    kind = None if task is None else checkpoint_class(task)
-    if task is None or kind is None:
-        known = [name for family in (checkpoint.family,) for name in family.architectures.values() if task_of(name)]
+def _task_of(checkpoint: Checkpoint) -> str:
+    """The task that a checkpoint is for, by its heads."""
+    tasks = {spec_of(task).checkpoints: task for task in task_names()}
+    if (name := heads_of(checkpoint.architecture)) is None or name not in tasks:
+        known = [one for one in checkpoint.family.architectures.values() if heads_of(one) in tasks]
         raise ConfigError(
-            f"{checkpoint.settings.path}: the architecture {architecture} is for a task that heed does not have; "
-            f"supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
+            f"{checkpoint.settings.path}: the architecture {checkpoint.architecture} is for a task that heed does not "
+            f"have; supported architectures of {checkpoint.family.model_type}: {', '.join(known)}"
         )
-    return kind, task
+    return tasks[name]
 
 
 def _with_given(values: dict[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -246,21 +233,15 @@ def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
         state[name].copy_(tensor)
 
 
+def _size_of(tensors: Mapping[str, torch.Tensor]) -> int:
+    """Bytes of tensors."""
+    return sum(one.numel() * one.element_size() for one in tensors.values())
+
+
 def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
-    return {
-        "format": folders.FORMAT,
-        "task": run.config.task,
-        "model": run.config.model.name,
-        "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
-        "imported": {
-            "from": name,
-            "architecture": checkpoint.architecture,
-            "unused_tensors": list(loaded.unused),
-        },
-        "data": {},
-        "scores": {},
-        "versions": {"heed": metadata.version("heed-attention"), "torch": torch.__version__},
-    }
+    origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
+    versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
+    return {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
 
 
 def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
@@ -278,8 +259,7 @@ def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: P
         "",
         *command_lines(uses, "the directory that holds this folder"),
     ]
-    text = "\n".join(lines) + "\n"
-    (folder / CARD).write_text(text, encoding="utf-8")
+    (folder / CARD).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 _CLOSE = 1e-5
@@ -373,9 +353,9 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
         RunError: The folder exists, or the checkpoint as read back differs; nothing is kept.
         DiskError: The disk is full or writing fails.
     """
-    kind = checkpoint_class(run.config.task)
+    kind = HEADS.get(spec_of(run.config.task).checkpoints)
     if kind is None or len(run.members) > 1:
-        names = ", ".join(name for name in task_names() if checkpoint_class(name) is not None)
+        names = ", ".join(name for name in task_names() if spec_of(name).checkpoints)
         what = "an ensemble" if len(run.members) > 1 else run.config.task
         raise ConfigError(f"export to huggingface is not available for {what}; it is for {names}")
     if out is None and run.folder.is_relative_to(cache_folder()):
@@ -388,19 +368,18 @@ def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> Expo
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
     written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
-    table = kind.ours(family.table(Wanted(*written)))
+    table = kind.placed(family.table(Wanted(*written)))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
     tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
     missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
-    needed = sum(one.numel() * one.element_size() for one in tensors.values())
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
+    with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
-        family.write_tokenizers(vocabularies, part)
+        family.write_tokenizers(family.model_type, vocabularies, part)
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)
@@ -465,14 +444,14 @@ def _settings(
     }
 
 
-def _check(run: Run[Any, Any], kind: type[TaskCheckpoint[Any]], part: Path) -> float:
+def _check(run: Run[Any, Any], kind: Heads, part: Path) -> float:
     """Read the written checkpoint like any other, and compare it with the run.
 
     Returns:
         The largest difference of a state of the body.
     """
     checkpoint = Checkpoint.open(part)
-    again, _ = build(checkpoint, kind, run.config.task, run.folder.name)
+    again, _ = build(checkpoint, run.config.task, run.folder.name)
     exportable = kind.exportable(run)
     for role, tokenizer in exportable.tokenizers.items():
         other = checkpoint.tokenizers[role]

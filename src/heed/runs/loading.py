@@ -7,11 +7,11 @@ trained longer counts as unfinished too. In Python the message is a `HeedWarning
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from warnings import warn
 
 import torch
@@ -31,6 +31,7 @@ from heed.training.device import choose_device
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
+T = TypeVar("T")
 _CERTAIN = 2**27
 """Bytes of weights below which memory is not checked."""
 _SMALLER = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
@@ -43,12 +44,9 @@ def build_to_train(task: Any) -> Any:
         OutOfMemoryError: It does not; the message has the number of parameters.
     """
     count = _parameters(task)
-    when = "while building the model" if count is None else f"while building a model of {count:,} parameters"
-    if count is not None and 4 * count >= _CERTAIN:
-        moments = 8 if task.config.training.optimizer != "sgd" else 0
-        check_memory((8 + moments) * count, when, _SMALLER)
-    with memory_explained(when, _SMALLER):
-        return task.build_model()
+    moments = 8 if task.config.training.optimizer != "sgd" else 0
+    when = f"while building a model of {count:,} parameters" if count else "while building the model"
+    return _built(task, 4 * count, (8 + moments) * count, when, _SMALLER)
 
 
 def build_to_load(task: Any, weights: Path) -> Any:
@@ -59,22 +57,33 @@ def build_to_load(task: Any, weights: Path) -> Any:
     """
     size = weights.stat().st_size if weights.is_file() else 0
     when, lower = f"while loading {weights.parent}", "close other programs, or use a machine with more memory"
-    if size >= _CERTAIN:
-        check_memory(2 * size, when, lower)
+    return _built(task, size, 2 * size, when, lower)
+
+
+def _built(task: Any, weights: int, needed: int, when: str, lower: str) -> Any:
+    if weights >= _CERTAIN:
+        check_memory(needed, when, lower)
     with memory_explained(when, lower):
         return task.build_model()
 
 
-def _parameters(task: Any) -> int | None:
-    """Number of parameters of a task's model, counted on the device "meta"; None if it cannot be built there."""
+def _parameters(task: Any) -> int:
+    """Number of parameters of a task's model, counted on the device "meta"; 0 if it cannot be built there."""
     try:
         return sum(p.numel() for p in without_numbers(task).parameters())
     except (NotImplementedError, RuntimeError):
-        return None
+        return 0
 
 
-_READ_TRIES = 3
-"""Number of attempts: training that is still running may remove a checkpoint while it is read."""
+def _retried(attempt: Callable[[], T], may_succeed: Callable[[], bool]) -> T:
+    """The result of `attempt`, in three tries: training that is still running, or ends, changes files meanwhile."""
+    for _ in range(2):
+        try:
+            return attempt()
+        except RunError:
+            if not may_succeed():
+                raise
+    return attempt()
 
 
 def check_can_be_used(path: Path, finished: bool) -> None:
@@ -114,29 +123,18 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
     Raises:
         RunError: No weights were saved yet, or they are damaged.
     """
-    for tries in range(_READ_TRIES):
-        newest = latest_checkpoint(path / "checkpoints")
-        if newest is None:
-            raise RunError(
-                f"'{path}' has no weights yet: training ended before the first checkpoint, or has just begun; "
-                f"resume it with: heed train {shell_word(path)} --resume"
-            )
-        progress = stored_progress(newest)
-        step = progress.get("best_step") or progress.get("step", 0)
-        try:
-            best = path / "checkpoints" / f"step-{step}"
-            for one in {newest, best}:
-                check_own(one, folders.made_of(path))
-            folders.verify(best, [folders.WEIGHTS], force)
-            load_weights(model, best / folders.WEIGHTS)
-        except RunError:
-            if tries == _READ_TRIES - 1:
-                raise
-            continue
-        return (
-            f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
+    if (newest := latest_checkpoint(path / "checkpoints")) is None:
+        raise RunError(
+            f"'{path}' has no weights yet: training ended before the first checkpoint, or has just begun; resume it "
+            f"with: heed train {shell_word(path)} --resume"
         )
-    raise AssertionError
+    progress = stored_progress(newest)
+    best = path / "checkpoints" / f"step-{progress.get('best_step') or progress.get('step', 0)}"
+    for one in {newest, best}:
+        check_own(one, folders.made_of(path))
+    folders.verify(best, [folders.WEIGHTS], force)
+    load_weights(model, best / folders.WEIGHTS)
+    return f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
 
 
 def _which(progress: dict[str, Any], config: RunConfig) -> str:
@@ -150,10 +148,6 @@ def _which(progress: dict[str, Any], config: RunConfig) -> str:
         f"{so_far}: using the best weights so far, of update {progress['best_step']:,} "
         f"(validation {name.replace('_', ' ')} {value:.4g})"
     )
-
-
-_TRIES = 3
-"""Number of attempts: training that ends during reading may change the folder."""
 
 
 def load(
@@ -183,14 +177,13 @@ def load(
     """
     where = choose_device(str(device), "device")
     path = folders.find(run, folders.State.FINISHED if finished and not force else folders.State.USABLE)
-    for tries in range(_TRIES):
-        sealed = _seal(path)
-        try:
-            opened = _open(path, finished, force)
-            break
-        except RunError:
-            if tries == _TRIES - 1 or _seal(path) == sealed:
-                raise
+    seals: list[bytes | None] = []
+
+    def attempt() -> Run[Any, Any]:
+        seals.append(_seal(path))
+        return _open(path, finished, force)
+
+    opened = _retried(attempt, lambda: _seal(path) != seals[-1])
     if step is not None:
         load_step(path, step, opened.model, force)
         opened.so_far = f"using the weights of update {step:,}"
@@ -233,7 +226,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
     if is_final:
         load_weights(model, weights)
     else:
-        so_far = load_best_so_far(path, config, model, force)
+        so_far = _retried(lambda: load_best_so_far(path, config, model, force), lambda: True)
         if not (path / CHECKSUMS).exists():
             so_far += f"; {CHECKSUMS} is missing, so the other files could not be compared"
     opened: Run[Any, Any] = kind(path, config, task, model, folders.read_report(path))

@@ -17,15 +17,16 @@ from torch import nn
 from heed import folder as folders
 from heed.config import RunConfig
 from heed.config.sections import sections_with
+from heed.config.settling import has_open_gpu_batch, with_share_of_pass, with_steps
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError, RunError
 from heed.runs.loading import build_to_train
 from heed.runs.resume import Unfinished, write_settings
+from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
 from heed.tasks.base.report import unknown_lines
-from heed.tasks.base.sizing import default_batch
 from heed.tasks.base.task import Task, write_digests
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
@@ -48,24 +49,13 @@ def updates_per_pass(task: Task[Any, Any]) -> int:
     return math.ceil(len(task.train_batches(0)) / accumulate)
 
 
-_LEAST_UPDATES = 100
-"""Updates of a pass below which the default batch is not larger on a GPU than elsewhere."""
-
-
 def settle_updates(task: Task[Any, Any]) -> None:
     """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps."""
-    training = task.config.training
-    usual = default_batch(task)
-    if task.batch_field not in training.model_fields_set and getattr(training, task.batch_field) > usual:
+    if has_open_gpu_batch(task.config, task.batch_field):
         positions = sum(map(task.work, task.train_batches(0)))
-        batch = max(usual, min(getattr(training, task.batch_field), positions // _LEAST_UPDATES))
-        training = training.model_copy(update={task.batch_field: batch})
-        task.config = task.config.model_copy(update={"training": training})
-    if training.epochs is None:
-        return
-    steps = max(1, round(training.epochs * updates_per_pass(task)))
-    settled = training.model_copy(update={"steps": steps, "epochs": None, "minutes": None})
-    task.config = task.config.model_copy(update={"training": settled})
+        task.config = with_share_of_pass(task.config, task.batch_field, positions)
+    if task.config.training.epochs is not None:
+        task.config = with_steps(task.config, updates_per_pass(task))
 
 
 Given = Mapping[str, Sequence[Any]]
@@ -121,9 +111,7 @@ def prepare_run(
             task.save(path)
             folders.sign(path, config)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
-                from heed.runs.checkpoints import carry_origin  # knows every family, and so most models
-
-                carry_origin(folders.find(parent), path)
+                _carry_origin(folders.find(parent) / folders.ORIGIN, path / folders.ORIGIN)
         else:
             unfinished.drop_damaged()
         if unfinished is None or not (path / folders.REPORT).exists():
@@ -142,6 +130,15 @@ def prepare_run(
     for change in changes:
         reporter.say(f"changed since the run began: {change}")
     return PreparedRun(path, task, model, frozenset(change.name for change in changes))
+
+
+def _carry_origin(record: Path, copy: Path) -> None:
+    """Copy a parent's record of the checkpoint that it was imported from.
+
+    It is copied as it is: training does not need it, so only an export refuses a record of another format.
+    """
+    if record.is_file():
+        write_whole(copy, lambda part: part.write_bytes(record.read_bytes()))
 
 
 def about(task: Any, model: nn.Module) -> dict[str, Any]:

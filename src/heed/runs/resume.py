@@ -17,12 +17,11 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from heed import folder as folders
-from heed.config import RunConfig, TrainingConfig, data_files, read_config, write_config
+from heed.config import RunConfig, data_files, read_config, write_config
 from heed.errors import ConfigError, DataError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, describe_damage, difference, listed, recorded
 from heed.tasks import check_config
-from heed.tasks.base.report import counted
 from heed.tasks.base.task import DATA, Task, changed_files
 from heed.tasks.base.transfer import shapes_of
 from heed.training.checkpoint import Progress, check_all_own, check_own, checkpoints_in, step_of
@@ -298,17 +297,6 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     validation = {name: value for name, value in report["scores"]["valid"].items() if isinstance(value, float)}
     speeds = (training[name] for name in _SPEEDS)
     return TrainResult(folder, True, training["ended"], progress, validation, training["kept"], *speeds)
-
-
-def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) -> str:
-    """A message that a run has finished, with the command to train it longer."""
-    steps, minutes = training.steps, training.minutes
-    budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
-    now = counted(steps, "update") if steps is not None else f"{minutes:g} minute{'' if minutes == 1 else 's'}"
-    return (
-        f"'{folder}' has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
-        f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
-    )
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import platform
 import time
@@ -17,9 +16,11 @@ import torch
 
 from heed import folder as folders
 from heed import kernels
-from heed.config import RunConfig, TrainingConfig, read_config, set_field
+from heed.config import RunConfig, read_config, set_field
+from heed.config.settling import reasons_text
 from heed.data.examples import evenly
 from heed.errors import ConfigError, suggests_keywords
+from heed.runs.advice import after, before, before_budget, count, how_to_go_on
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
@@ -36,7 +37,7 @@ from heed.runs.prepare import (
     settle_updates,
     updates_per_pass,
 )
-from heed.runs.resume import how_to_go_on, result_if_done
+from heed.runs.resume import result_if_done
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, run_class, task_class, with_paths
@@ -47,7 +48,7 @@ from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
 from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
-from heed.training.plan import USABLE, VALIDATIONS
+from heed.training.plan import VALIDATIONS
 from heed.training.processes import current, join, was_restarted
 from heed.training.progress import Quiet, Reporter, duration, logged, usual_reporter
 from heed.training.weights import save_weights
@@ -84,29 +85,26 @@ Callback = Callable[[TrainingEvent], object]
 """Called after each update and validation; training ends if it returns True."""
 
 
-class Caller:
-    """Calls a user's function at the events of a trainer; its random draws do not affect training."""
+def call_back(callback: Callback, trainer: Trainer, run: Run[Any, Any]) -> None:
+    """Call a user's function at the events of a trainer; its random draws do not affect training."""
 
-    def __init__(self, callback: Callback, trainer: Trainer, run: Run[Any, Any]) -> None:
-        self._callback = callback
-        self._trainer = trainer
-        self._run = run
-        trainer.listen(self._logged)
-
-    def _logged(self, event: str, step: int, values: Mapping[str, float]) -> None:
-        if event == "update":
-            self._call("update", loss=values["loss"], learning_rate=values["learning_rate"])
-
-    def validated(self, scores: Mapping[str, float]) -> None:
-        """Call the function after a validation; the model is in evaluation mode."""
-        self._call("validation", loss=scores["loss"], scores=dict(scores), run=self._run)
-
-    def _call(self, kind: Literal["update", "validation"], **values: Any) -> None:
-        progress, trainer = self._trainer.progress, self._trainer
+    def call(kind: Literal["update", "validation"], **values: Any) -> None:
+        progress = trainer.progress
         event = TrainingEvent(kind, progress.step, progress.total_steps, trainer.budget.elapsed, **values)
         with torch.random.fork_rng(devices=[]):
-            if self._callback(event) is True:
+            if callback(event) is True:
                 trainer.enough.set()
+
+    def logged(event: str, step: int, values: Mapping[str, float]) -> None:
+        if event == "update":
+            call("update", loss=values["loss"], learning_rate=values["learning_rate"])
+
+    def validated(trainer: Trainer, scores: Mapping[str, float]) -> None:
+        call("validation", loss=scores["loss"], scores=dict(scores), run=run)
+
+    trainer.asks = True
+    trainer.listen(logged)
+    trainer.on_validation = validated
 
 
 _FEW, _LEAST = 8, 50
@@ -240,16 +238,12 @@ def train(
     values: dict[str, Any] = {"task": str(what)}
     if is_file:
         values = with_paths(read_config(what), Path(what).absolute().parent)
-    handed = handed_over(values, {"train": train, "valid": valid, "test": test}, {"data": data, "hub": hub})
-    train, valid, test = (
-        None if handed.get(n) is v else v for n, v in (("train", train), ("valid", valid), ("test", test))
-    )
+    splits = {"train": train, "valid": valid, "test": test}
+    handed = handed_over(values, splits, {"data": data, "hub": hub})
     given = {
         "data.name": data,
         "data.hub": hub,
-        "data.train": _paths(train),
-        "data.valid": _paths(valid),
-        "data.test": _paths(test),
+        **{f"data.{name}": _paths(value) for name, value in splits.items() if name not in handed},
         "model.name": model,
         "model.size": size,
         "model.from": None if parent is None else str(parent),
@@ -287,17 +281,15 @@ def train_config(
     reporter: Reporter,
     *,
     resume: bool = False,
-    on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None = None,
     given: Given | None = None,
     settings: Callable[[Task[Any, Any]], str] | None = None,
     callback: Callback | None = None,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
-    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `on_validation` is
-    called after each validation with the run so far, its scores and the seconds spent. `given` are the examples of
-    each split if they were passed in Python. `settings` formats the settings, which are printed once the data has been
-    read. `callback` is called after each update and validation, and ends training by returning True.
+    With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `given` are the
+    examples of each split if they were passed in Python. `settings` formats the settings, which are printed once the
+    data has been read. `callback` is called after each update and validation, and ends training by returning True.
 
     Returns:
         The finished run, in every process, or None if it was interrupted; and how training ended.
@@ -326,7 +318,7 @@ def train_config(
                 ownership.take(Path(out))  # before its files are read
         begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
         path = processes.broadcast(begun.folder if begun is not None else Path())
-        return _train(begun or join_run(path, given), reporter, resume, on_validation, callback, began)
+        return _train(begun or join_run(path, given), reporter, resume, callback, began)
 
 
 @fixed()
@@ -334,7 +326,6 @@ def _train(
     begun: PreparedRun,
     reporter: Reporter,
     resume: bool,
-    on_validation: Callable[[Run[Any, Any], dict[str, float], float], None] | None,
     callback: Callback | None,
     began: float,
 ) -> tuple[Run[Any, Any] | None, TrainResult]:
@@ -344,19 +335,13 @@ def _train(
     config = task.config
     run = run_class(config.task)(path, config, task, model, {})
 
-    def validated(trainer: Trainer, scores: dict[str, float]) -> None:
-        if on_validation is not None:
-            on_validation(run, scores, trainer.progress.seconds)
-        if caller is not None:
-            caller.validated(scores)
-
     if not processes.is_first:
         reporter = Quiet()
-    asked = model, task, config.training, config.evaluation.select_by, path, reporter, validated, began
-    trainer = Trainer(*asked, partial(try_scoring, run))
+    asked = model, task, config.training, config.evaluation.select_by, path, reporter
+    trainer = Trainer(*asked, began=began, try_scoring=partial(try_scoring, run))
     run.precision = trainer.precision
-    caller = None if callback is None else Caller(callback, trainer, run)
-    trainer.asks = callback is not None
+    if callback is not None:
+        call_back(callback, trainer, run)
     trainer.made_of = folders.made_of(path)
     trainer.judged_by = processes.broadcast(judged_by(config, path))
     predicted = trainer.predict_cost(task.work)
@@ -440,81 +425,6 @@ def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted
 
 _DELAYED = 1.3
 """Delay of updates by other work from which it is said."""
-ENOUGH_PASSES = 30
-"""Passes over the data after which a few updates more teach little."""
-_MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120)
-"""Round budgets to propose."""
-
-
-def enough_updates(task: Task[Any, Any]) -> int:
-    """Updates that a model needs to be of use: fewer if it starts from another run, or stands beside n-grams."""
-    model = task.config.model
-    has_start = model.from_ is not None or (model.model_extra or {}).get("ngrams")
-    return task.enough_updates // 10 if has_start else task.enough_updates
-
-
-def before(task: Task[Any, Any], updates: int) -> str:
-    """A warning if a run has too few updates for a useful model; else empty."""
-    training, passes = task.config.training, updates / updates_per_pass(task)
-    enough = enough_updates(task)
-    if updates >= enough or passes >= ENOUGH_PASSES:
-        return ""
-    done = f"only about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
-    if training.minutes is None or training.steps is not None:
-        return f"warning: {done}; a useful model takes about {enough:,} updates" if updates < 10 else ""
-    minutes = round_minutes(training.minutes * enough / updates)
-    smaller = "" if task.config.model.size in ("tiny", "scarce") else " or a smaller model (model.size=tiny)"
-    return (
-        f"warning: {done}, fit into {in_minutes(training.minutes)}; a useful model takes about {enough:,} updates, so "
-        f"expect little of this one: give --minutes {minutes}{smaller}"
-    )
-
-
-def before_budget(task: Task[Any, Any], seconds_per_update: float, elapsed: float) -> str:
-    """As `before`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
-    training = task.config.training
-    if training.steps is not None or training.minutes is None:
-        return ""
-    return before(task, max(1, int((USABLE * 60 * training.minutes - elapsed) / seconds_per_update)))
-
-
-def after(training: TrainingConfig, folder: Path, result: TrainResult, seconds: float) -> str:
-    """A message with the command to train longer, if that would help, or with the unused part of the budget.
-
-    Args:
-        training: How the run was trained.
-        folder: The run.
-        result: Result of its training.
-        seconds: Seconds that the run took.
-    """
-    p = result.progress
-    if training.steps is not None or training.minutes is None:
-        return ""
-    budget = 60 * training.minutes
-    if p.step < (p.total_steps or 0) or p.ending or p.bad:
-        left = budget - seconds
-        return f"{duration(left)} of the budget remained unused" if left > 0.1 * budget else ""
-    minutes = round_minutes(2 * training.minutes)
-    return (
-        "validation was still improving at the end; to train for "
-        f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
-    )
-
-
-def in_minutes(minutes: float) -> str:
-    """A time budget, as "1 minute" or "2.5 minutes"."""
-    return f"{minutes:g} minute{'s' * (minutes != 1)}"
-
-
-def round_minutes(minutes: float) -> int:
-    """The next round budget that is not smaller."""
-    return next((one for one in _MINUTES if one >= minutes), 60 * math.ceil(minutes / 60))
-
-
-def count(number: float, noun: str, ending: str = "s") -> str:
-    """A number with its noun, as "1 pass", "2.5 passes" or "1,200 updates"."""
-    text = f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
-    return f"{text} {noun}{'' if text in ('1', '1.0') else ending}"
 
 
 def forecast(config: RunConfig, whole: bool = False) -> str:
@@ -547,6 +457,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     return "\n".join(
         [
             settings_text(task, whole),
+            reasons_text(config),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
             f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}"

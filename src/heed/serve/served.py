@@ -108,7 +108,7 @@ class Served:
             "summary": spec_of(self.task).summary,
             "model": run.config.model.name,
             "input": self.kind,
-            "columns": list(run.task.standard.columns) if self.kind in ("row", "columns") else [],
+            "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
             "can": [name for name in CAPABILITIES if run.can(name)],
             "streams": self._can_stream,
             "options": shows,

@@ -8,7 +8,6 @@ Printing a report (`Run.body`) is not a capability: every run that is scored can
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import pkgutil
 from collections.abc import Mapping
@@ -30,7 +29,6 @@ __all__ = [
     "capability",
     "capability_table",
     "check_config",
-    "checkpoint_class",
     "class_in",
     "config_class",
     "missing",
@@ -41,7 +39,6 @@ __all__ = [
     "suggest_task",
     "task_class",
     "task_names",
-    "task_of",
     "tasks_with",
     "with_paths",
 ]
@@ -50,7 +47,7 @@ DEFAULT = "translation"
 """The task of a configuration that names none."""
 
 
-_SHARED = ("base", "contracts", "heads", "inputs", "run", "work")
+_SHARED = ("base", "contracts", "explain", "heads", "inputs", "look", "run", "work")
 
 
 def task_names() -> list[str]:
@@ -70,7 +67,8 @@ def spec_of(task: str) -> TaskSpec:
     Raises:
         ConfigError: There is no such task.
     """
-    return importlib.import_module(_package(task)).SPEC  # type: ignore[no-any-return]
+    module = importlib.import_module(_package(task))
+    return module.SPEC if hasattr(module, "SPEC") else _value_of(task).spec  # type: ignore[no-any-return]
 
 
 def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,22 +87,6 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
     return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
 
 
-def task_of(architecture: str) -> str | None:
-    """The task that a class of Hugging Face's models is for: the one with the longest ending of its name, or None."""
-    endings = (
-        (end, task) for task in task_names() for end in spec_of(task).architectures if architecture.endswith(end)
-    )
-    return max(endings, key=lambda found: len(found[0]), default=("", None))[1]
-
-
-def checkpoint_class(task: str) -> type[Any] | None:
-    """How a task reads and writes Hugging Face checkpoints: the `TaskCheckpoint` in its `huggingface.py`, or None."""
-    package = _package(task)
-    if importlib.util.find_spec(f"{package}.huggingface") is None:
-        return None
-    return class_in(package, "huggingface", "TaskCheckpoint")
-
-
 @cache
 def class_in(package: str, part: str, base: str = "object") -> type[Any]:
     """The class of a kind, named by its base, in a file of a task's folder: the one that no other derives from."""
@@ -121,6 +103,8 @@ def class_in(package: str, part: str, base: str = "object") -> type[Any]:
 
 def config_class(task: str) -> type[RunConfig]:
     """The configuration of a task; imports no torch."""
+    if _is_file(task):
+        return _value_of(task).config_class  # type: ignore[no-any-return]
     return class_in(_package(task), "config", "RunConfig")
 
 
@@ -138,8 +122,14 @@ def task_class(task: str) -> Any:
 
 
 def _value_of(task: str) -> Any:
-    """The `TASK` in a task's `task.py`, if it is a value."""
-    return vars(importlib.import_module(f"{_package(task)}.task")).get("TASK")
+    """The `TASK` in a task's file, or in the `task.py` of its folder, if it is a value."""
+    module = importlib.import_module(_package(task) + ("" if _is_file(task) else ".task"))
+    return vars(module).get("TASK")
+
+
+def _is_file(task: str) -> bool:
+    """True if a task is one file, not a folder."""
+    return not hasattr(importlib.import_module(_package(task)), "__path__")
 
 
 def with_paths(values: dict[str, Any], folder: Path) -> dict[str, Any]:

@@ -30,7 +30,10 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.significance import summarise
 from heed.models.base import Body
+from heed.observe.looks import Shading
+from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
@@ -111,6 +114,8 @@ class Pass:
     """Positions of each piece, `(pieces, sides)`."""
     examples: NDArray[np.int64] | None = None
     """The example of each piece; None if the pieces are the examples."""
+    described: Callable[[Sequence[int]], str] | None = None
+    """Names a batch in messages by its pieces, if these are not the examples."""
 
     def positions(self, pieces: Sequence[int]) -> int:
         """Padded positions of a batch."""
@@ -127,6 +132,8 @@ class Rows(NamedTuple):
     """Kinds whose rows another run may give, best first; by default the same kind."""
     unit: str = ""
     """Name of such rows in messages, if it is not the kind."""
+    number: int | None = None
+    """How many there are, where they have no names, and so no other run can give them."""
 
 
 class Facts(NamedTuple):
@@ -136,6 +143,15 @@ class Facts(NamedTuple):
     """Kind of row -> the names of its rows."""
     special: Special | None
     """The tokens with a meaning of their own; None without a tokenizer."""
+
+
+class Asked(NamedTuple):
+    """A score that an attribution may ask for."""
+
+    name: str
+    """The score in sentences: "the logit of 'pos'"."""
+    score: Callable[[Tensor], Tensor]
+    """From states of rows to their scores, `(rows,)`, differentiable."""
 
 
 class Sized(NamedTuple):
@@ -188,6 +204,10 @@ class Part:
         """
         return self
 
+    def taught(self, *learned: Any) -> Self:
+        """The part with what an imported checkpoint has in place of what it learns."""
+        return self
+
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
@@ -237,6 +257,12 @@ class Input(Part):
     """True if blank examples of a file are scored, too."""
     pairs: ClassVar[bool] = False
     """True if an input is a pair of texts."""
+    unit: ClassVar[str] = "example"
+    """Name of an example in messages."""
+    interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
+    """Interfaces of the models that can read it, the preferred one first."""
+    section: ClassVar[Any] = None
+    """The class of the `data` section, for a task without a configuration of its own."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -292,6 +318,11 @@ class Input(Part):
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""
         raise NotImplementedError
 
+    def encoded_for(self, other: Any, examples: Sequence[Any]) -> Sequence[Any]:
+        """Examples that this input has read, encoded by that of another run, which answers together with this one."""
+        encoded: Sequence[Any] = other.encode(examples)
+        return encoded
+
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         """Positions of each example, `(examples,)` or `(examples, sides)`, whose first column sorts the batches."""
         raise NotImplementedError
@@ -307,6 +338,11 @@ class Input(Part):
         if not isinstance(work.splits.examples[split], StoredExamples):
             batches = list(batches)  # of millions, lists would take more memory than anything else
         return Pass(batches, lambda pieces: self.collate(encoded, list(pieces), draw), costs.reshape(len(costs), -1))
+
+    @property
+    def reuse(self) -> int:
+        """How often a parameter is used, at most, for a position of a batch: once for each pixel of a picture."""
+        return 1
 
     def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
         """The batches for scoring examples, of about so many positions."""
@@ -342,6 +378,18 @@ class Input(Part):
     def question(self, example: Any) -> Any:
         """The input of an example, as `look` takes it."""
         return example.source
+
+    def unknown_in(self, given: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return ()
+
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError: It is not a text, or it is blank.
+        """
+        return readable(text, self.pairs)
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         """The inputs given as arguments of a command."""
@@ -393,6 +441,8 @@ class Head(Part):
     """Keywords of `predict`, with their defaults."""
     numbered: ClassVar[str] = ""
     """The data-frame column with the number of the input, for outputs of several rows."""
+    per_token: ClassVar[bool] = False
+    """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
     """True if answers are texts that the model writes: `heads.written.Written`."""
     decides: ClassVar[bool] = False
@@ -457,6 +507,14 @@ class Head(Part):
         """The answer for each row, on the CPU."""
         raise NotImplementedError
 
+    def with_options(self, **options: Any) -> Self:
+        """The head that answers by the `keywords` of `predict`.
+
+        Raises:
+            ConfigError: A value is not possible.
+        """
+        return self
+
     def together(self, answers: Sequence[Any]) -> Any:
         """The answer of an ensemble to one input: the mean."""
         return torch.stack(list(answers)).mean(0)
@@ -479,6 +537,12 @@ class Head(Part):
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
 
+    def scores(
+        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
+    ) -> dict[str, Any]:
+        """The scores of predictions with their intervals, as in a report."""
+        return summarise(self.outcomes(predictions, examples, input), resamples)
+
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
         raise NotImplementedError
@@ -492,9 +556,25 @@ class Head(Part):
         truth: str = example.truth
         return truth
 
-    def blank(self, example: Any) -> Prediction:
-        """The prediction for a blank text."""
+    def blank(self, example: Any) -> Prediction | None:
+        """The prediction for a blank text; None for what the model answers."""
+        return None
+
+    def asked(self, answer: Any, target: str | None, rather_than: str | None) -> Asked:
+        """The score that `target` names, minus that of another; for None the score of the answer.
+
+        Raises:
+            ConfigError: There is no such score.
+        """
         raise NotImplementedError
+
+    def contrast(self, answer: Any, other: Any) -> tuple[str | None, str | None]:
+        """What to ask in order to tell the answer to another input from this one."""
+        return None, None
+
+    def shade(self, prediction: Any, sides: Mapping[str, Any]) -> Sequence[Shading]:
+        """What a look draws of a prediction on the texts of an example, by their names (`heed.tasks.look.Side`)."""
+        return []
 
     def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
         """What each prediction costs, in nats; None if that is not known."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from heed.tasks import capability, spec_of
 from heed.tasks.base import run as runs
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.beams import HasBeams
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
@@ -48,6 +49,11 @@ class Run(runs.Run[Work, Any]):
     def reads_texts(self) -> bool:  # type: ignore[override]
         return self.input.is_text
 
+    @property
+    def uses(self) -> Sequence[str]:
+        uses = self.task.task.uses
+        return super().uses if uses is None else uses(self)
+
     def can(self, name: str) -> bool:
         return self.task.task.can(name)
 
@@ -65,7 +71,9 @@ class Run(runs.Run[Work, Any]):
             given: For tasks over texts, a text, or several: a list, an array, a series, or a data frame with a column
                 of texts; if the run reads pairs, a pair is a tuple of two texts. For a table, a row (a dict, column ->
                 value), a list of rows, a data frame, a dict of columns, or an array with the run's columns in their
-                order; a missing value is None or NaN.
+                order; a missing value is None or NaN. For a series, the rows before the forecast in one of these forms,
+                a plain list for one column; the answer is one `Forecast` of `horizon` rows, of several series one
+                below the other.
             options: Those of the task.
 
         Raises:
@@ -89,12 +97,15 @@ class Run(runs.Run[Work, Any]):
             return [some[0] for some in self._writing.candidates(self, examples, **options)]
         each = []
         for run in self.members:
-            encoded = run.input.encode(examples)
-            each.append(run.task.answers(run.model, encoded))
+            encoded = self.input.encoded_for(run.input, examples)
+            each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
         answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
+
+    def unknown_in(self, text: Any) -> Sequence[str]:
+        return self.input.unknown_in(text)
 
     def candidates(self, given: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
         """The `num_best` best texts for each of several inputs, best first, of a run that writes.
@@ -189,13 +200,25 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if not len(examples):
-            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
         if self.head.writes:
+            if not len(examples):
+                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
             made: Outcomes = self._writing.scored(self, examples, outputs, others)
             return made
-        outputs = self.predicted(examples) if outputs is None else outputs
+        outputs = self._to_score(examples) if outputs is None else outputs
         return self.head.outcomes(outputs, examples, self.input, others)
+
+    def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        if self.head.writes:
+            return super().report_of(examples)
+        scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
+        return {"task": self.config.task, **scores}
+
+    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        if not len(examples):
+            spec = spec_of(self.config.task)
+            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         if self.head.writes:
@@ -232,11 +255,16 @@ class Run(runs.Run[Work, Any]):
         """The wrong examples of a report, as lines for people."""
         return self.head.errors(report, most)
 
+    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+        """An HTML page of the wrong examples of reports, by the name of the set."""
+        made = self.task.task.errors_page
+        assert made is not None
+        return made(self, errors)
+
     def examiner(self) -> type[Any]:
         """The class that compares these runs."""
         made = self.task.task.examiner
-        assert made is not None
-        return made()
+        return Examiner if made is None else made()
 
     @classmethod
     def ensemble(cls, several: Sequence[Run]) -> Run:
@@ -264,6 +292,7 @@ class Run(runs.Run[Work, Any]):
     explain = property(lambda self: self.looks.explain)
     contrast = property(lambda self: self.looks.contrast)
     lens_reads = property(lambda self: self.looks.lens)
+    looks_at_several = property(lambda self: self.looks.several)
 
     def readable(self, text: Any) -> Any:
         """The input of a look.
@@ -272,7 +301,7 @@ class Run(runs.Run[Work, Any]):
             ConfigError, DataError: It is not an input of this run, or it is blank.
         """
         own = self.looks.readable
-        return LooksAtText.readable(self, text) if own is None else own(self.task, text)  # type: ignore[arg-type]
+        return self.input.readable(text) if own is None else own(self.task, text)
 
     @property
     def attending(self) -> Run:
@@ -286,7 +315,15 @@ class Run(runs.Run[Work, Any]):
     align: Any = AlignsWords.align
     _links_of: Any = AlignsWords._links_of
     beams: Any = HasBeams.beams
-    look: Any = LooksAtText.look
-    attribute: Any = Attributes.attribute
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
+
+    @wraps(LooksAtText.look)
+    def look(self: Any, text: Any, **options: Any) -> Any:
+        """As the task looks."""
+        return (self.looks.look or LooksAtText.look)(self, text, **options)
+
+    @wraps(Attributes.attribute)
+    def attribute(self: Any, text: Any, **options: Any) -> Any:
+        """As the task attributes."""
+        return (self.looks.attribute or Attributes.attribute)(self, text, **options)

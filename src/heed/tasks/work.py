@@ -7,46 +7,45 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from pydantic import create_model
 from torch import Tensor, nn
 
-from heed.config import Section
-from heed.config.data import with_columns
+from heed.config import RunConfig, Section
+from heed.config.data import Sources, with_columns
+from heed.config.sections import EvaluationConfig, TextConfig
+from heed.config.settling import with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.splits import Splits, take_subset
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import HeedWarning
+from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
-from heed.models.base import Body, Interface, ModelConfig
+from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.task import (
-    changed_files,
-    refuse_left_behind,
-    refuse_pictures,
-    refuse_pipes,
-    with_gpu_batch,
-)
+from heed.tasks.base.report import counted
+from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
+    FINE_TUNING,
     Parent,
     Started,
     Transfers,
     from_data,
     is_fine_tuning,
-    with_fine_tuning,
-    with_model,
     with_parents,
 )
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Pass
+from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
@@ -72,6 +71,12 @@ class Looks:
     """The options of `explain` for the score that tells two texts apart."""
     lens: Callable[..., Any] | None = None
     """What the logit lens reads."""
+    look: Callable[..., Any] | None = None
+    """`run.look` of an input that is not a text."""
+    attribute: Callable[..., Any] | None = None
+    """`run.attribute` of an input that is not a text."""
+    several: bool = False
+    """True if several inputs can be looked at together."""
     readable: Callable[..., Any] | None = None
     """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
@@ -94,6 +99,8 @@ class Task:
     looks: Looks = Looks()
     baselines: Callable[[Run], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
+    measured: Callable[[Work], None] | None = None
+    """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
     defaults: Callable[[Any, Work], Any] | None = None
     """From a settled configuration to one with what suits this task, for fields that the user did not give."""
     enough_updates: int = 1_000
@@ -102,12 +109,18 @@ class Task:
     """Updates after which a run under a time budget ends, though time is left."""
     outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
-    examiner: Callable[[], type[Any]] | None = None
-    """Returns the class that compares runs."""
-    before: Callable[[Any], Any] | None = None
-    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
     taken_from: Callable[..., Mapping[str, str] | None] | None = None
     """`Transfers.taken_from`, with the work as its first argument."""
+    samples_page: Callable[[Work], str] | None = None
+    """A page of training examples."""
+    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    """A page of the wrong examples of reports, by the name of the set."""
+    uses: Callable[[Run], Sequence[str]] | None = None
+    """Commands for a run, where they depend on it."""
+    examiner: Callable[[], type[Any]] | None = None
+    """Returns the class that compares runs, if it is not `Examiner`."""
+    before: Callable[[Any], Any] | None = None
+    """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
     aligns: bool = False
     """True if its runs link the words of a source with those of a target."""
     export: Callable[..., Any] | None = None
@@ -116,6 +129,10 @@ class Task:
     """Starts a conversation with a run."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
+    summary: str = ""
+    """What it does, in a line; for a task without a specification of its own."""
+    sample: Callable[[int], Sequence[Sequence[Any]]] | None = None
+    """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
     positions_per_parameter = 0.0
@@ -128,10 +145,37 @@ class Task:
         return spec_of(self.name).interfaces  # type: ignore[return-value]
 
     @cached_property
+    def spec(self) -> TaskSpec:
+        """The specification of a task that has none of its own."""
+        looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        looks = (*looks, *ATTRIBUTION) if self.looks.explain is not None else looks
+        looks = (*looks, PATCH) if self.looks.contrast is not None else looks
+        unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
+        flags = (JSON, ERRORS, *looks)
+        per_token = self.head.per_token
+        return TaskSpec(
+            self.summary, "FILE", self.input.interfaces, "text", per_token, unit=unit, flags=flags, why_not=why
+        )
+
+    @cached_property
+    def config_class(self) -> type[RunConfig]:
+        """The configuration of a task that has none of its own."""
+        section, scores = self.input.section, cast(Any, Literal[("auto", self.head.select, "loss")])
+        fields: dict[str, Any] = {
+            "task": (Literal[self.name], self.name),
+            "data": (Annotated[section, Sources(section, hub=True)], ...),
+            "evaluation": (
+                create_model("Evaluation", __base__=EvaluationConfig, select_by=(scores, "auto")),
+                EvaluationConfig(),
+            ),
+        }
+        own = {"use_attribute_docstrings": False}
+        return create_model(f"{self.name.title()}Config", __base__=TextConfig, __cls_kwargs__=own, **fields)
+
+    @cached_property
     def head_class(self) -> type[Section]:
         """The fields in the `model` section besides those of the body."""
-        kinds = dict.fromkeys(part.options for part in (self.head, self.input))
-        return type("Options", tuple(kinds), {}) if len(kinds) > 1 else next(iter(kinds))
+        return options_of(self.input, self.head)
 
     @property
     def size_fields(self) -> Mapping[str, str]:
@@ -146,11 +190,12 @@ class Task:
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
-            "look": self.looks.at,
-            "attribute": self.looks.explain,
+            "look": self.looks.at or self.looks.look,
+            "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
-            "examiner": self.examiner,
+            "examiner": self.examiner or (Examiner if self.input.is_text else None),
+            "errors_page": self.errors_page,
             "export": self.export,
             "align": self.aligns or None,
             "beams": self.head.writes or None,
@@ -166,6 +211,11 @@ class Task:
         """
         self.input.check(config)
         self.head.check(config)
+        if self.head.per_token and issubclass(body_class(config.model.name, self.interfaces), TextEncoder):
+            raise ConfigError(
+                f"model {config.model.name} gives one vector for a text, but {self.name} needs a state for each token; "
+                "use another model"
+            )
         config = config if self.before is None else self.before(config)
         config, parent, tokens = with_parents(config, self)
         splits = self.read_splits(config, given)
@@ -175,6 +225,10 @@ class Task:
         work = Work(self, config, input, head, splits)
         work.input.leave_out(work)
         return work.settle(parent)
+
+    def __call__(self, config: Any, *learned: Any) -> Work:
+        """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
+        return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
 
     def restore(self, config: Any, folder: Path) -> Work:
         """The work of a run folder; its data is opened only when asked for."""
@@ -215,6 +269,12 @@ class Task:
         return self.input.hold(data, split, config, findings)
 
 
+def options_of(input: Input, head: Head) -> type[Section]:
+    """The fields of the parts in the `model` section."""
+    kinds = dict.fromkeys(part.options for part in (head, input) if part.options is not NoOptions)
+    return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
+
+
 class Work(Transfers, Trainable):
     """A task with its data and a settled configuration."""
 
@@ -232,7 +292,7 @@ class Work(Transfers, Trainable):
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, task.head_class  # type: ignore[misc]
+        self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
@@ -243,6 +303,7 @@ class Work(Transfers, Trainable):
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
     def fit(self) -> None:
@@ -263,15 +324,28 @@ class Work(Transfers, Trainable):
     # Settling -------------------------------------------------------------------------------------------------
 
     def settle(self, parent: Parent | None) -> Self:
-        """Settle the configuration of a new run, which may start from another one."""
+        """Settle the configuration of a new run, which may start from another one.
+
+        The order of the steps is in `heed.config.settling`.
+        """
         self.parent = parent
-        settled, data = self.settled(), self.config.data
-        if not self.is_imported:
-            data = with_columns(settled.data, self.splits.columns)
-        self.config = settled.model_copy(update={"data": data})
-        if self.tokenizers() and is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config)
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
+        if self._is_on_gpu:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        if self.config.training.minutes is not None and not self.is_imported:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = fit_to_budget(self)
+        if self.task.measured is not None and not self.is_imported:
+            self.task.measured(self)
+        config = self.settled()
+        if is_fine_tuning(config, parent, self.interfaces):
+            config = with_rate(config, FINE_TUNING, "fine-tuning")
+        self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
+        if self.is_imported:
+            return self
         for split in self.split_names:  # truths that cannot be learned are refused before anything is trained
             self.truths(split)
         self.splits.remarks += [*self.input.remarks(self), *self.head.remarks(self)]
@@ -283,23 +357,24 @@ class Work(Transfers, Trainable):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-        if on_gpu and not self.is_trial:
-            self.config = with_gpu_batch(self.config, self.batch_field)
-        config, training = self.config, self.config.training
-        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
-        if training.minutes is not None and is_open and not self.is_trial:
-            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
-
-            self.config = config = fit_to_budget(self)
-        size = self.auto_size if config.model.size == "auto" else config.model.size
+        config, whys = self.config, dict[str, str]()
+        size: str = config.model.size
+        if size == "auto":
+            size = self.auto_size
+            whys["size"] = f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**(config.model.model_extra or {})}
         own = self.body_class.config_class.model_fields.keys()
-        # Dropout of attention weights keeps a GPU from its fastest kernels.
-        if on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+        if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
+            if "attention_dropout" not in fields:
+                whys["attention_dropout"] = "with it, a GPU cannot use its fastest kernels"
             fields.setdefault("attention_dropout", 0.0)
-        config = with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        model, options = self._model_of(size, fields, whys)
+        config = with_model(config, size, {**model.model_dump(), **options}, whys, self.selected_by)
         return config if self.task.defaults is None else self.task.defaults(config, self)
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
 
     def learn_features(self) -> None:
         """Learn what the settled configuration asks for."""
@@ -308,22 +383,28 @@ class Work(Transfers, Trainable):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, options = self._model_of(self.config.model.size, {})
+        model, options = self._model_of(self.config.model.size, {}, {})
         return {**model.model_dump(), **options}
 
-    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the parts for a size and the fields that were given."""
+    def _model_of(
+        self, size: str, given: Mapping[str, Any], whys: dict[str, str]
+    ) -> tuple[ModelConfig, dict[str, Any]]:
+        """The fields of the body and of the parts for a size and the fields that were given; `whys` gets reasons."""
         fields = {**given}
-        rows = {**self.input.rows(), **self.head.rows()}
+        counts = {name: self.units.get(kind, kind) for kind, name in self.sizes.items()}
         for kind, name in self.sizes.items():
-            from_data(fields, name, len(rows[kind].names), rows[kind].unit or kind)
+            from_data(fields, name, self.count_of(kind), counts[name])
         for part in (self.input, self.head):
             fields |= part.fields(fields, self)
         if END_TOKEN in self.body_class.config_class.model_fields:
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, options = model_and_head(self.body_class, self.head_class, size, fields)
-        return model, self.head.settled(options, fields, self)
+        made = self.head.settled(options, fields, self)
+        of_data = fields.keys() | {name for name, value in made.items() if value != getattr(options, name, value)}
+        for name in [name for name in fields | made if name in of_data - given.keys()]:
+            whys[name] = f"number of {counts[name]}" if name in counts else "suits the data and the model"
+        return model, made
 
     @property
     def auto_size(self) -> str:
@@ -439,23 +520,22 @@ class Work(Transfers, Trainable):
         section = self.config.model
         return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
 
+    @property
+    def _rows(self) -> Mapping[str, Rows]:
+        return {**self.input.rows(), **self.head.rows()}
+
+    def axes(self) -> Mapping[str, Sequence[str]]:
+        return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
+
     def count_of(self, kind: str) -> int:
         """The number of rows that the data has of a kind."""
-        return len(self.axes()[kind])
+        rows = self._rows[kind]
+        return len(rows.names) if rows.number is None else rows.number
 
     @property
     def units(self) -> Mapping[str, str]:
-        """Kind of row -> its name in messages, if different."""
-        return {kind: one.unit for kind, one in {**self.input.rows(), **self.head.rows()}.items() if one.unit}
-
-    def taken_from(
-        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
-    ) -> Mapping[str, str] | None:
-        take = self.task.taken_from
-        return None if take is None else take(self, parent, own, prefix, given)
-
-    def axes(self) -> Mapping[str, Sequence[str]]:
-        return {kind: rows.names for kind, rows in {**self.input.rows(), **self.head.rows()}.items()}
+        """Kind of row -> its name in messages, where it is not the kind."""
+        return {kind: rows.unit for kind, rows in self._rows.items() if rows.unit}
 
     @property
     def sizes(self) -> Mapping[str, str]:
@@ -481,7 +561,13 @@ class Work(Transfers, Trainable):
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.head.start(model, self)}
+        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
+
+    def taken_from(
+        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
+    ) -> Mapping[str, str] | None:
+        take = self.task.taken_from
+        return None if take is None else take(self, parent, own, prefix, given)
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -513,12 +599,14 @@ class Work(Transfers, Trainable):
     @property
     def places(self) -> int:
         """How often a parameter is used, at most, for a position of a batch."""
-        return 1
+        return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
         return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
 
     def describe(self, indices: list[int], epoch: int) -> str:
+        if (described := self._pass(epoch).described) is not None:
+            return described(indices)
         first = self.input.piece_of(self, indices[0])
         return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
 
@@ -614,6 +702,11 @@ class Work(Transfers, Trainable):
                     results[place] = result
         return results
 
+    def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
+        """The answer for each example, of a head with the options of a prediction."""
+        head = head or self.head
+        return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
+
     def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
         """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
         rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
@@ -632,12 +725,10 @@ class Work(Transfers, Trainable):
 
         return self.scored(model, units, judge, (), numbers)
 
-    def answers(self, model: Any, encoded: Sequence[Any]) -> list[Any]:
-        """The answer for each example."""
-        return self.scored(model, encoded, lambda b: self.head.decode(model, self.head.states(model, b), b))
-
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:
     """Some of the examples, without making them where they are made on access."""
+    if isinstance(encoded, Tensor):
+        return encoded[numbers]
     select = getattr(encoded, "select", None)
     return [encoded[n] for n in numbers] if select is None else select(numbers)

@@ -114,6 +114,10 @@ class SizeChoice:
     updates: int
     larger: Mapping[str, int]  # updates that fit of the sizes that were not chosen, with the smallest batch
 
+    def __str__(self) -> str:
+        others = "".join(f", of size {size} only {updates:,}" for size, updates in self.larger.items())
+        return f"about {self.updates:,} updates fit into the time budget{others}"
+
 
 def choose_size(
     sizes: Sequence[str],

@@ -161,6 +161,7 @@ def pairs_of(data: Any, what: str, fields: Sequence[Field]) -> list[TextPair]:
         return [pair_of(value, f"{what}[{i}]") for i, value in enumerate(data)]
     table = HeldTable(data, what, [one.name for one in fields], Findings(hint=False))
     if not table.has(*(one.given for one in fields)):
-        fields = pair_fields(None, None)
+        fields = [replace(one, given=None) for one in fields]
     table.choose(fields, _in_order, trained=True)
-    return [(row.text("text"), row.text("second")) for row in table.rows()]
+    first, second = (one.name for one in fields)
+    return [(row.text(first), row.text(second)) for row in table.rows()]

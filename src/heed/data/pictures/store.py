@@ -1,4 +1,4 @@
-"""Pixels of pictures by place, the sized pictures of a split, kept in memory if they fit, and their batches.
+"""Pixels of pictures by place, and the sized pictures of a split, kept in memory if they fit.
 
 A place is a text: a path, or `train-images-idx3-ubyte.gz#17`, `memory:train#17`, `digits#17` (by number, from 0).
 `Pixels` reads any of them in any order, from several threads at once and in forked processes. Decoding and scaling
@@ -11,7 +11,6 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -19,9 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from heed.data.batch import Batch
 from heed.data.pictures.decode import MAX_PIXELS, Array, Decoded, PictureFacts, decode, decoded, levels_of
 from heed.data.pictures.files import PictureError, read_idx
 from heed.data.pictures.sizing import Indices, Normalisation, Sizing
@@ -218,6 +215,10 @@ class PictureStore:
         parts = np.array_split(every, 2 * workers)  # some are slower than others
         return np.concatenate(list(self._pixels.each(made, parts, together=1)))
 
+    def select(self, indices: Sequence[int]) -> PictureStore:
+        """The pictures at these indices, none of them kept."""
+        return PictureStore(self._pixels, [self._places[i] for i in indices], self.sizing, in_memory=0)
+
     def skip_reading(self) -> None:
         """Take any values for the pixels of pictures that are kept: a trial measures no reading."""
         self._known[:] = self.is_kept
@@ -244,21 +245,3 @@ class PictureStore:
             self._kept[i] = self.sizing.apply(read(self._places[i]))
             self._known[i] = True  # set last, since another thread may read it
         return self._kept[indices]
-
-
-@dataclass(frozen=True)
-class PictureBatch(Batch):
-    """Normalised pictures."""
-
-    indices: list[int]
-    pixels: Tensor  # `(batch, channels, height, width)`, float32
-    targets: Tensor  # `(batch,)` label ids
-
-    @property
-    def num_targets(self) -> int:
-        """Number of pictures."""
-        return len(self.indices)
-
-    @property
-    def padding_share(self) -> float:
-        return 0.0

@@ -12,48 +12,85 @@ Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
-from heed.exchange.huggingface.files import (
-    SAME,
-    Entry,
-    Settings,
-    TensorFiles,
-    Transform,
-    after,
-    entry,
-    first_of,
-    known,
-    layer,
-)
-from heed.models.base import ModelConfig
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
+from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, after, entry, first_of, known, layer
 from heed.models.bert import BertConfig
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
+_BLOCK = {
+    "attention.w_query": "attention.self.query",
+    "attention.w_key": "attention.self.key",
+    "attention.w_value": "attention.self.value",
+    "attention.w_out": "attention.output.dense",
+    "around_attention.norm": "attention.output.LayerNorm",
+    "feed_forward.inner": "intermediate.dense",
+    "feed_forward.outer": "output.dense",
+    "around_feed_forward.norm": "output.LayerNorm",
 }
-"""Their activations and ours; several of their names are the same function."""
-THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
-_NO_POOLER = "a text's label is read off the state of the start token through a layer; use model.pooler={pooler}"
+_DISTIL_BLOCK = {
+    "attention.w_query": "attention.q_lin",
+    "attention.w_key": "attention.k_lin",
+    "attention.w_value": "attention.v_lin",
+    "attention.w_out": "attention.out_lin",
+    "around_attention.norm": "sa_layer_norm",
+    "feed_forward.inner": "ffn.lin1",
+    "feed_forward.outer": "ffn.lin2",
+    "around_feed_forward.norm": "output_layer_norm",
+}
 
 
-class BertFamily(Family):
-    """BERT."""
+def _encoder(prefix: str, blocks: str, block: Mapping[str, str]) -> dict[str, str]:
+    """The layers of a body: ours and theirs."""
+    return {
+        "body.inputs.embedding": f"{prefix}embeddings.word_embeddings",
+        "body.positions.table": f"{prefix}embeddings.position_embeddings",
+        "body.embedding_norm": f"{prefix}embeddings.LayerNorm",
+        "body.segments": f"{prefix}embeddings.token_type_embeddings",
+        **{f"body.blocks.*.{ours}": f"{prefix}{blocks}.*.{theirs}" for ours, theirs in block.items()},
+    }
 
-    model_type = "bert"
-    model = "bert"
-    names: ClassVar = {
+
+def _pooled(pooler: str, name: str, settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    return {"pooler": pooler if f"{name}.weight" in files else "none"}
+
+
+def _refuse(pooler: str, family: Family, body: BertConfig, heads: HeadNames) -> None:
+    if heads & {"labels", "order"} and body.pooler != pooler:
+        read = f"a text's label is read off the state of the start token through a layer; use model.pooler={pooler}"
+        raise family.lacks("pooler", body.pooler, read)
+    if body.pooler not in (pooler, "none"):
+        raise family.lacks("pooler", body.pooler, f"its pooler is {pooler}")
+    if not body.num_segments and "num_segments" not in family.expresses:
+        raise family.lacks("num_segments", 0, "it has at least one segment")
+
+
+def _written(body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    tokenizer = vocabularies["tokens"][0]
+    return {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.special.padding}
+
+
+def _words(output: str, wanted: Wanted) -> list[Entry]:
+    """The output layer of masked words, without `output` before the names of its tensors."""
+    # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+    own, other, matrix = f"{output}.bias", f"{output}.decoder.bias", f"{output}.decoder.weight"
+    if "words" not in wanted.heads:
+        return []
+    if wanted.tied:
+        return [entry(own, "words.output.bias", also=(other,)), known(matrix)]
+    bias = entry(other, "words.output.bias", also=(own,), copied=True)
+    return [bias, entry(matrix, "words.output.weight")]
+
+
+BERT = Family(
+    model_type="bert",
+    model="bert",
+    prefix="bert.",
+    names={
         "d_model": ("hidden_size", 768),
         "num_heads": ("num_attention_heads", 12),
         "num_layers": ("num_hidden_layers", 12),
@@ -63,147 +100,56 @@ class BertFamily(Family):
         "num_segments": ("type_vocab_size", 2),
         "dropout": ("hidden_dropout_prob", 0.1),
         "attention_dropout": ("attention_probs_dropout_prob", 0.1),
-    }
-    prefix = "bert."
-    head_names: ClassVar[tuple[str, ...]] = ("cls.", "classifier.")
-    unguessed: ClassVar[tuple[str, ...]] = ("classifier.", "pre_classifier.")
-    tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
-    architectures: ClassVar = {
+    },
+    architectures={
         frozenset(): "BertModel",
         frozenset({"words"}): "BertForMaskedLM",
         frozenset({"order"}): "BertForNextSentencePrediction",
         frozenset({"words", "order"}): "BertForPreTraining",
         frozenset({"labels"}): "BertForSequenceClassification",
         frozenset({"tags"}): "BertForTokenClassification",
-    }
-    accepts: ClassVar = {
+    },
+    layers={
+        **_encoder("bert.", "encoder.layer", _BLOCK),
+        "body.pooler": "bert.pooler.dense",
+        "words.dense": "cls.predictions.transform.dense",
+        "words.norm": "cls.predictions.transform.LayerNorm",
+        "order": "cls.seq_relationship",
+        "labels": "classifier",
+        "tags": "classifier",
+    },
+    further=partial(_words, "cls.predictions"),
+    derived=partial(_pooled, "tanh", "bert.pooler.dense"),
+    written=_written,
+    constants={"initializer_range": 0.02, "position_embedding_type": "absolute"},
+    activation=("hidden_act", "gelu"),
+    expresses={"double_separator": (False, "it puts one [SEP] between two texts")},
+    refuse=partial(_refuse, "tanh"),
+    accepts={
         "position_embedding_type": ("absolute",),
         "is_decoder": (False,),
         "add_cross_attention": (False,),
         "is_encoder_decoder": (False,),
         "pruned_heads": ({},),
-    }
-    ignored = (r"\.position_ids$", r"\.token_type_ids$")
-    activation: ClassVar[str] = "hidden_act"
-    """The name of the field with the activation."""
-    further_settings: ClassVar[Mapping[str, Any]] = {"position_embedding_type": "absolute"}
-    """Fields of config.json that are the same for every model."""
-    pooler: ClassVar[str] = "tanh"
-    """The activation of the layer before a text's label."""
-    first_of_words: ClassVar[str] = "cls.predictions.bias"
-    """The tensor by which the head of masked words is known."""
-    expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        return {
-            **self.named_fields(settings),
-            "activation": settings.one_of(self.activation, ACTIVATIONS, "gelu"),
-            "double_separator": False,
-            "pooler": self.pooler if f"{self._pooler(heads)}.weight" in files else "none",
-        }
-
-    def _pooler(self, heads: frozenset[str]) -> str:
-        return f"{self.prefix}pooler.dense"
-
-    def guess(self, files: TensorFiles) -> str:
-        words, order = self.first_of_words in files, "cls.seq_relationship.weight" in files
-        found = frozenset([*(["words"] if words else []), *(["order"] if order else [])])
-        return self.architectures[found]
-
-    def table(self, wanted: Wanted) -> Sequence[Entry]:
-        settings, body, heads, _, tied = wanted
-        assert isinstance(body, BertConfig)
-        table = [
-            entry(f"{self.prefix}embeddings.word_embeddings.weight", "body.inputs.embedding.weight"),
-            entry(
-                f"{self.prefix}embeddings.position_embeddings.weight",
-                "body.positions.table.weight",
-                self._positions(settings),
-            ),
-            *layer(f"{self.prefix}embeddings.LayerNorm", "body.embedding_norm"),
-        ]
-        if body.num_segments:
-            segments = self._segments(settings)
-            table += [entry(f"{self.prefix}embeddings.token_type_embeddings.weight", "body.segments.weight", segments)]
-        for i in range(body.num_layers):
-            for theirs, ours in self._block().items():
-                table += layer(f"{self.prefix}{self._layers}.{i}.{theirs}", f"body.blocks.{i}.{ours}")
-        if body.pooler != "none":
-            table += layer(self._pooler(heads), "body.pooler")
-        for head in sorted(heads):
-            table += self._head(head, tied)
-        return table
-
-    _layers: ClassVar[str] = "encoder.layer"
-
-    def _block(self) -> dict[str, str]:
-        """Linear layers and normalisations of a block: their name and ours."""
-        return {
-            "attention.self.query": "attention.w_query",
-            "attention.self.key": "attention.w_key",
-            "attention.self.value": "attention.w_value",
-            "attention.output.dense": "attention.w_out",
-            "attention.output.LayerNorm": "around_attention.norm",
-            "intermediate.dense": "feed_forward.inner",
-            "output.dense": "feed_forward.outer",
-            "output.LayerNorm": "around_feed_forward.norm",
-        }
-
-    def _positions(self, settings: Settings) -> Transform:
-        return SAME
-
-    def _segments(self, settings: Settings) -> Transform:
-        return SAME
-
-    def _head(self, head: str, tied: bool) -> list[Entry]:
-        if head == "order":
-            return layer("cls.seq_relationship", "order")
-        if head in ("labels", "tags"):
-            return layer("classifier", head)
-        inside = "cls.predictions.transform"
-        return self._words((f"{inside}.dense", f"{inside}.LayerNorm", "cls.predictions"), tied)
-
-    @staticmethod
-    def _words(names: tuple[str, str, str], tied: bool) -> list[Entry]:
-        """The head of masked words, from the names of its layer, its normalisation, and what holds its output."""
-        dense, norm, output = names
-        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
-        own, other = f"{output}.bias", f"{output}.decoder.bias"
-        lines = [*layer(dense, "words.dense"), *layer(norm, "words.norm")]
-        if tied:
-            also = (other, f"{output}.decoder.weight")
-            return [*lines, entry(own, "words.output.bias", also=(other,)), known(also[1])]
-        lines.append(entry(other, "words.output.bias", also=(own,), copied=True))
-        return [*lines, entry(f"{output}.decoder.weight", "words.output.weight")]
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        assert isinstance(body, BertConfig)
-        tokenizer = vocabularies["tokens"][0]
-        return {
-            "vocab_size": tokenizer.vocab_size,
-            **self.named_settings(body),
-            self.activation: THEIR_ACTIVATION[body.activation],
-            "initializer_range": 0.02,
-            **self.further_settings,
-            "pad_token_id": tokenizer.special.padding,
-        }
-
-    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
-        super().check(body, heads)
-        assert isinstance(body, BertConfig)
-        if heads & {"labels", "order"} and body.pooler != self.pooler:
-            raise self.lacks("pooler", body.pooler, _NO_POOLER.format(pooler=self.pooler))
-        if body.pooler not in (self.pooler, "none"):
-            raise self.lacks("pooler", body.pooler, f"its pooler is {self.pooler}")
-        if not body.num_segments and "num_segments" not in self.expresses:
-            raise self.lacks("num_segments", 0, "it has at least one segment")
+    },
+    known_by={"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"},
+    head_names=("cls.", "classifier."),
+    unguessed=("classifier.", "pre_classifier."),
+    tied_names=("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
+    ignored=(r"\.position_ids$", r"\.token_type_ids$"),
+)
 
 
-class DistilBertFamily(BertFamily):
-    """DistilBERT."""
+def _distil_words(wanted: Wanted) -> list[Entry]:
+    lines = layer("vocab_projector", "words.output") if "words" in wanted.heads else []
+    return [*lines[1:], known("vocab_projector.weight")] if lines and wanted.tied else lines
 
-    model_type = "distilbert"
-    names: ClassVar = {
+
+DISTILBERT = replace(
+    BERT,
+    model_type="distilbert",
+    prefix="distilbert.",
+    names={
         "d_model": ("dim", 768),
         "num_heads": ("n_heads", 12),
         "num_layers": ("n_layers", 6),
@@ -211,131 +157,118 @@ class DistilBertFamily(BertFamily):
         "max_length": ("max_position_embeddings", 512),
         "dropout": ("dropout", 0.1),
         "attention_dropout": ("attention_dropout", 0.1),
-    }
-    activation = "activation"
-    further_settings: ClassVar = {"sinusoidal_pos_embds": False}
-    prefix = "distilbert."
-    head_names: ClassVar = ("vocab_", "pre_classifier.", "classifier.")
-    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
-    architectures: ClassVar = {
+    },
+    architectures={
         frozenset(): "DistilBertModel",
         frozenset({"words"}): "DistilBertForMaskedLM",
         frozenset({"labels"}): "DistilBertForSequenceClassification",
         frozenset({"tags"}): "DistilBertForTokenClassification",
-    }
-    first_of_words = "vocab_projector.bias"
-    expresses: ClassVar = {
-        **BertFamily.expresses,
+    },
+    layers={
+        **_encoder("distilbert.", "transformer.layer", _DISTIL_BLOCK),
+        "body.pooler": "pre_classifier",
+        "words.dense": "vocab_transform",
+        "words.norm": "vocab_layer_norm",
+        "labels": "classifier",
+        "tags": "classifier",
+    },
+    further=_distil_words,
+    derived=partial(_pooled, "relu", "pre_classifier"),
+    constants={"initializer_range": 0.02, "sinusoidal_pos_embds": False},
+    activation=("activation", "gelu"),
+    expresses={
+        **BERT.expresses,
         "num_segments": (0, "it has no segments"),
         "norm_eps": (1e-12, "its value is 1e-12"),
-    }
-    pooler = "relu"
-    _layers = "transformer.layer"
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        return {**super().fields(settings, files, heads), "norm_eps": 1e-12, "num_segments": 0}
-
-    def _pooler(self, heads: frozenset[str]) -> str:
-        return "pre_classifier"
-
-    def _block(self) -> dict[str, str]:
-        return {
-            "attention.q_lin": "attention.w_query",
-            "attention.k_lin": "attention.w_key",
-            "attention.v_lin": "attention.w_value",
-            "attention.out_lin": "attention.w_out",
-            "sa_layer_norm": "around_attention.norm",
-            "ffn.lin1": "feed_forward.inner",
-            "ffn.lin2": "feed_forward.outer",
-            "output_layer_norm": "around_feed_forward.norm",
-        }
-
-    def _head(self, head: str, tied: bool) -> list[Entry]:
-        if head in ("labels", "tags"):
-            return layer("classifier", head)
-        lines = [*layer("vocab_transform", "words.dense"), *layer("vocab_layer_norm", "words.norm")]
-        lines.append(entry("vocab_projector.bias", "words.output.bias"))
-        matrix = "vocab_projector.weight"
-        return [*lines, known(matrix) if tied else entry(matrix, "words.output.weight")]
-
-
-class RobertaFamily(BertFamily):
-    """RoBERTa."""
-
-    model_type = "roberta"
-    prefix = "roberta."
-    head_names: ClassVar = ("lm_head.", "classifier.")
-    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
-    architectures: ClassVar = {
-        frozenset(): "RobertaModel",
-        frozenset({"words"}): "RobertaForMaskedLM",
-        frozenset({"labels"}): "RobertaForSequenceClassification",
-        frozenset({"tags"}): "RobertaForTokenClassification",
-    }
-    first_of_words = "lm_head.bias"
-    expresses: ClassVar = {
-        "num_segments": (1, "it has one segment"),
-        "double_separator": (True, "it puts two </s> between two texts"),
-    }
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        before = _before(settings)
-        rows = settings.count("max_position_embeddings", 512)
-        if rows <= before:
-            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
-        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
-            raise ConfigError(
-                f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
-                "of the body; import the model without this head"
-            )
-        return {
-            **super().fields(settings, files, heads),
-            "max_length": rows - before,
-            "num_segments": 1,
-            "double_separator": True,
-        }
-
-    def _pooler(self, heads: frozenset[str]) -> str:
-        return "classifier.dense" if "labels" in heads else f"{self.prefix}pooler.dense"
-
-    def _positions(self, settings: Settings) -> Transform:
-        return after(_before(settings))
-
-    def _segments(self, settings: Settings) -> Transform:
-        return first_of(settings.count("type_vocab_size", 2))
-
-    def _head(self, head: str, tied: bool) -> list[Entry]:
-        if head == "labels":
-            return layer("classifier.out_proj", head)
-        if head == "tags":
-            return layer("classifier", head)
-        return self._words(("lm_head.dense", "lm_head.layer_norm", "lm_head"), tied)
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        assert isinstance(body, BertConfig)
-        values = super().settings(body, heads, vocabularies)
-        special = vocabularies["tokens"][0].special
-        return {
-            **values,
-            "max_position_embeddings": body.max_length + special.padding + 1,
-            "type_vocab_size": 1,
-            "bos_token_id": special.start,
-            "eos_token_id": special.end,
-        }
-
-    def check(self, body: ModelConfig, heads: frozenset[str]) -> None:
-        super().check(body, heads)
-        if "words" in heads and (activation := getattr(body, "activation", "gelu")) != "gelu":
-            raise self.lacks("activation", activation, "its head for masked words uses gelu")
-
-
-class XlmRobertaFamily(RobertaFamily):
-    """XLM-R: RoBERTa with another tokenizer."""
-
-    model_type = "xlm-roberta"
-    architectures: ClassVar = {heads: f"XLM{name}" for heads, name in RobertaFamily.architectures.items()}
+    },
+    refuse=partial(_refuse, "relu"),
+    known_by={"vocab_projector.bias": "words"},
+    head_names=("vocab_", "pre_classifier.", "classifier."),
+    tied_names=("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"),
+)
 
 
 def _before(settings: Settings) -> int:
     """The position of the first token."""
     return settings.count("pad_token_id", 1, least=0) + 1
+
+
+def _roberta_pooler(heads: HeadNames) -> str:
+    return "classifier.dense" if "labels" in heads else "roberta.pooler.dense"
+
+
+def _roberta_further(wanted: Wanted) -> list[Entry]:
+    settings, embeddings = wanted.settings, "roberta.embeddings"
+    positions, segments = f"{embeddings}.position_embeddings.weight", f"{embeddings}.token_type_embeddings.weight"
+    return [
+        entry(positions, "body.positions.table.weight", after(_before(settings))),
+        entry(segments, "body.segments.weight", first_of(settings.count("type_vocab_size", 2))),
+        *layer(_roberta_pooler(wanted.heads), "body.pooler"),
+        *_words("lm_head", wanted),
+    ]
+
+
+def _roberta_derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    before = _before(settings)
+    rows = settings.count("max_position_embeddings", 512)
+    if rows <= before:
+        raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
+    if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
+        raise ConfigError(
+            f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
+            "of the body; import the model without this head"
+        )
+    return {**_pooled("tanh", _roberta_pooler(heads), settings, files, heads), "max_length": rows - before}
+
+
+def _roberta_written(body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    special = vocabularies["tokens"][0].special
+    return {
+        **_written(body, heads, vocabularies),
+        "max_position_embeddings": body.max_length + special.padding + 1,
+        "bos_token_id": special.start,
+        "eos_token_id": special.end,
+    }
+
+
+def _roberta_refuse(family: Family, body: BertConfig, heads: HeadNames) -> None:
+    _refuse("tanh", family, body, heads)
+    if "words" in heads and body.activation != "gelu":
+        raise family.lacks("activation", body.activation, "its head for masked words uses gelu")
+
+
+ROBERTA = replace(
+    BERT,
+    model_type="roberta",
+    prefix="roberta.",
+    architectures={
+        frozenset(): "RobertaModel",
+        frozenset({"words"}): "RobertaForMaskedLM",
+        frozenset({"labels"}): "RobertaForSequenceClassification",
+        frozenset({"tags"}): "RobertaForTokenClassification",
+    },
+    layers={
+        **_encoder("roberta.", "encoder.layer", _BLOCK),
+        "words.dense": "lm_head.dense",
+        "words.norm": "lm_head.layer_norm",
+        "labels": "classifier.out_proj",
+        "tags": "classifier",
+    },
+    further=_roberta_further,
+    derived=_roberta_derived,
+    written=_roberta_written,
+    expresses={
+        "num_segments": (1, "it has one segment"),
+        "double_separator": (True, "it puts two </s> between two texts"),
+    },
+    refuse=_roberta_refuse,
+    known_by={"lm_head.bias": "words"},
+    head_names=("lm_head.", "classifier."),
+    tied_names=("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"),
+)
+XLM_ROBERTA = replace(
+    ROBERTA,
+    model_type="xlm-roberta",
+    architectures={heads: f"XLM{name}" for heads, name in ROBERTA.architectures.items()},
+)
+"""RoBERTa with another tokenizer."""

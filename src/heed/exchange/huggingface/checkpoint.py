@@ -22,27 +22,18 @@ from safetensors import SafetensorError, safe_open
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bert import BertFamily, DistilBertFamily, RobertaFamily, XlmRobertaFamily
+from heed.exchange.huggingface.bert import BERT, DISTILBERT, ROBERTA, XLM_ROBERTA
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, listed, optional_json, read_json
-from heed.exchange.huggingface.gpt2 import Gpt2Family
-from heed.exchange.huggingface.marian import MarianFamily
-from heed.exchange.huggingface.vit import DeitFamily, VitFamily
+from heed.exchange.huggingface.gpt2 import GPT2
+from heed.exchange.huggingface.marian import MARIAN
+from heed.exchange.huggingface.vit import DEIT, VIT
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import escaped, shell_word
 
-FAMILIES: tuple[Family, ...] = (
-    BertFamily(),
-    DistilBertFamily(),
-    RobertaFamily(),
-    XlmRobertaFamily(),
-    Gpt2Family(),
-    MarianFamily(),
-    VitFamily(),
-    DeitFamily(),
-)
-"""One object for each `model_type`. A run that was not imported is exported as the first that can express it."""
+FAMILIES = (BERT, DISTILBERT, ROBERTA, XLM_ROBERTA, GPT2, MARIAN, VIT, DEIT)
+"""By `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
 def family_of(settings: Settings) -> Family:
@@ -197,14 +188,14 @@ class Origin:
     family: str  # its `model_type`
     architecture: str  # the class of its model
     settings: Mapping[str, Any]  # the fields of its `config.json`
-    vocabularies: Mapping[str, tuple[Mapping[str, Any], str]]  # by role, what its files said and a digest of the tokens
+    vocabularies: Mapping[str, Mapping[str, Any]]  # by role, what its "files" said and a digest of the "tokens"
 
     @classmethod
     def of(cls, checkpoint: Checkpoint, source: str) -> Origin:
         """The record of an opened checkpoint."""
-        found = {role: (files, digest(one)) for role, (one, files) in checkpoint.vocabularies.items()}
-        settings = checkpoint.settings
-        return cls(source, settings.model_type, checkpoint.architecture, settings.values, found)
+        settings, sides = checkpoint.settings, checkpoint.vocabularies.items()
+        vocabularies = {role: {"files": files, "tokens": digest(tokenizer)} for role, (tokenizer, files) in sides}
+        return cls(source, settings.model_type, checkpoint.architecture, settings.values, vocabularies)
 
     @classmethod
     def read(cls, folder: Path) -> Origin | None:
@@ -223,10 +214,11 @@ class Origin:
         if (form := values.get("format")) != _FORMAT:
             raise RunError(f"{path} has format {form}, this version of heed reads format {_FORMAT}; {again}")
         try:
-            vocabularies = {
-                role: (dict(one["files"]), str(one["tokens"])) for role, one in values["vocabularies"].items()
+            vocabularies: dict[str, dict[str, Any]] = {
+                role: {"files": dict(one["files"]), "tokens": str(one["tokens"])}
+                for role, one in values["vocabularies"].items()
             }
-            _ = [files["state"] for files, _ in vocabularies.values() if files]
+            _ = [one["files"]["state"] for one in vocabularies.values() if one["files"]]
             source, family, architecture = (str(values[name]) for name in ("source", "family", "architecture"))
             return cls(source, family, architecture, dict(values["settings"]), vocabularies)
         except KeyError as error:
@@ -236,23 +228,13 @@ class Origin:
 
     def write(self, folder: Path) -> None:
         """Write it into a run folder."""
-        values = {
-            "format": _FORMAT,
-            "source": self.source,
-            "family": self.family,
-            "architecture": self.architecture,
-            "settings": dict(self.settings),
-            "vocabularies": {
-                role: {"files": files, "tokens": tokens} for role, (files, tokens) in self.vocabularies.items()
-            },
-        }
-        text = json.dumps(values, ensure_ascii=False) + "\n"
+        text = json.dumps({"format": _FORMAT, **vars(self)}, ensure_ascii=False) + "\n"
         write_whole(folder / ORIGIN, lambda part: part.write_text(text, encoding="utf-8"))
 
     def files_of(self, tokenizer: TextTokenizer) -> Mapping[str, Any] | None:
         """What the files of a tokenizer said; None if its tokens are not the imported ones."""
         own = digest(tokenizer)
-        return next((files for files, tokens in self.vocabularies.values() if tokens == own), None)
+        return next((one["files"] for one in self.vocabularies.values() if one["tokens"] == own), None)
 
 
 def digest(tokenizer: TextTokenizer) -> str:

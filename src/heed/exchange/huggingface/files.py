@@ -10,7 +10,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -72,33 +72,31 @@ class Settings:
             raise ConfigError(f"{self.path} lacks the field '{name}'")
         return default
 
+    def _checked(self, name: str, default: Any, good: Callable[[Any], bool], expected: str) -> Any:
+        value = self.get(name, default)
+        if value is not default and not good(value):
+            raise self.wrong(name, expected)
+        return value
+
     def text(self, name: str, default: Any = ...) -> str:
         """A text field."""
-        value = self.get(name, default)
-        if value is not default and not isinstance(value, str):
-            raise self.wrong(name, "a word")
-        return value  # type: ignore[no-any-return]
+        return str(self._checked(name, default, lambda value: isinstance(value, str), "a word"))
 
     def flag(self, name: str, default: Any = ...) -> bool:
         """A field that is true or false."""
-        value = self.get(name, default)
-        if value is not default and not isinstance(value, bool):
-            raise self.wrong(name, "true or false")
-        return value  # type: ignore[no-any-return]
+        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
 
     def count(self, name: str, default: Any = ..., least: int = 1) -> int:
         """A field that is a whole number."""
-        value = self.get(name, default)
-        if value is not default and (type(value) is not int or not least <= value <= self.most):
-            raise self.wrong(name, f"a whole number from {least} to {self.most:,}")
-        return value  # type: ignore[no-any-return]
+        expected = f"a whole number from {least} to {self.most:,}"
+        value: int = self._checked(name, default, lambda n: type(n) is int and least <= n <= self.most, expected)
+        return value
 
     def number(self, name: str, default: Any = ..., most: int = 1) -> float:
         """A field that is a number from 0 to `most`."""
-        value = self.get(name, default)
-        if value is not default and (type(value) not in (int, float) or not 0 <= value <= most):
-            raise self.wrong(name, f"a number from 0 to {most}")
-        return value  # type: ignore[no-any-return]
+        expected = f"a number from 0 to {most}"
+        value: float = self._checked(name, default, lambda n: type(n) in (int, float) and 0 <= n <= most, expected)
+        return value
 
     def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
         """Look up a text field in a table of the supported values."""
@@ -172,18 +170,11 @@ TRANSPOSED = each(_transposed, _transposed)
 """Matrices (in, out), as in GPT-2; ours are (out, in)."""
 
 
-def joined(count: int, axis: int, transposed: bool = False) -> Transform:
-    """One tensor of `count` equal parts along an axis of theirs, as GPT-2's queries, keys and values.
-
-    With `transposed` their parts are matrices (in, out).
-    """
-
-    def turned(one: Tensor) -> Tensor:
-        return one.t() if transposed else one
-
+def joined(count: int) -> Transform:
+    """One tensor of `count` equal parts along its last axis, as GPT-2's queries, keys, values; matrices (in, out)."""
     return Transform(
-        lambda theirs: [turned(one).contiguous() for one in theirs[0].chunk(count, dim=axis)],
-        lambda ours: [torch.cat([turned(one) for one in ours], dim=axis).contiguous()],
+        lambda theirs: [_transposed(part).contiguous() for part in theirs[0].chunk(count, dim=-1)],
+        lambda ours: [torch.cat(list(map(_transposed, ours)), dim=-1).contiguous()],
     )
 
 
@@ -425,6 +416,13 @@ class Entry:
     also: tuple[str, ...] = ()  # alternative names of their first tensor, used if the first name is missing
     copied: bool = False  # True to write the tensor under the alternative names too
 
+    def numbered(self, number: int) -> Entry:
+        """The line for the block of a number, which `*` in its names stands for."""
+        theirs, ours, also = (
+            tuple(name.replace("*", str(number)) for name in names) for names in (self.theirs, self.ours, self.also)
+        )
+        return replace(self, theirs=theirs, ours=ours, also=also)
+
 
 def entry(
     theirs: str | Sequence[str],
@@ -441,9 +439,12 @@ def entry(
     return Entry(names(theirs), names(ours), transform, tuple(also), copied)
 
 
-def layer(theirs: str, ours: str, bias: bool = True) -> list[Entry]:
+def layer(theirs: str, ours: str, transform: Transform = SAME, also: Sequence[str] = ()) -> list[Entry]:
     """The lines of a linear layer or a normalisation: weight and bias, under the same names on both sides."""
-    return [entry(f"{theirs}.{part}", f"{ours}.{part}") for part in ("weight", *(["bias"] if bias else []))]
+    return [
+        entry(f"{theirs}.{part}", f"{ours}.{part}", transform, [f"{name}.{part}" for name in also])
+        for part in ("weight", "bias")
+    ]
 
 
 @dataclass(frozen=True)

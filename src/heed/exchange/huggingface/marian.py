@@ -26,7 +26,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -35,8 +35,7 @@ from torch import Tensor
 from heed.data.tokens.special import BLANK, OWN, Special, library_of
 from heed.data.tokens.tokenizer import NAMELESS, UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bert import ACTIVATIONS
-from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
+from heed.exchange.huggingface.family import THEIR_ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
     Entry,
@@ -45,13 +44,13 @@ from heed.exchange.huggingface.files import (
     Transform,
     each,
     entry,
+    known,
     leading,
     optional_json,
     read_json,
     zeros,
 )
-from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, write_json
-from heed.models.base import ModelConfig
+from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, special_part, template, text_part, write_json
 from heed.models.transformer import TransformerConfig
 
 _CUTTERS = {"source": "source.spm", "target": "target.spm"}
@@ -133,13 +132,13 @@ def _special(path: Path, tokens: Mapping[str, int], names: Mapping[str, str], se
     return Special(padding, by_name["unk"], padding if start is None else start, end)
 
 
-def write_tokenizers(sides: Vocabularies, folder: Path) -> None:
+def write_tokenizers(family: str, sides: Vocabularies, folder: Path) -> None:
     """Write tokenizer files that `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same."""
     source, target = sides["source"][0], sides["target"][0]
     frame = read_json(folder / CONFIG).get("source_frame", "end")
     if isinstance(source, MappedTokenizer) and isinstance(target, MappedTokenizer):
         if frame != "end":
-            raise ConfigError(f"marian cannot express model.source_frame={frame}: its tokenizer ends each source")
+            raise ConfigError(f"{family} cannot express model.source_frame={frame}: its tokenizer ends each source")
         _write_pair(source, target, folder)
         return
     _write_whole(source, folder, frame)
@@ -175,17 +174,10 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
     state = json.loads(tokenizer.library.to_str())
     frames = tokenizer.special[2:]
-    start, end = ({"SpecialToken": {"id": tokenizer.token(i), "type_id": 0}} for i in frames)
+    start, end = (special_part(tokenizer.token(i)) for i in frames)
     before, after = [start] if frame == "both" else [], [end] if frame != "none" else []
-    text, other = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
-    special = {tokenizer.token(i): {"id": tokenizer.token(i), "ids": [i], "tokens": [tokenizer.token(i)]}
-               for i in frames}  # fmt: skip
-    state["post_processor"] = {
-        "type": "TemplateProcessing",
-        "single": [*before, text, *after],
-        "pair": [*before, text, other, *after],
-        "special_tokens": special,
-    }
+    single, pair = [*before, text_part("A"), *after], [*before, text_part("A"), text_part("B"), *after]
+    state["post_processor"] = template(single, pair, {tokenizer.token(i): i for i in frames})
     write_json(folder / _WHOLE, state)
     names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
     write_json(
@@ -280,7 +272,6 @@ def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> mo
     return models.BPE(vocab=ids, merges=pairs, unk_token=unk, fuse_unk=True, byte_fallback=falls_back)
 
 
-THEIR_ACTIVATION = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "swish"}
 _EPS = 1e-5
 _FRAMES = ("none", "end", "both")
 _TABLE, _SOURCE, _TARGET = (
@@ -292,15 +283,15 @@ _OUTPUT, _BIAS = "lm_head.weight", "final_logits_bias"
 
 
 def _permuted(axis: int) -> Transform:
-    """An axis of width d_model: all sines before all cosines there, both in turn here."""
-    return each(
-        lambda one: _moved(one, axis, _alternating(one.shape[axis])),
-        lambda one: _moved(one, axis, _alternating(one.shape[axis]).argsort()),
-    )
+    """An axis of width d_model: all sines before all cosines there, both in turn here; a bias has no axis 1."""
+    return each(lambda one: _moved(one, axis, back=False), lambda one: _moved(one, axis, back=True))
 
 
-def _moved(tensor: Tensor, axis: int, places: Tensor) -> Tensor:
-    return tensor if tensor.is_meta else tensor.index_select(axis, places)
+def _moved(tensor: Tensor, axis: int, back: bool) -> Tensor:
+    if tensor.is_meta or tensor.dim() <= axis:
+        return tensor
+    places = _alternating(tensor.shape[axis])
+    return tensor.index_select(axis, places.argsort() if back else places)
 
 
 def _alternating(d: int) -> Tensor:
@@ -310,15 +301,72 @@ def _alternating(d: int) -> Tensor:
     return torch.where(place % 2 == 0, place // 2, sines + place // 2)
 
 
-_COLUMNS, _ROWS = _permuted(1), _permuted(0)
+_READS, _WRITES = _permuted(1), _permuted(0)
+"""For a layer that reads vectors of width d_model, and for one that writes them."""
 
 
-class MarianFamily(Family):
-    """Marian."""
+def _blocks(side: str, cross: Mapping[str, str]) -> dict[str, tuple[str, Transform]]:
+    """The layers of the blocks of a side, whose attentions, norms and feed-forward networks are as in Marian."""
+    lines = {}
+    for ours, theirs in {"attention": "self_attn", **cross}.items():
+        for own, name in {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}.items():
+            lines[f"{ours}.w_{own}"] = f"{theirs}.{name}", _WRITES if own == "out" else _READS
+        lines[f"around_{ours}.norm"] = f"{theirs}_layer_norm", _WRITES
+    lines["feed_forward.inner"] = "fc1", _READS
+    lines["feed_forward.outer"] = "fc2", _WRITES
+    lines["around_feed_forward.norm"] = "final_layer_norm", _WRITES
+    return {f"body.{side}.*.{ours}": (f"model.{side}.layers.*.{line[0]}", line[1]) for ours, line in lines.items()}
 
-    model_type = "marian"
-    model = "transformer"
-    names: ClassVar = {
+
+def _further(wanted: Wanted) -> list[Entry]:
+    body = wanted.body
+    assert isinstance(body, TransformerConfig)
+    outputs = (_OUTPUT,) if wanted.tied else ()
+    source, target = "body.source_embedding.weight", "body.target_embedding.weight"
+    if body.shared_embeddings:
+        table = [entry(_TABLE, target, _READS, also=(_TARGET, _SOURCE, *outputs))]
+    else:
+        table = [
+            entry(_SOURCE, source, _READS),
+            entry(_TARGET, target, _READS, also=outputs),
+            known(_TABLE),
+        ]
+    if not wanted.tied:
+        table.append(entry(_OUTPUT, "body.output.weight", _READS))
+    there, form = (_BIAS, leading(1)) if "bias" in wanted.heads else ((), zeros((body.target_vocab_size,)))
+    return [*table, entry(there, "body.output.bias", form)]
+
+
+def _derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    tied = MARIAN.tied(settings, files)
+    # Where nothing is tied, a checkpoint that has tables of both sides uses them.
+    shares = tied or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
+    return {
+        "source_frame": settings.one_of("source_frame", dict(zip(_FRAMES, _FRAMES, strict=True)), "end"),
+        "shared_embeddings": settings.flag("share_encoder_decoder_embeddings", True) and shares,
+        "tied_output": tied,
+    }
+
+
+def _written(body: TransformerConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    source, target = (vocabularies[side][0] for side in ("source", "target"))
+    return {
+        "vocab_size": source.vocab_size,
+        "decoder_vocab_size": target.vocab_size,
+        "share_encoder_decoder_embeddings": body.shared_embeddings,
+        "activation_dropout": body.dropout,
+        "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it
+        "pad_token_id": target.special.padding,
+        "eos_token_id": target.special.end,
+        "decoder_start_token_id": target.special.start,
+    }
+
+
+MARIAN = Family(
+    model_type="marian",
+    model="transformer",
+    prefix="model.",
+    names={
         "d_model": ("d_model", 1024),
         "num_layers": ("encoder_layers", 12),
         "num_heads": ("encoder_attention_heads", 16),
@@ -329,122 +377,34 @@ class MarianFamily(Family):
         "scaled_embeddings": ("scale_embedding", False),
         "dropout": ("dropout", 0.1),
         "attention_dropout": ("attention_dropout", 0.0),
-    }
-    prefix = "model."
-    head_names = (_OUTPUT, _BIAS)
-    architectures: ClassVar = {
+    },
+    architectures={
         frozenset({"output"}): "MarianMTModel",
         frozenset({"output", "bias"}): "MarianMTModel",
         frozenset(): "MarianModel",
-    }
-    accepts: ClassVar = {"is_decoder": (False,), "is_encoder_decoder": (True,)}
-    ignored = (r"embed_positions\.weight$",)
-    expresses: ClassVar = {
+    },
+    layers={**_blocks("encoder", {}), **_blocks("decoder", {"cross": "encoder_attn"})},
+    further=_further,
+    derived=_derived,
+    written=_written,
+    constants={
+        "is_encoder_decoder": True,
+        "static_position_embeddings": True,
+        "bos_token_id": None,
+        "forced_eos_token_id": None,
+    },
+    activation=("activation_function", "gelu"),
+    their_activations={**THEIR_ACTIVATIONS, "silu": "swish"},
+    expresses={
         "norm": ("post", "Marian normalises after each sublayer"),
         "positions": ("sinusoidal", "Marian has fixed sinusoids"),
         "norm_eps": (_EPS, "its value is 1e-05"),
         "normalized_embeddings": (False, "Marian does not normalise embeddings"),
-    }
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        return {
-            **self.named_fields(settings),
-            "activation": settings.one_of("activation_function", ACTIVATIONS, "gelu"),
-            "norm": "post",
-            "norm_eps": _EPS,
-            "positions": "sinusoidal",
-            "normalized_embeddings": False,
-            "source_frame": settings.one_of("source_frame", dict(zip(_FRAMES, _FRAMES, strict=True)), "end"),
-            "shared_embeddings": self._shares(settings, files),
-            "tied_output": self.tied(settings, files),
-        }
-
-    def _shares(self, settings: Settings, files: TensorFiles) -> bool:
-        """Whether one table is that of both sides; where nothing is tied, one that has tables of its own uses them."""
-        if not settings.flag("share_encoder_decoder_embeddings", True):
-            return False
-        return self.tied(settings, files) or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
-
-    def guess(self, files: TensorFiles) -> str:
-        return "MarianMTModel"
-
-    def table(self, wanted: Wanted) -> Sequence[Entry]:
-        _, body, heads, _, tied = wanted
-        assert isinstance(body, TransformerConfig)
-        outputs = () if not tied else (_OUTPUT,)
-        if body.shared_embeddings:
-            table = [entry(_TABLE, "body.target_embedding.weight", _COLUMNS, also=(_TARGET, _SOURCE, *outputs))]
-        else:
-            table = [
-                entry(_SOURCE, "body.source_embedding.weight", _COLUMNS),
-                entry(_TARGET, "body.target_embedding.weight", _COLUMNS, also=outputs),
-                Entry((_TABLE,), ()),
-            ]
-        if not tied:
-            table.append(entry(_OUTPUT, "body.output.weight", _COLUMNS))
-        there, form = (_BIAS, leading(1)) if "bias" in heads else ((), zeros((body.target_vocab_size,)))
-        table.append(entry(there, "body.output.bias", form))
-        decoder = body.num_layers if body.decoder_layers is None else body.decoder_layers
-        for i in range(body.num_layers):
-            table += _block(f"model.encoder.layers.{i}", f"body.encoder.{i}", cross=False)
-        for i in range(decoder):
-            table += _block(f"model.decoder.layers.{i}", f"body.decoder.{i}", cross=True)
-        return table
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        assert isinstance(body, TransformerConfig)
-        source, target = (vocabularies[side][0] for side in ("source", "target"))
-        return {
-            "vocab_size": source.vocab_size,
-            "decoder_vocab_size": target.vocab_size,
-            **self.named_settings(body),
-            "activation_function": THEIR_ACTIVATION[body.activation],
-            "share_encoder_decoder_embeddings": body.shared_embeddings,
-            "activation_dropout": body.dropout,
-            "is_encoder_decoder": True,
-            "static_position_embeddings": True,
-            "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it
-            "pad_token_id": target.special.padding,
-            "bos_token_id": None,
-            "eos_token_id": target.special.end,
-            "decoder_start_token_id": target.special.start,
-            "forced_eos_token_id": None,
-        }
-
-    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
-        return {side: (one, {}) for side, one in read_tokenizers(folder, settings).items()}
-
-    def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
-        write_tokenizers(vocabularies, folder)
-
-
-def _block(theirs: str, ours: str, cross: bool) -> list[Entry]:
-    """A block of the encoder, or of the decoder, whose axes of width d_model are permuted."""
-    lines = _attention(f"{theirs}.self_attn", f"{ours}.attention")
-    lines += _norm(f"{theirs}.self_attn_layer_norm", f"{ours}.around_attention.norm")
-    if cross:
-        lines += _attention(f"{theirs}.encoder_attn", f"{ours}.cross")
-        lines += _norm(f"{theirs}.encoder_attn_layer_norm", f"{ours}.around_cross.norm")
-    lines += [
-        *_linear(f"{theirs}.fc1", f"{ours}.feed_forward.inner", reads=True),
-        *_linear(f"{theirs}.fc2", f"{ours}.feed_forward.outer", reads=False),
-        *_norm(f"{theirs}.final_layer_norm", f"{ours}.around_feed_forward.norm"),
-    ]
-    return lines
-
-
-def _attention(theirs: str, ours: str) -> list[Entry]:
-    sides = {"q_proj": "w_query", "k_proj": "w_key", "v_proj": "w_value"}
-    lines = [line for a, b in sides.items() for line in _linear(f"{theirs}.{a}", f"{ours}.{b}", reads=True)]
-    return [*lines, *_linear(f"{theirs}.out_proj", f"{ours}.w_out", reads=False)]
-
-
-def _linear(theirs: str, ours: str, reads: bool) -> list[Entry]:
-    """A layer that reads vectors of width d_model, or writes them."""
-    if reads:
-        return [entry(f"{theirs}.weight", f"{ours}.weight", _COLUMNS), entry(f"{theirs}.bias", f"{ours}.bias")]
-    return [entry(f"{theirs}.{part}", f"{ours}.{part}", _ROWS) for part in ("weight", "bias")]
-
-
-def _norm(theirs: str, ours: str) -> list[Entry]:
-    return [entry(f"{theirs}.{part}", f"{ours}.{part}", _ROWS) for part in ("weight", "bias")]
+    },
+    accepts={"is_decoder": (False,), "is_encoder_decoder": (True,)},
+    otherwise=frozenset({"output"}),
+    head_names=(_OUTPUT, _BIAS),
+    ignored=(r"embed_positions\.weight$",),
+    tokenizers=lambda folder, settings: {side: (one, {}) for side, one in read_tokenizers(folder, settings).items()},
+    write_tokenizers=write_tokenizers,
+)

@@ -599,25 +599,28 @@ def _frame(state: Mapping[str, Any], roles: Mapping[str, str], family: str) -> d
     end = roles.get("sep_token", roles.get("eos_token"))
     if start is None or end is None:
         return None
-    ids = {token["content"]: token["id"] for token in state["added_tokens"]}
-
-    def special(name: str, segment: int = 0) -> dict[str, Any]:
-        return {"SpecialToken": {"id": name, "type_id": segment}}
-
-    def text(name: str, segment: int = 0) -> dict[str, Any]:
-        return {"Sequence": {"id": name, "type_id": segment}}
-
+    added = {token["content"]: token["id"] for token in state["added_tokens"]}
+    ids = {name: added.get(name, _place(state, name)) for name in sorted({start, end})}
     second = 1 if family in _SEGMENTS else 0
-    between = [special(end), special(end)] if family in _DOUBLE else [special(end)]
-    return {
-        "type": "TemplateProcessing",
-        "single": [special(start), text("A"), special(end)],
-        "pair": [special(start), text("A"), *between, text("B", second), special(end, second)],
-        "special_tokens": {
-            name: {"id": name, "ids": [ids.get(name, _place(state, name))], "tokens": [name]}
-            for name in sorted({start, end})
-        },
-    }
+    between = [special_part(end)] * (2 if family in _DOUBLE else 1)
+    pair = [special_part(start), text_part("A"), *between, text_part("B", second), special_part(end, second)]
+    return template([special_part(start), text_part("A"), special_part(end)], pair, ids)
+
+
+def special_part(name: str, segment: int = 0) -> dict[str, Any]:
+    """A special token in a template."""
+    return {"SpecialToken": {"id": name, "type_id": segment}}
+
+
+def text_part(name: str, segment: int = 0) -> dict[str, Any]:
+    """A text in a template, "A" or "B"."""
+    return {"Sequence": {"id": name, "type_id": segment}}
+
+
+def template(single: Sequence[Any], pair: Sequence[Any], ids: Mapping[str, int]) -> dict[str, Any]:
+    """The tokens around a text and around two, as JSON of the library; `ids` are those of its special tokens."""
+    tokens = {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()}
+    return {"type": "TemplateProcessing", "single": list(single), "pair": list(pair), "special_tokens": tokens}
 
 
 def _place(state: Mapping[str, Any], name: str) -> int:

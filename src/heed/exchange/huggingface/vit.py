@@ -34,15 +34,17 @@ as their EXIF data says, which `transformers` leaves to the caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 from heed.data.pictures.sizing import Normalisation, PictureForm, Resample, Sizing
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import Family, Vocabularies, Wanted
+from heed.exchange.huggingface.family import Family, HeadNames, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     SAME,
     Entry,
@@ -51,39 +53,72 @@ from heed.exchange.huggingface.files import (
     Transform,
     entry,
     flattened,
-    layer,
     leading,
     read_json,
     zeros,
 )
-from heed.models.base import ModelConfig
 from heed.models.vit import VitConfig
 
 _PARTS = {
-    "attention.attention.query": ("attention.q_proj", "attention.w_query"),
-    "attention.attention.key": ("attention.k_proj", "attention.w_key"),
-    "attention.attention.value": ("attention.v_proj", "attention.w_value"),
-    "attention.output.dense": ("attention.o_proj", "attention.w_out"),
-    "layernorm_before": ("layernorm_before", "around_attention.norm"),
-    "layernorm_after": ("layernorm_after", "around_feed_forward.norm"),
-    "intermediate.dense": ("mlp.fc1", "feed_forward.inner"),
-    "output.dense": ("mlp.fc2", "feed_forward.outer"),
+    "attention.w_query": ("attention.attention.query", "attention.q_proj"),
+    "attention.w_key": ("attention.attention.key", "attention.k_proj"),
+    "attention.w_value": ("attention.attention.value", "attention.v_proj"),
+    "attention.w_out": ("attention.output.dense", "attention.o_proj"),
+    "around_attention.norm": ("layernorm_before", "layernorm_before"),
+    "around_feed_forward.norm": ("layernorm_after", "layernorm_after"),
+    "feed_forward.inner": ("intermediate.dense", "mlp.fc1"),
+    "feed_forward.outer": ("output.dense", "mlp.fc2"),
 }
-"""Layers of a block: name in files; name in memory since `transformers` 5, which files may also have; and ours."""
+"""Our layers of a block; name in files; name in memory since `transformers` 5, which files may also have."""
 _PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
 
 
-class VitFamily(Family):
-    """ViT, DeiT without a distillation token, and the like: `model_type` is "vit"."""
-
-    model_type = "vit"
-    model = "vit"
-    expresses: ClassVar = {
-        "pooling": ("class", "it classifies the state of a class token"),
-        "positions": ("learned", "its positions are a learned table"),
-        "stem": ("none", "it has one linear layer over patches"),
+def _layers(prefix: str) -> dict[str, str | tuple[str, Transform, str]]:
+    return {
+        "body.embedding": f"{prefix}embeddings.patch_embeddings.projection",
+        **{
+            f"body.blocks.*.{ours}": (f"{prefix}encoder.layer.*.{in_files}", SAME, f"{prefix}layers.*.{in_memory}")
+            for ours, (in_files, in_memory) in _PARTS.items()
+        },
+        "body.norm": f"{prefix}layernorm",
     }
-    names: ClassVar = {
+
+
+def _further(prefix: str, wanted: Wanted) -> list[Entry]:
+    body, embeddings = wanted.body, f"{prefix}embeddings"
+    assert isinstance(body, VitConfig)
+    filters = flattened((body.num_channels, body.patch_size, body.patch_size))
+    absent = () if wanted.settings.flag("qkv_bias", True) else _PROJECTIONS
+    return [
+        entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
+        entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
+        entry(f"{embeddings}.patch_embeddings.projection.weight", "body.embedding.weight", filters),
+        *(entry((), f"body.blocks.*.{ours}.bias", zeros((body.d_model,))) for ours in absent),
+    ]
+
+
+def _derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    return {"patch_size": _side(settings, "patch_size", 16), "stride": None}
+
+
+def _written(body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
+    return {
+        "image_size": body.height if body.height == body.width else [body.height, body.width],
+        "patch_size": body.patch_size,
+        "num_channels": body.num_channels,
+    }
+
+
+def _refuse(family: Family, body: VitConfig, heads: HeadNames) -> None:
+    if body.stride not in (None, body.patch_size):
+        raise family.lacks("stride", body.stride, "its patches do not overlap")
+
+
+VIT = Family(
+    model_type="vit",
+    model="vit",
+    prefix="vit.",
+    names={
         "d_model": ("hidden_size", 768),
         "num_heads": ("num_attention_heads", 12),
         "num_layers": ("num_hidden_layers", 12),
@@ -91,115 +126,27 @@ class VitFamily(Family):
         "norm_eps": ("layer_norm_eps", 1e-12),
         "dropout": ("hidden_dropout_prob", 0.0),
         "attention_dropout": ("attention_probs_dropout_prob", 0.0),
-    }
-    prefix = "vit."
-    head_names: ClassVar[tuple[str, ...]] = ("classifier.",)
-    architectures: ClassVar = {
+    },
+    architectures={
         frozenset({"labels"}): "ViTForImageClassification",
         frozenset(): "ViTModel",
-    }
-    accepts: ClassVar = {"hidden_act": ("gelu",)}
-
-    def guess(self, files: TensorFiles) -> str:
-        has_labels = f"{self.head_names[0]}weight" in files
-        return self.architectures[frozenset({"labels"} if has_labels else ())]
-
-    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
-        return {}
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        return {
-            "patch_size": _side(settings, "patch_size", 16),
-            "stride": None,
-            "stem": "none",
-            "pooling": self.expresses["pooling"][0],
-            "positions": "learned",
-            **self.named_fields(settings),
-        }
-
-    def table(self, wanted: Wanted) -> Sequence[Entry]:
-        settings, body, heads, *_ = wanted
-        assert isinstance(body, VitConfig)
-        embeddings, projection = f"{self.prefix}embeddings", "patch_embeddings.projection"
-        square = (body.num_channels, body.patch_size, body.patch_size)
-        table = [
-            entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
-            entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
-            entry(f"{embeddings}.{projection}.weight", "body.embedding.weight", flattened(square)),
-            entry(f"{embeddings}.{projection}.bias", "body.embedding.bias"),
-        ]
-        biased = settings.flag("qkv_bias", True)
-        for i in range(body.num_layers):
-            for in_files, (in_memory, ours) in _PARTS.items():
-                parts = ["weight", "bias"]
-                if ours in _PROJECTIONS and not biased:
-                    table.append(entry((), f"body.blocks.{i}.{ours}.bias", zeros((body.d_model,))))
-                    parts = ["weight"]
-                table += [
-                    entry(
-                        f"{self.prefix}encoder.layer.{i}.{in_files}.{part}",
-                        f"body.blocks.{i}.{ours}.{part}",
-                        SAME,
-                        also=(f"{self.prefix}layers.{i}.{in_memory}.{part}",),
-                    )
-                    for part in parts
-                ]
-        table += layer(f"{self.prefix}layernorm", "body.norm")
-        return [*table, *(self.classifier() if "labels" in heads else [])]
-
-    def classifier(self) -> list[Entry]:
-        """The tensors of the head."""
-        return layer("classifier", "labels")
-
-    def settings(self, body: ModelConfig, heads: frozenset[str], vocabularies: Vocabularies) -> dict[str, Any]:
-        assert isinstance(body, VitConfig)
-        if body.stride not in (None, body.patch_size):
-            raise self.lacks("stride", body.stride, "its patches do not overlap")
-        same = body.height == body.width
-        return {
-            **self.named_settings(body),
-            "hidden_act": "gelu",
-            "image_size": body.height if same else [body.height, body.width],
-            "patch_size": body.patch_size,
-            "num_channels": body.num_channels,
-            "qkv_bias": True,
-            "initializer_range": 0.02,
-        }
-
-
-class DeitFamily(VitFamily):
-    """DeiT with a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
-
-    model_type = "deit"
-    expresses: ClassVar = {
-        **VitFamily.expresses,
-        "pooling": ("distilled", "it classifies the states of a class and a distillation token"),
-    }
-    prefix = "deit."
-    head_names = ("cls_classifier.", "distillation_classifier.")
-    architectures: ClassVar = {
-        frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
-        frozenset(): "DeiTModel",
-    }
-
-    def fields(self, settings: Settings, files: TensorFiles, heads: frozenset[str]) -> dict[str, Any]:
-        if "classifier.weight" in files:
-            raise ConfigError(
-                f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
-                "read, which heed does not support; import the checkpoint with both heads "
-                "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
-            )
-        return super().fields(settings, files, heads)
-
-    def table(self, wanted: Wanted) -> Sequence[Entry]:
-        token = entry(f"{self.prefix}embeddings.distillation_token", "body.distillation_vector", leading(2))
-        return [token, *super().table(wanted)]
-
-    def classifier(self) -> list[Entry]:
-        return [
-            entry([f"{head}{part}" for head in self.head_names], f"labels.{part}", transform)
-            for part, transform in (("weight", _SIDE_BY_SIDE), ("bias", _MEAN))
-        ]
+    },
+    layers={**_layers("vit."), "labels": "classifier"},
+    further=partial(_further, "vit."),
+    derived=_derived,
+    written=_written,
+    constants={"hidden_act": "gelu", "qkv_bias": True, "initializer_range": 0.02},
+    expresses={
+        "pooling": ("class", "it classifies the state of a class token"),
+        "positions": ("learned", "its positions are a learned table"),
+        "stem": ("none", "it has one linear layer over patches"),
+    },
+    refuse=_refuse,
+    accepts={"hidden_act": ("gelu",)},
+    known_by={"classifier.weight": "labels"},
+    head_names=("classifier.",),
+    tokenizers=lambda folder, settings: {},
+)
 
 
 _SIDE_BY_SIDE = Transform(
@@ -207,6 +154,47 @@ _SIDE_BY_SIDE = Transform(
     lambda ours: [(part * 2).contiguous() for part in ours[0].chunk(2, dim=1)],
 )
 _MEAN = Transform(lambda theirs: [(theirs[0] + theirs[1]) / 2], lambda ours: [ours[0], ours[0].clone()])
+_DEIT_HEADS = ("cls_classifier.", "distillation_classifier.")
+
+
+def _deit_further(wanted: Wanted) -> list[Entry]:
+    return [
+        entry("deit.embeddings.distillation_token", "body.distillation_vector", leading(2)),
+        *_further("deit.", wanted),
+        entry([f"{head}weight" for head in _DEIT_HEADS], "labels.weight", _SIDE_BY_SIDE),
+        entry([f"{head}bias" for head in _DEIT_HEADS], "labels.bias", _MEAN),
+    ]
+
+
+def _deit_derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
+    if "classifier.weight" in files:
+        raise ConfigError(
+            f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
+            "read, which heed does not support; import the checkpoint with both heads "
+            "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
+        )
+    return _derived(settings, files, heads)
+
+
+DEIT = replace(
+    VIT,
+    model_type="deit",
+    prefix="deit.",
+    architectures={
+        frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
+        frozenset(): "DeiTModel",
+    },
+    layers=_layers("deit."),
+    further=_deit_further,
+    derived=_deit_derived,
+    expresses={
+        **VIT.expresses,
+        "pooling": ("distilled", "it classifies the states of a class and a distillation token"),
+    },
+    known_by={"cls_classifier.weight": "labels"},
+    head_names=_DEIT_HEADS,
+)
+"""With a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
 
 
 def _side(settings: Settings, name: str, default: int) -> int:

@@ -54,7 +54,7 @@ class TaskSpec:
     takes: tuple[tuple[str, str], ...] = ()  # (content of training files, see `heed.data.kinds.contents`; arguments)
     pretrained: tuple[str, ...] = ()  # checkpoints to start from, for English and for other languages if that matters
     few: int = 10_000  # training examples below which that is proposed
-    architectures: tuple[str, ...] = ()  # endings of the class names of Hugging Face checkpoints for this task
+    checkpoints: str = ""  # which of `exchange.huggingface.heads` its Hugging Face checkpoints have; "" for none
 
 
 JSON = Flag("predict", "json", bool, "One JSON object per output.", default=False)

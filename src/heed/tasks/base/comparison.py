@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
 from markupsafe import Markup
@@ -21,23 +18,11 @@ from heed.observe.shown import ShownLook
 from heed.tasks import capability
 from heed.visible import clean
 
-_TIMED_SECONDS, _MOST_PASSES = 2.0, 5
-"""Prediction of the set is repeated until this much time is measured, or this many times."""
-
 R = TypeVar("R", bound=Any)
 """A run."""
 E = TypeVar("E", bound=Example)
 O = TypeVar("O")  # noqa: E741
 """A run's output for an example."""
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast a run gave its outputs."""
-
-    examples: float  # examples per second; the median over passes
-    tokens: float  # tokens written per second, end tokens included; tokens read, for a task that writes none
-    passes: int  # how often the whole set was predicted
 
 
 class Examiner(Generic[R, E, O]):
@@ -105,24 +90,10 @@ class LabelExaminer(Examiner[R, E, O]):
     """Runs that give labels: scored over the labels of all runs and of the examples."""
 
     def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
-        labelled: Any = run
-        found = [label for one in self.runs for label in one.task.labels]
-        labels = label_order([*found, *(label for those in labelled.true_labels(self.examples) for label in those)])
-        several = any(one.task.several_labels for one in self.runs)
-        return labelled.outcomes(self.examples, outputs, labels, several)  # type: ignore[no-any-return]
-
-
-def predict_timed(examiner: Examiner[R, E, O], run: R, beam_size: int | None) -> tuple[list[O], Speed]:
-    """The outputs for all examples and their speed, measured after a warm-up on a few examples."""
-    examples = examiner.examples
-    examiner.predict(run, examples[: min(16, len(examples))], beam_size)
-    seconds: list[float] = []
-    while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MOST_PASSES):
-        start = time.perf_counter()
-        outputs = examiner.predict(run, examples, beam_size)
-        seconds.append(time.perf_counter() - start)
-    taken = statistics.median(seconds)
-    return outputs, Speed(len(examples) / taken, examiner.count_tokens(run, outputs) / taken, len(seconds))
+        found = [label for one in self.runs for label in one.head.labels]
+        labels = label_order([*found, *(label for those in run.head.truths(self.examples) for label in those)])
+        several = any(one.head.several for one in self.runs)
+        return run.outcomes(self.examples, outputs, (labels, several))  # type: ignore[no-any-return]
 
 
 def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:

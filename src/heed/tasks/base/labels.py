@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -19,15 +16,12 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.examples import label_order, spelt_alike
 from heed.errors import ConfigError, DataError, suggest
-from heed.evaluation.labels import f1_measures, label_outcomes
-from heed.evaluation.measures import Measure, Outcomes, rate, values_of
+from heed.evaluation.labels import label_outcomes
+from heed.evaluation.measures import Outcomes
 from heed.observe.effects import Answer
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
-from heed.tasks import spec_of
 from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unread
-from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.base.run import Run
 from heed.tasks.base.task import Task
 from heed.visible import escaped, visible
 
@@ -43,18 +37,18 @@ def library_memory(splits: Iterable[str]) -> int:
 
 
 def answer_of_labels(
-    task: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
+    head: Any, model: nn.Module, tokens: Tensor, scores: Callable[[Tensor], Tensor], **words: Any
 ) -> Answer:
     """The labels of one example; `scores` are its outputs `(N, num_outputs)`, `words` further fields of the answer."""
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
         outputs = scores(rows)
-        if task.sigmoid:  # each output says yes or no to one label
+        if head.sigmoid:  # each output says yes or no to one label
             return torch.stack([torch.zeros_like(outputs), outputs], dim=2)
         return outputs.unsqueeze(1)
 
     def named(output: int, number: int) -> str:
-        said = ("" if number else "not ") + task.labels[output] if task.several_labels else task.labels[number]
+        said = ("" if number else "not ") + head.labels[output] if head.several else head.labels[number]
         return f'label "{visible(said)}"'
 
     return Answer(model, tokens, logits, named, **words)
@@ -118,7 +112,6 @@ class LabelPrediction(Prediction):
     probability: float  # of the label; with several, of all decisions on labels together
     probabilities: dict[str, float]  # of each label; empty for an input without an answer
     several: bool = False  # True if an example may have several labels, or none
-    unread: int = 0
 
     @property
     def uncertainty(self) -> float:
@@ -259,151 +252,6 @@ def outcomes_of(
         for one in [outputs[i]]
     ]
     return outcomes
-
-
-class LabelHead:
-    """The part of a task whose model gives each example one label, or several: from logits to decisions and scores."""
-
-    config: Any
-    splits: Any
-    labels: list[str]
-
-    @property
-    def several_labels(self) -> bool:
-        """True if an example may have several labels, or none."""
-        return bool(getattr(self.config.data, "several_labels", False))
-
-    @property
-    def sigmoid(self) -> bool:
-        """True if each output is a separate decision; then two classes share one output."""
-        return (self.config.model.model_extra or {}).get("head") == "sigmoid"
-
-    def label_rows(self) -> list[str]:
-        """The names of the rows of the output layer."""
-        return [" against ".join(self.labels)] if self.sigmoid and not self.several_labels else self.labels
-
-    @abstractmethod
-    def label_counts(self, split: str) -> dict[str, int]:
-        """How often each label occurs in a split."""
-
-    @cached_property
-    def class_weights(self) -> list[float] | None:
-        """The weight of each class in the loss; None if all count equally."""
-        given: ClassWeights = getattr(self.config.data, "class_weights", "none")
-        if given == "none":
-            return None
-        if isinstance(given, dict):
-            return [given.get(label, 1.0) for label in self.labels]
-        each = [max(1, count) for count in self.label_counts("train").values()]
-        if self.several_labels:  # examples without the label for each one with it
-            total = len(self.splits.examples["train"])
-            return [max(1, total - count) / count for count in each]
-        return [sum(each) / (len(each) * count) for count in each]
-
-    def label_loss(self, logits: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-        """Sum over the examples of the cross-entropy in nats, with the class weights."""
-        weights = None if self.class_weights is None else torch.tensor(self.class_weights, device=logits.device)
-        return label_loss(logits, labels, self.sigmoid, smoothing, weights)
-
-    def label_scores(self, logits: Tensor, labels: Tensor) -> dict[str, float]:
-        """Validation scores: loss in nats per example (unweighted), accuracy, macro and micro F1.
-
-        `labels`: `(examples,)` label numbers; or `(examples, num_labels)` zeros and ones for several labels.
-        """
-        true = labels.numpy() > 0.5 if labels.dim() > 1 else np.eye(len(self.labels), dtype=bool)[labels.numpy()]
-        loss = float(label_loss(logits, labels, self.sigmoid)) / len(labels)
-        return {"loss": loss, **values_of(f1_measures(true, self.decide(self.probabilities(logits))))}
-
-    def probabilities(self, logits: Tensor) -> Tensor:
-        """Probability of each label, `(examples, num_labels)`."""
-        if not self.sigmoid:
-            return torch.softmax(logits, dim=-1)
-        second = torch.sigmoid(logits)
-        return second if self.several_labels else torch.cat([1 - second, second], dim=-1)
-
-    def decide(self, probabilities: Tensor) -> np.ndarray[Any, Any]:
-        """The labels chosen, `(examples, num_labels)` of bool: the most probable one, or all of at least 1/2."""
-        if self.several_labels:
-            return (probabilities >= 0.5).numpy()
-        return np.eye(len(self.labels), dtype=bool)[probabilities.argmax(-1).numpy()]  # type: ignore[no-any-return]
-
-    def prediction(self, probabilities: Tensor) -> LabelPrediction:
-        """The prediction for one example from its probabilities `(num_labels,)`."""
-        if not self.several_labels:
-            return most_probable(self.labels, probabilities.tolist())
-        values = dict(zip(self.labels, probabilities.tolist(), strict=True))
-        ranked = sorted(values, key=lambda label: -values[label])
-        chosen = tuple(label for label in ranked if values[label] >= 0.5)
-        certain = math.prod(max(p, 1 - p) for p in values.values())
-        return LabelPrediction(",".join(chosen), chosen, certain, values, several=True)
-
-
-class LabelRun(Run[T, M], Generic[T, M]):
-    """A run, or several as an ensemble, that gives each example one label or several."""
-
-    body = staticmethod(label_body)
-    errors = staticmethod(label_errors)
-
-    def mean(self, probabilities: Callable[[Any], Tensor]) -> Tensor:
-        """The mean over the members of an ensemble, or the one run, of the probabilities that a function returns."""
-        return torch.stack([probabilities(run) for run in self.members]).mean(0)
-
-    @abstractmethod
-    def label(self, examples: Any) -> list[LabelPrediction]:
-        """The prediction for each example."""
-
-    def place_of(self, examples: Any, i: int) -> dict[str, str]:
-        """The place and the content of an example in a list of errors."""
-        line = " ".join(examples[i].source.split())
-        return {"origin": examples[i].origin, "text": line if len(line) <= 200 else f"{line[:197]}..."}
-
-    def true_labels(self, examples: Any) -> Sequence[Sequence[str]]:
-        """The labels of each example."""
-        return [example.labels for example in examples]
-
-    def outcomes(
-        self,
-        examples: Any,
-        outputs: Sequence[LabelPrediction] | None = None,
-        labels: Sequence[str] | None = None,
-        several: bool | None = None,
-    ) -> Outcomes:
-        """Label and score examples; the details list the wrong ones, most confident first.
-
-        `labels` and `several` (an example may have several labels) are by default those of the run.
-        """
-        if not len(examples):
-            raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-        task: Any = self.task
-        return outcomes_of(
-            self.label(examples) if outputs is None else outputs,
-            self.true_labels(examples),
-            task.labels if labels is None else labels,
-            task.several_labels if several is None else several,
-            lambda i: self.place_of(examples, i),
-        )
-
-    def score_and_loss(self, examples: Any) -> tuple[Measure, Measure | None]:
-        outputs = self.label(examples)
-        score = self.outcomes(examples, outputs).measures[0]
-        if getattr(self.task, "several_labels", False):
-            return score, None
-        found = zip(outputs, self.true_labels(examples), strict=True)
-        nats = [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in found]
-        return score, rate("loss", "loss", nats, [1.0] * len(nats), 3)
-
-    def without_probabilities(self, examples: Any, outputs: Sequence[LabelPrediction]) -> Outcomes:
-        """The outcomes of a baseline that gives labels only."""
-        made = self.outcomes(examples, outputs)
-        kept = tuple(m for m in made.measures if m.name in ("accuracy", "macro_f1", "micro_f1"))
-        return replace(made, measures=kept, further=())
-
-
-def label_ensemble(cls: type[Any], runs: Sequence[Any]) -> Any:
-    """Runs that predict together, by the mean of their probabilities; the settings are those of the first."""
-    check_same_labels(runs)
-    first = runs[0]
-    return cls(first.folder, first.config, first.task, first.model, {}, runs)
 
 
 def check_same_labels(runs: Sequence[Any]) -> None:

@@ -63,13 +63,7 @@ class LooksAtText(ABC):
         Raises:
             ConfigError: It is not a text, or it is blank.
         """
-        if self.task.pairs:
-            text = pair_of(text, "the input")
-        elif not isinstance(text, str):
-            raise ConfigError(f"text is {described(text)}, expected one text")
-        if is_blank("".join(text)):
-            raise ConfigError("the text is blank")
-        return text
+        return readable(text, self.task.pairs)
 
     @sparing()
     def look(
@@ -198,6 +192,21 @@ class LooksAtText(ABC):
         if overview and not look.maps:
             raise ConfigError("there is no overview: this look has no attention maps")
         return ShownLook(look, steps, overview, sort)
+
+
+def readable(text: Any, pairs: bool) -> Any:
+    """A text, or a pair of texts, to look at.
+
+    Raises:
+        ConfigError: It is not one, or it is blank.
+    """
+    if pairs:
+        text = pair_of(text, "the input")
+    elif not isinstance(text, str):
+        raise ConfigError(f"text is {described(text)}, expected one text")
+    if is_blank("".join(text)):
+        raise ConfigError("the text is blank")
+    return text
 
 
 _WATCHED = 32

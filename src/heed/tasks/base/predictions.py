@@ -6,7 +6,7 @@ import csv
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,11 +24,15 @@ _SHOWN = 10
 """Number of predictions in the `repr` of a list."""
 
 
+@dataclass(frozen=True)
 class Prediction:
     """The output of a run for one input, which formats itself for every use."""
 
-    unread = 0
+    unread: int = field(default=0, kw_only=True)
     """Tokens of the input that were not read, because it is longer than the model reads."""
+
+    def __repr__(self) -> str:
+        return f"<{short(self.summary())}>"
 
     @property
     def uncertainty(self) -> float:
@@ -252,7 +256,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.tokenizer.unknown_in(text) if self.run.task.tokenizers() else ()
+        return self.run.unknown_in(text)  # type: ignore[no-any-return]
 
     @property
     def streams(self) -> bool:

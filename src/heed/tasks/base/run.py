@@ -25,18 +25,15 @@ from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, su
 from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.significance import summarise
 from heed.memory import explain_methods
+from heed.observe.equal_weights import EqualWeights, equal_weights
 from heed.observe.shown import ShownCurves
 from heed.tasks import CAPABILITIES, MissingCapabilityError, missing
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.equal_weights import EqualWeights, equal_weights
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, TextOutputs, short
 from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.task import Task
 from heed.threads import sparing
 from heed.training.device import predicting
-
-if TYPE_CHECKING:
-    from heed.tasks.base.pack import PackedRun
 
 T = TypeVar("T", bound=Any)
 M = TypeVar("M", bound=nn.Module)
@@ -271,6 +268,10 @@ class Run(ABC, Generic[T, M]):
         """The tokenizer of the inputs."""
         return next(iter(self.task.tokenizers().values()))  # type: ignore[no-any-return]
 
+    def unknown_in(self, text: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
+        return self.tokenizer.unknown_in(text) if self.task.tokenizers() else ()
+
     @property
     def members(self) -> tuple[Any, ...]:
         """The runs of an ensemble; for a single run, the run itself."""
@@ -291,12 +292,6 @@ class Run(ABC, Generic[T, M]):
             RunError: Nothing was logged.
         """
         return curves_of(self.folder, self.config)
-
-    def pack(self, out: str | Path | None = None) -> PackedRun:
-        """Write the run as one zip file to hand over; see `heed.pack`."""
-        from heed.tasks.base.pack import pack
-
-        return pack(self, out)
 
     @property
     def title(self) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from heed.config.settling import C, default_batch
 from heed.training.contracts import Carries
 from heed.training.cost import TrialStep
 from heed.training.device import choose_device, choose_precision, step_explained
@@ -29,18 +30,19 @@ def fit_to_budget(task: Any) -> Any:
     A smaller batch is tried before a smaller size. What the user gave is kept. Nothing changes without a time budget
     or for a run that starts from another one.
     """
-    config, training = task.config, task.config.training
-    is_timed = training.steps is None and training.epochs is None
-    has_data = hasattr(config.data, "train") and getattr(config.data, "imported", None) is None
-    if not is_timed or config.model.from_ is not None or not has_data:
+    config, training, field = task.config, task.config.training, task.batch_field
+    has_data = hasattr(config.data, "train") and not task.is_imported
+    if training.steps is not None or training.epochs is not None or config.model.from_ is not None or not has_data:
         return config
-    largest = task.auto_size if config.model.size == "auto" else config.model.size
+    is_free, largest = config.model.size == "auto", _size_of(task)
     known = [name for name in _ORDER if name == "base" or name in task.body_class.config_class.sizes]
-    is_free = config.model.size == "auto" and largest in known
+    is_free = is_free and largest in known
     sizes = known[known.index(largest) :] if is_free else [largest]
-    usual = getattr(training, task.batch_field)
-    least = 1.0 if task.batch_field in training.model_fields_set else _LEAST * default_batch(task) / usual
+    usual = getattr(training, field)
+    least = 1.0 if config.has(f"training.{field}") else _LEAST * default_batch(config, field) / usual
     batches = tuple(2.0**-n for n in range(12) if 2.0**-n >= least)
+    if len(sizes) * len(batches) == 1:
+        return config
     trials: dict[str, _Trial] = {}
 
     def measure(size: str) -> tuple[float, float]:
@@ -53,35 +55,32 @@ def fit_to_budget(task: Any) -> Any:
         is_trained = size == sizes[-1] or seen >= task.positions_per_parameter * one.parameters
         return is_trained and updates >= int(task.enough_updates)
 
-    if len(sizes) * len(batches) == 1:
-        return config
     choice = choose_size(sizes, batches, measure, is_enough, 60.0 * training.minutes)
-    changed = {}
+    settled = with_choice(config, field, largest, choice)
+    if settled is not config:
+        batch, what = getattr(settled.training, field), [f"size {choice.size}"] * is_free
+        what += [f"training.{field} {batch:,} instead of {usual:,}"] * (choice.batch < 1.0)
+        task.splits.remarks.append(f"{' and '.join(what)}: {choice}")
+    return settled
+
+
+def with_choice(config: C, field: str, largest: str, choice: SizeChoice) -> C:
+    """The configuration with the size and batch that fit into its time budget, where they are not the usual ones."""
+    values: dict[str, Any] = {"model.size": choice.size} if choice.size != largest else {}
     if choice.batch < 1.0:
-        changed["training"] = training.model_copy(update={task.batch_field: max(1, round(choice.batch * usual))})
-    if is_free and choice.size != largest:
-        changed["model"] = config.model.model_copy(update={"size": choice.size})
-    if changed:
-        task.splits.remarks.append(_remark(choice, is_free, task.batch_field, usual))
-    return config.model_copy(update=changed)
+        values[f"training.{field}"] = max(1, round(choice.batch * getattr(config.training, field)))
+    return config.settle(str(choice), values) if values else config
 
 
 def seconds_of(task: Any, budget: float) -> tuple[float, float]:
     """Seconds of the optimiser's step and of a batch of a task that is not settled, as `_Trial.measure`."""
-    return _Trial(task, task.auto_size if task.config.model.size == "auto" else task.config.model.size).measure(budget)
+    return _Trial(task, _size_of(task)).measure(budget)
 
 
-def default_batch(task: Any) -> int:
-    """The default of the field with the size of a batch."""
-    return int(type(task.config.training).model_fields[task.batch_field].default)
-
-
-def _remark(choice: SizeChoice, is_free: bool, field: str, usual: int) -> str:
-    what = [f"size {choice.size}"] * is_free
-    if choice.batch < 1.0:
-        what.append(f"training.{field} {max(1, round(choice.batch * usual)):,} instead of {usual:,}")
-    others = "".join(f", of size {size} only {updates:,}" for size, updates in choice.larger.items())
-    return f"{' and '.join(what)}: about {choice.updates:,} updates fit into the time budget{others}"
+def _size_of(task: Any) -> str:
+    """The size of a task's model without a time budget."""
+    size: str = task.config.model.size
+    return task.auto_size if size == "auto" else size
 
 
 class _Trial:

@@ -13,14 +13,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 from warnings import warn
 
-from heed.config import (
-    RunConfig,
-    TrainingConfig,
-    config_text,
-    data_files,
-    short_config_text,
-)
+from heed.config import RunConfig, TrainingConfig, config_text, data_files, short_config_text
 from heed.config.data import with_columns
+from heed.config.settling import GPU_BATCH, with_gpu_batch, with_model, with_rate
 from heed.data.examples import evenly
 from heed.data.findings import Findings
 from heed.data.kinds.contents import picture_content
@@ -33,7 +28,8 @@ from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, kind_of, read_object
 from heed.tasks import spec_of, suggest_task
 from heed.tasks.base.rates import groups_of
-from heed.tasks.base.transfer import END_TOKEN, Parent, Transfers, from_data, with_model
+from heed.tasks.base.report import counted
+from heed.tasks.base.transfer import END_TOKEN, FINE_TUNING, Parent, Transfers, from_data, is_fine_tuning
 from heed.training.contracts import Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
@@ -127,13 +123,21 @@ class Task(Transfers, Trainable, Generic[C, E]):
         """The task of a run folder; its data is opened only when asked for."""
 
     def settle(self, parent: Parent | None) -> Self:
-        """Settle the configuration of a new run, which may start from another one."""
+        """Settle the configuration of a new run, which may start from another one.
+
+        The order of the steps is in `heed.config.settling`.
+        """
         self.parent = parent
-        settled = self.settled()
-        data = settled.data
-        if getattr(data, "imported", None) is None:  # an imported run has no data
-            data = with_columns(data, self.splits.columns)
-        self.config = settled.model_copy(update={"data": data})
+        if self._is_on_gpu:
+            self.config = with_gpu_batch(self.config, self.batch_field)
+        if self.config.training.minutes is not None and not self.is_imported:
+            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
+
+            self.config = fit_to_budget(self)
+        config = self.settled()
+        if is_fine_tuning(config, parent, self.interfaces):
+            config = with_rate(config, FINE_TUNING, "fine-tuning")
+        self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         return self
 
     def learn_features(self) -> None:
@@ -278,20 +282,23 @@ class Task(Transfers, Trainable, Generic[C, E]):
         Raises:
             ConfigError: A field contradicts the data, or is unknown.
         """
-        on_gpu = not self.is_imported and choose_device(self.config.training.device).type == "cuda"
-        if on_gpu and not self.is_trial:
-            self.config = with_gpu_batch(self.config, self.batch_field)
-        config, training = self.config, self.config.training
-        is_open = config.model.size == "auto" or self.batch_field not in training.model_fields_set
-        if training.minutes is not None and is_open and not self.is_trial:
-            from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
-
-            self.config = config = fit_to_budget(self)
-        size = self.auto_size if config.model.size == "auto" else config.model.size
+        config = self.config
+        size: str = config.model.size
+        if size == "auto":
+            size = self.auto_size
+            examples = counted(len(self.splits.examples["train"]), spec_of(config.task).unit)
+            config = config.because(f"for {examples}", "model.size")
         fields = {**(config.model.model_extra or {})}
-        if on_gpu and size not in ("scarce", "tiny", "small") and self._attends_fused:
-            fields.setdefault("attention_dropout", 0.0)
-        return with_model(config, size, *self._model_of(size, fields), self.selected_by)
+        large = self._is_on_gpu and size not in ("scarce", "tiny", "small") and self._attends_fused
+        if large and "attention_dropout" not in fields:
+            config = config.because("with it, a GPU cannot use its fastest kernels", "model.attention_dropout")
+            fields["attention_dropout"] = 0.0
+        values, whys = self._model_of(size, fields)
+        return with_model(config, size, values, whys, self.selected_by)
+
+    @property
+    def _is_on_gpu(self) -> bool:
+        return not self.is_imported and choose_device(self.config.training.device).type == "cuda"
 
     @property
     def _attends_fused(self) -> bool:
@@ -301,11 +308,10 @@ class Task(Transfers, Trainable, Generic[C, E]):
     @property
     def model_defaults(self) -> dict[str, Any]:
         """The settled `model` section as it would be if only its name and size were given."""
-        model, head = self._model_of(self.config.model.size, {})
-        return {**model.model_dump(), **head}
+        return self._model_of(self.config.model.size, {})[0]
 
-    def _model_of(self, size: str, given: dict[str, Any]) -> tuple[ModelConfig, dict[str, Any]]:
-        """The fields of the body and of the head for a size and the fields that were given."""
+    def _model_of(self, size: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        """The fields of the body and of the head for a size and the fields that were given, and reasons of others."""
         fields = {**given}
         for kind, name in self.sizes.items():
             from_data(fields, name, self.count_of(kind), self.units.get(kind, kind))
@@ -314,26 +320,16 @@ class Task(Transfers, Trainable, Generic[C, E]):
             (tokenizer,) = self.tokenizers().values()
             from_data(fields, END_TOKEN, tokenizer.special.end, "as its end token")
         model, head = model_and_head(self.body_class, self.head_class, size, fields)
-        return model, self.head_fields(head, fields)
-
-
-_GPU_BATCH = 32_000
-"""Tokens of a batch on a GPU unless another number is given: with few, a GPU waits for the processor."""
+        of_head = self.head_fields(head, fields)
+        changed = [name for name, value in of_head.items() if value != getattr(head, name, value)]
+        whys = dict.fromkeys([*fields, *changed], "suits the data and the model")
+        whys |= {name: f"number of {self.units.get(kind, kind)}" for kind, name in self.sizes.items()}
+        return {**model.model_dump(), **of_head}, {name: why for name, why in whys.items() if name not in given}
 
 
 def scoring_tokens(training: TrainingConfig) -> int:
     """Tokens of a scoring batch: four times as many as in training, but from a GPU's batch on no more."""
-    return max(training.batch_tokens, min(4 * training.batch_tokens, _GPU_BATCH))
-
-
-def with_gpu_batch(config: C, field: str) -> C:
-    """The configuration with the default batch of a GPU, which counts as not given."""
-    training = config.training
-    if field != "batch_tokens" or field in training.model_fields_set:
-        return config
-    enlarged = training.model_copy(update={field: _GPU_BATCH})
-    enlarged.model_fields_set.discard(field)
-    return config.model_copy(update={"training": enlarged})
+    return max(training.batch_tokens, min(4 * training.batch_tokens, GPU_BATCH))
 
 
 def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:

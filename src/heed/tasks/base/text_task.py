@@ -29,7 +29,7 @@ from heed.registry import learned_positions
 from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task, scoring_tokens
-from heed.tasks.base.transfer import Parent, Started, is_fine_tuning, with_fine_tuning, with_parents
+from heed.tasks.base.transfer import Started, with_parents
 from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
@@ -114,12 +114,6 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
     def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[E]) -> Self:
         """The task of a new run, not yet settled."""
         return cls(config, tokenizer, splits)
-
-    def settle(self, parent: Parent | None) -> Self:
-        super().settle(parent)
-        if is_fine_tuning(self.config, parent, self.interfaces):
-            self.config = with_fine_tuning(self.config)
-        return self
 
     @classmethod
     def restore(cls, config: C, folder: Path) -> Self:

@@ -33,7 +33,7 @@ from heed import folder as folders
 from heed.config import ModelSection, RunConfig
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.models.base import Interface, ModelConfig, TokenEncoder
+from heed.models.base import Interface, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
 from heed.training.weights import load_weights
@@ -197,17 +197,8 @@ def from_data(fields: dict[str, Any], name: str, value: int, unit: str) -> None:
         raise ConfigError(f"model.{name} is {given}, but the data has {value} {unit}; leave the field out")
 
 
-def with_model(config: C, size: str, model: ModelConfig, head: dict[str, Any], selected_by: str) -> C:
-    """The configuration with its `model` section written out, and `select_by` "auto" replaced by a score."""
-    values = {**config.model.model_dump(by_alias=True), "size": size, **model.model_dump(), **head}
-    update: dict[str, Any] = {"model": type(config.model).model_validate(values)}
-    if config.evaluation.select_by == "auto":
-        update["evaluation"] = config.evaluation.model_copy(update={"select_by": selected_by})
-    return config.model_copy(update=update)
-
-
-_RATE, _WIDTH = 5e-4, 128
-"""Largest learning rate, for a body of this width; wider bodies have proportionally smaller rates (768: 8e-5)."""
+FINE_TUNING = 5e-4
+"""Learning rate of fine-tuning, for a body of width 128 or less."""
 
 
 def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[Interface, ...]) -> bool:
@@ -216,15 +207,6 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
         return False
     own = body_class(config.model.name, interfaces)
     return issubclass(own, TokenEncoder) and own.fine_tuned
-
-
-def with_fine_tuning(config: C) -> C:
-    """The configuration with the learning rate for fine-tuning, unless the user gave one."""
-    if "learning_rate" in config.training.model_fields_set:
-        return config
-    width = max(_WIDTH, (config.model.model_extra or {}).get("d_model", _WIDTH))
-    rate = float(f"{_RATE * _WIDTH / width:.2g}")
-    return config.model_copy(update={"training": config.training.model_copy(update={"learning_rate": rate})})
 
 
 _OWN = frozenset({"sampling", "extend"})
@@ -357,7 +339,11 @@ class Parent:
             fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
             size = theirs.size if theirs.size in own.sizes else section.size
             values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
-        return config.model_copy(update={"model": type(section).model_validate(values)})
+        made = type(section).model_validate(values)
+        taken = (
+            f"model.{field}" for field in values if field not in given | {"from"} and field in made.model_fields_set
+        )
+        return config.model_copy(update={"model": made}).because(f"as in {self.path}", *taken)
 
     def with_tokenizer(self, config: C) -> C:
         """The configuration with the parent's tokenizer section, except for subword sampling.
@@ -378,7 +364,9 @@ class Parent:
         known = type(section).model_fields  # theirs may have more
         values = {name: value for name, value in theirs.model_dump().items() if name in known}
         values |= {name: getattr(section, name) for name in _OWN & known.keys()} | {"from_": str(self.path)}
-        return config.model_copy(update={"tokenizer": section.model_copy(update=values)})
+        changed = section.model_copy(update=values)
+        fields = (f"tokenizer.{name}" for name in values if getattr(section, name) != getattr(changed, name))
+        return config.model_copy(update={"tokenizer": changed}).because(f"as in {self.path}", *fields)
 
     def has_tokenizers(self, task: type[Transfers]) -> bool:
         """True if the parent has a tokenizer for every kind of row of a task that counts tokens."""
@@ -478,8 +466,7 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
         config = weights.with_model(config, task)
         asked = config.tokenizer.model_fields_set - _OWN
         if is_fine_tuning(config, weights, task.interfaces) and not asked and weights.has_tokenizers(task):
-            section = config.tokenizer.model_copy(update={"from_": config.model.from_})
-            config = config.model_copy(update={"tokenizer": section})
+            config = config.settle("fine-tuning", {"tokenizer.from_": config.model.from_})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
             "tokenizer.extend is true, but there is no tokenizer to extend; set tokenizer.from to a run, or give "

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from heed.config import RunConfig
-from heed.config.sections import TextModelSection
+from heed.config.sections import TextModelSection, with_tokenizer
 from heed.data.corpus import cached
 from heed.data.examples import Example
 from heed.data.tokens.extend import extended
@@ -63,7 +63,7 @@ def learned(
     if entry is None:
         return learn()
     record = entry.record
-    decided = config.model_copy(update={"tokenizer": section.model_copy(update=record["chosen"])})
+    decided = with_tokenizer(config, record["chosen"]["kind"], lambda: record["chosen"]["vocab_size"], None)
     tokenizers = [TextTokenizer.load(entry.path / f"tokenizer-{n}.json") for n in range(record["tokenizers"])]
     if not entry.key:
         shutil.rmtree(entry.path)

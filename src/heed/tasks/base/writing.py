@@ -45,7 +45,6 @@ class WrittenText(Prediction):
     ids: tuple[int, ...]  # numbers of all tokens, including a forced prefix, without the end token
     alignment: list[tuple[int, int]] | None = None  # links (source word, written word), if they were asked for
     replaced: dict[int, str] = field(default_factory=dict)  # source words for unknown tokens, by their place in `ids`
-    unread: int = 0
     baseline: BaselineText | None = None  # the output of the best baseline for the same input, if it was asked for
 
     @classmethod

@@ -10,5 +10,5 @@ SPEC = TaskSpec(
     flags=(NBEST, JSON, SORT, ERRORS, *ATTRIBUTION, WORDS, PATCH, BESIDE, *GATES, PIECES),
     takes=(("labelled", "{file}"),),
     pretrained=("google-bert/bert-base-uncased", "google-bert/bert-base-multilingual-cased"),
-    architectures=("ForSequenceClassification",),
+    checkpoints="label",
 )

@@ -6,18 +6,15 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from heed.config.data import OWN, Only, Source, Sources, generated, section
+from heed.config.data import Only, Sources, TextSource, generated, section
 from heed.config.sections import EvaluationConfig, Section, TextConfig
 
 
-class Texts(Source):
+class Texts(TextSource):
     """Texts with labels: CSV, TSV, JSON lines, a folder per class, or lines `label text` (`heed.data.kinds.texts`)."""
 
     labelled: ClassVar = True
 
-    in_memory: Annotated[int, Only(OWN)] = Field(200_000, ge=0)
-    """Splits with more examples than this, or that may take more than a quarter of the free memory, are kept in the
-    cache folder (HEED_CACHE). Their tokens are kept there, too, and tokenizers trained on a sample of 10 MB."""
     format: Literal["auto", "csv", "tsv", "jsonl", "lines", "folders"] = "auto"
     """Format of the files: auto goes by the file extension; lines are `label text`, or `__label__a __label__b text`."""
     columns: Any = section("text", "second", label=(int | str | Annotated[list[str], Field(min_length=2)] | None, None))
@@ -31,19 +28,14 @@ class Texts(Source):
     """
     several_labels: bool = False
     """A text may have several labels, or none."""
+    target: Literal["auto", "classes", "number"] = "classes"
+    """What the label is: one of several classes, or a number (regression: squared error of the standardised value).
+    Auto is a number if the labels are more than 20 different numbers, or numbers with fractions."""
     label_separator: str = Field(",", min_length=1)
     """Separator between several labels in one cell."""
     class_weights: Literal["none", "balanced"] | dict[str, float] = "none"
     """How much a text of each class counts in the loss: balanced is inverse to the class's share, or a weight per
     class (1 where none is given)."""
-    sentence_separator: str | None = Field(None, min_length=1)
-    """Separator between the sentences of a document, for models that read sentence by sentence; by default line
-    breaks, `<br />` and sentence ends."""
-    max_sentence: int = Field(60, gt=0)
-    """Sentences with more tokens than this are cut into several, for models that read sentence by sentence."""
-    max_length: int = Field(1_000, gt=0)
-    """Largest number of tokens read of a text; the rest is cut off, and the texts cut are counted. In a pair the longer
-    text is cut first. A model with fewer positions reads as many tokens as it has positions."""
     sentences: Annotated[tuple[int, int], Only("planted")] = (5, 20)
     """Fewest and most sentences of a document."""
 
@@ -81,8 +73,8 @@ class Texts(Source):
         return self
 
 
-class ClassificationHead(Section):
-    """The head that maps hidden states to labels; its fields are in the `model` section, next to the model's own."""
+class PooledOptions(Section):
+    """How the states of a text become one vector; the fields are in the `model` section, next to the model's own."""
 
     pooling: Literal["auto", "attention", "last", "first", "mean", "max", "cls"] = "auto"
     """How states of words become one vector: a learned attention, the last state, the first, mean or maximum; cls is
@@ -94,6 +86,13 @@ class ClassificationHead(Section):
     """Width of tanh(W h + b) in additive and self_attentive pooling."""
     pooling_hops: int = Field(4, gt=0)
     """Number of learned vectors u in self_attentive pooling, each with its own weights."""
+    output_bias: bool = True
+    """Give the output layer a bias; some imported model families have none."""
+
+
+class ClassificationHead(PooledOptions):
+    """The head that maps hidden states to labels; its fields are in the `model` section, next to the model's own."""
+
     ngrams: int = Field(0, ge=0, le=5)
     """Length of the longest n-grams, in words, of a linear classifier that is fitted before training and whose logits
     are added to the model's; 0 for none. Pairs and longer ones are left out if single words are right more often in
@@ -101,8 +100,6 @@ class ClassificationHead(Section):
     ngram_characters: Literal[0, 3, 4, 5] | None = None
     """Length of the longest n-grams of characters within words, beside those of words; 0 for none. By default 5, or 0
     for much text. They are left out if words alone are right more often in cross-validation on the training set."""
-    output_bias: bool = True
-    """Give the output layer a bias; some imported model families have none."""
     head: Literal["auto", "softmax", "sigmoid"] = "auto"
     """softmax has one output for each label; sigmoid one for two classes, or one per label if texts have several. auto
     is sigmoid if texts have several labels."""
@@ -112,7 +109,8 @@ class ClassificationEvaluation(EvaluationConfig):
     """Settings of the evaluation."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "micro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy, or micro_f1 for several labels."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, micro_f1 for several labels, or loss if the
+    label is a number."""
 
 
 class ClassificationConfig(TextConfig):

@@ -40,8 +40,9 @@ from heed.tasks.base.looking import (
 )
 from heed.tasks.classification.levels import level_shadings, of_shares, sentences_of
 from heed.tasks.contracts import Batch
+from heed.tasks.explain import names_of_special
 from heed.tasks.heads.pooled import Classifier
-from heed.tasks.inputs.texts import Cut
+from heed.tasks.inputs.texts import BETWEEN, Cut
 
 MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""
@@ -49,10 +50,6 @@ _MOST = 12
 """Largest number of n-grams listed."""
 _READ_BESIDE = f"; read as the unknown token by the network, not by the n-grams, marked {UNSEEN}"
 """End of the note on words never seen in training where n-grams stand beside the network."""
-_BETWEEN = "\0"
-"""A character that is in no text, between the texts of a pair whose spans are counted together."""
-CLS, SEP = "[CLS]", "[SEP]"
-"""Names of the learned token before a text, and of the token between the texts of a pair."""
 
 
 def collated(work: Any, texts: Sequence[Cut], device: torch.device) -> Batch:
@@ -75,13 +72,15 @@ def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: I
                 start, stop = typed.spans[first + n]
                 read = f"{read[:start]} {read[stop:]}"
             if read != typed.text:
-                (without,) = work.input.encode_texts([read.split(_BETWEEN) if work.input.pairs else read])
+                (without,) = work.input.encode_texts([read.split(BETWEEN) if work.input.pairs else read])
                 ngrams = without.ngrams
             texts.append(replace(encoded, sentences=[one for one in kept if one], ngrams=ngrams))
         return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
     own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    return answer_of_labels(work, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first)
+    return answer_of_labels(
+        work.head, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first
+    )
 
 
 def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
@@ -164,7 +163,7 @@ def ngrams_fitted(work: Any, model: Classifier, text: Text, label: str) -> Shadi
     linear = work.input.linear
     if linear is None or model.ngram_scale is None or not (parts := linear.parts(work.input.words_of(text))):
         return None
-    scale = float(model.ngram_scale)
+    scale = float(model.ngram_scale.detach())
     values = toward(work, scale * torch.from_numpy(np.stack([*parts.values()], axis=1)), label).tolist()
     added = [(name, value, "") for name, value in zip(parts, values, strict=True)]
     return _listed(work, "N-gram classifier: the {count} largest contributions to the {score}", added, label)
@@ -174,7 +173,7 @@ def shares_of_parts(work: Any, model: Classifier, encoded: Cut, label: str) -> l
     """The score of a label, and what n-grams and network add to it, as a note; none without n-grams."""
     if not encoded.ngrams or model.ngram_scale is None:
         return []
-    linear = float(model.ngram_scale) * torch.tensor(encoded.ngrams)
+    linear = float(model.ngram_scale.detach()) * torch.tensor(encoded.ngrams)
     batch = collated(work, [encoded], next(model.parameters()).device)
     network = model(**batch.inputs)[0].float().cpu() - linear
     one, other = toward(work, torch.stack([linear, network], dim=1), label).tolist()
@@ -238,7 +237,7 @@ def look_at_text(
     prediction = work.head.predict(probabilities)
     start, end = work.input.tokenizer.special[2:]
     ids = [*([start] if model.has_cls else []), *work.input.tokens_of(encoded), *([end] if model.framed else [])]
-    typed = spans_of(work, example, model, encoded)
+    typed = work.input.typed_as(example, encoded, int(model.has_cls))
     about = work.input.tokenizer, ids, "text", names_of_special(work, model), typed
     words = Words.of(*about)
     drawn = Words.of(*about, pieces=True) if pieces and not work.input.hierarchical else words
@@ -277,30 +276,6 @@ def look_at_text(
         answer=answer,
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
-
-
-def names_of_special(work: Any, model: Classifier) -> dict[int, str]:
-    """Names of the start and end tokens."""
-    start, end = work.input.tokenizer.special[2:]
-    if model.framed:
-        return {start: work.input.tokenizer.token(start), end: work.input.tokenizer.token(end)}
-    return {end: SEP, start: CLS}
-
-
-def spans_of(work: Any, text: Text, model: Classifier, encoded: Cut) -> InputSpans:
-    """The span of the text that each token covers; the texts of a pair are one after the other."""
-    parts = [*text.texts] if work.input.hierarchical else work.input.split(text)
-    places, start = [(0, 0)] * model.has_cls, 0
-    for number, part in enumerate(parts):
-        own: list[tuple[int, int]] = []
-        for place, inside in work.input.parts(part):
-            own += [(start + place + a, start + place + b) for a, b in work.input.tokenizer.encode(inside).spans]
-        if len(parts) > 1 and number == 0:  # either text of a pair may have been cut
-            ids, end = work.input.tokens_of(encoded), work.input.tokenizer.special.end
-            own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
-        places += own
-        start += len(part) + len(_BETWEEN)
-    return InputSpans(_BETWEEN.join(parts), places)
 
 
 def _seen(

@@ -16,14 +16,17 @@ from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, inputs_in, pair_fields
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
+from heed.observe.looks import Look
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.classification.attribution import contrast, explain
+from heed.tasks.classification.baselines import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.heads.pooled import TextLabels
-from heed.tasks.inputs.ngrams import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
+from heed.tasks.explain import contrast, explain
+from heed.tasks.heads.number import mean_number
+from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
 from heed.tasks.inputs.texts import TEXTS, Texts, characters_of
+from heed.tasks.look import look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work
 
 LONGEST = 2
@@ -49,15 +52,13 @@ def longest(work: Work) -> int:
 
 def defaults(settled: Any, work: Any) -> Any:
     """With n-grams by default, the `training` section is adapted to them."""
-    if not is_default(work.config) or not (settled.model.model_extra or {})["ngrams"]:
+    if not is_default(work.config) or not (settled.model.model_extra or {}).get("ngrams"):
         return settled
-    training = settled.training
-    batches = int(work.input.counted(work.encoded("train").lengths).sum()) / training.batch_tokens
-    fields: dict[str, Any] = {"learning_rate": _RATE}
-    if batches <= _OFTEN:
-        fields["validate_every"] = max(1, math.ceil(batches / 2))
-    update = {name: value for name, value in fields.items() if name not in training.model_fields_set}
-    return settled.model_copy(update={"training": training.model_copy(update=update)})
+    batches = int(work.input.counted(work.encoded("train").lengths).sum()) / settled.training.batch_tokens
+    settled = settled.settle_open("beside n-grams", {"training.learning_rate": _RATE})
+    if batches > _OFTEN:
+        return settled
+    return settled.settle_open("twice in a pass", {"training.validate_every": max(1, math.ceil(batches / 2))})
 
 
 def baselines(run: Any) -> Baselines:
@@ -65,6 +66,8 @@ def baselines(run: Any) -> Baselines:
     made: dict[str, Any] = {}
     if len(run.members) == 1 and run.input.linear is not None:
         made = {ALONE: partial(_alone, run, True), NETWORK: partial(_alone, run, False)}
+    if isinstance(run.head, TextNumber):
+        return mean_number(run)
     if (known := run.known()) is not None:
         known = sample_of(known, MOST_FITTED)
         machine: list[TfidfClassifier] = []
@@ -91,6 +94,13 @@ def _alone(run: Any, linear: bool, examples: Sequence[Any]) -> list[LabelPredict
     return [LabelPrediction(one.label, one.labels, one.probability, {}, one.several) for one in labels]
 
 
+def look(work: Any, model: Any, text: Input, *, contributions: bool = True, **options: Any) -> Look:
+    """A look at the label, or the number, of a text; with `contributions`, what each word adds to a label."""
+    if isinstance(work.head, TextNumber):
+        return look_at_texts(work, model, text, **options)
+    return look_at_text(work, model, text, contributions=contributions, **options)
+
+
 class ClassificationOutputs(TextOutputs):
     """Labels of texts, which may be in a file such as those of training."""
 
@@ -99,9 +109,6 @@ class ClassificationOutputs(TextOutputs):
         fields = pair_fields(columns.text, columns.second) if self.pairs else [Field("text", columns.text)]
         trained = () if data.is_embedded else data.train
         return inputs_in(path, fields, findings, self.run.head.labels, trained)
-
-    def unknown_in(self, text: Input) -> Sequence[str]:
-        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]  # as the model reads it
 
 
 class ClassificationExaminer(LabelExaminer[Any, Any, LabelPrediction]):
@@ -117,8 +124,8 @@ class ClassificationExaminer(LabelExaminer[Any, Any, LabelPrediction]):
 TASK = Task(
     "classification",
     input=Texts(TEXTS),
-    head=TextLabels(longest=longest),
-    looks=Looks(look_at_text, explain, contrast),
+    head=TextLabelsOrNumber(longest=longest),
+    looks=Looks(look, explain, contrast),
     baselines=baselines,
     defaults=defaults,
     outputs=ClassificationOutputs,

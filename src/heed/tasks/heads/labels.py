@@ -21,6 +21,7 @@ from heed.errors import ConfigError
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks import spec_of
+from heed.tasks.base.attributing import chosen
 from heed.tasks.base.labels import (
     ClassWeights,
     LabelPrediction,
@@ -37,9 +38,17 @@ from heed.tasks.base.labels import (
     spelling_lines,
 )
 from heed.tasks.base.report import label_body, label_errors
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.work import Work
 from heed.visible import escaped
+
+
+class Output(nn.Linear):
+    """A linear layer that may have no outputs, as in imported models without a classifier."""
+
+    def reset_parameters(self) -> None:
+        if self.out_features:
+            super().reset_parameters()
 
 
 class Labeller(nn.Module):
@@ -48,11 +57,11 @@ class Labeller(nn.Module):
     def __init__(self, body: Any, num_outputs: int) -> None:
         super().__init__()
         self.body = body
-        self.output = nn.Linear(body.d_output, num_outputs)
+        self.output = Output(body.d_output, num_outputs)
 
-    def forward(self, **inputs: Any) -> Tensor:
-        """Logits `(batch, num_outputs)`; `inputs` are those of the body."""
-        logits: Tensor = self.output(self.body(**inputs))
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
+        """Logits `(batch, num_outputs)`; the inputs are those of the body."""
+        logits: Tensor = self.output(self.body(*inputs, **named))
         return logits
 
 
@@ -98,10 +107,17 @@ class Labels(Head):
         return (self.config.model.model_extra or {}).get("head") == "sigmoid"
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        head = replace(self, labels=tuple(labels_in(splits, isinstance(config.data.valid, list))), config=config)
+        head = replace(self, labels=tuple(self.known(config, splits)), config=config)
         check_labels(head.labels)
         check_weights(getattr(config.data, "class_weights", "none"), head.labels, spec_of(config.task).unit)
         return config, head
+
+    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+        """The labels of a new run, in order."""
+        return labels_in(splits, isinstance(config.data.valid, list))
+
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, labels=tuple(learned[0]))
 
     def save(self, folder: Path) -> None:
         save_labels(folder, self.labels)
@@ -245,6 +261,28 @@ class Labels(Head):
             return None
         both = zip(predictions, self.truths(examples), strict=True)
         return [-math.log(max(one.probabilities.get(label, 0.0), 1e-30)) for one, (label, *_) in both]
+
+    # What an attribution may ask ----------------------------------------------------------------------------------
+
+    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+        label = target if target is not None else self.labels[int(answer.argmax())]
+        numbers = [chosen(name, self.labels, "label") for name in (label, rather_than) if name is not None]
+
+        def score(logits: Tensor) -> Tensor:
+            first, *others = (self.logit_of(logits, number) for number in numbers)
+            return first - others[0] if others else first
+
+        return Asked(f"the logit of '{label}'" + (f" minus that of '{rather_than}'" if rather_than else ""), score)
+
+    def contrast(self, answer: Tensor, other: Tensor) -> tuple[str | None, str | None]:
+        own, there = (self.labels[int(one.argmax())] for one in (answer, other))
+        return there, own if own != there else None
+
+    def logit_of(self, logits: Tensor, number: int) -> Tensor:
+        """The logit of a label, `(rows,)`; of two labels with one output, the first has the negative one."""
+        if self.sigmoid and not self.several:
+            return logits[:, 0] if number == 1 else -logits[:, 0]
+        return logits[:, number]
 
     # For people ---------------------------------------------------------------------------------------------------
 

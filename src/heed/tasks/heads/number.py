@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
+from heed.data.kinds.numbers import Rows as Table
 from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
@@ -22,7 +23,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.labels import MOST_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import shown_errors, with_interval
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
+from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import Labeller, Labels
 from heed.tasks.heads.target import numbers_in, target_of
 from heed.tasks.inputs.rows import column_lines
@@ -31,19 +32,18 @@ from heed.tasks.work import Work
 _TARGET = "target.json"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NumberPrediction(Prediction):
     """The predicted number of one example."""
 
-    value: float  # in the unit of the label
-    unread: int = 0
+    value: float | None  # in the unit of the label; None for a blank text
 
     def as_json(self) -> dict[str, Any]:
-        return {"value": float(self.summary())}
+        return {"value": None if self.value is None else float(self.summary())}
 
     def summary(self) -> str:
         """The number with the seven digits that a network computes with."""
-        return f"{self.value:.7g}"
+        return "" if self.value is None else f"{self.value:.7g}"
 
 
 def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
@@ -53,6 +53,8 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
         DataError: A label is not a finite number; the message has its place.
     """
     sets, numbers = label_sets_in(examples)
+    if not any(sets):  # no names, but values
+        return numbers_in([one.truth for one in examples], lambda at: str(examples[at].origin))
     labels = [labels[0] if labels else "" for labels in sets]
 
     def origin(at: int) -> str:
@@ -61,6 +63,22 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
         return place(first) if place is not None else str(examples[first].origin)
 
     return numbers_in(labels, origin)[numbers]
+
+
+def _name_of(examples: Sequence[Any], config: Any) -> str:
+    """The name of the number: that of its column, or of the field of the examples."""
+    if isinstance(examples, Table):
+        return examples.label_name
+    fields: list[str] = [*type(examples[0]).roles]
+    return str(config.data.columns.label or "label") if "labels" in fields else fields[-1]
+
+
+def mean_number(run: Any) -> Mapping[str, Callable[[Sequence[Any]], list[NumberPrediction]]]:
+    """The mean of the training set, as a baseline."""
+    if (known := run.known()) is None:
+        return {}
+    mean = NumberPrediction(float(values_of_labels(known).mean()))
+    return {"mean": lambda examples: [mean] * len(examples)}
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,7 @@ class Number(Head):
         train = splits.examples["train"]
         values = values_of_labels(train)
         check_labels([f"{number:g}" for number in np.unique(values)])
-        name = getattr(train, "label_name", "") or str(config.data.columns.label or "label")
+        name = _name_of(train, config)
         number = f"does not apply to label '{name}', which is a number (data.target)"
         if config.evaluation.select_by not in ("auto", "loss"):
             raise ConfigError(f"evaluation.select_by {config.evaluation.select_by} {number}; set it to loss")
@@ -139,6 +157,15 @@ class Number(Head):
         outputs = tuple(one.summary() for one in predictions)
         return Outcomes(outputs, number_measures(true, predicted), details={"errors": errors})
 
+    def blank(self, example: Any) -> NumberPrediction:
+        return NumberPrediction(None)
+
+    def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
+        if target is not None or rather_than is not None:
+            raise ConfigError(f"the model predicts one number, {self.name}; leave out --for and --rather-than")
+        deviation = float(self.standard.deviation[0]) if self.standard is not None else 1.0
+        return Asked(f"the number {self.name}", lambda states: deviation * states[:, 0])
+
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return [f"  {name:<20} {with_interval(scores[name.lower()])}" for name in ("MAE", "RMSE", "R2")]
 
@@ -152,7 +179,7 @@ class Number(Head):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return ["label:", *column_lines(self.standard)]
+        return ["\nlabel:", *column_lines(self.standard)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": {}}
@@ -166,6 +193,17 @@ class Number(Head):
 
 
 @dataclass(frozen=True)
+class RowLabels(Labels):
+    """Labels of rows, which are counted again whenever a run is opened."""
+
+    def notes(self, work: Work) -> list[str]:
+        return super().remarks(work)
+
+    def remarks(self, work: Work) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True)
 class LabelsOrNumber(Labels):
     """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
 
@@ -174,14 +212,20 @@ class LabelsOrNumber(Labels):
         some = [splits.examples["train"], splits.left_out, *([splits.examples["valid"]] if held else [])]
         every = [label for part in some for sets, numbers in [label_sets_in(part)]
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
-        data = config.data.model_copy(update={"target": target_of(config.data, every)})
-        return self._of(data).learn(config.model_copy(update={"data": data}), splits)
+        if config.data.target == "auto":
+            config = config.settle("by the labels", {"data.target": target_of(config.data, every)})
+        return self.of(config.data).learn(config, splits)
+
+    def taught(self, *learned: Any) -> Any:
+        head: Any = self.of(None)
+        return head.taught(*learned)
 
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
             raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
-        return self._of(config.data).restore(config, folder)
+        return self.of(config.data).restore(config, folder)
 
-    def _of(self, data: Any) -> Head:
-        kind = Number if data.target == "number" else Labels
+    def of(self, data: Any) -> Head:
+        """The head for a `data` section; None for labels."""
+        kind = Number if data is not None and data.target == "number" else RowLabels
         return kind(self.targets)

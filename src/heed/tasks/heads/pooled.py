@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -19,11 +19,13 @@ from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.base.labels import library_memory
-from heed.tasks.classification.config import ClassificationHead
-from heed.tasks.contracts import Facts, Input
+from heed.tasks.classification.baselines import fitting_memory
+from heed.tasks.classification.config import ClassificationHead, PooledOptions
+from heed.tasks.contracts import Facts, Head, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
-from heed.tasks.inputs.ngrams import Targets, fitting_memory, usual_characters
-from heed.tasks.inputs.texts import characters_of
+from heed.tasks.heads.number import LabelsOrNumber, Number
+from heed.tasks.inputs.ngrams import Targets, usual_characters
+from heed.tasks.inputs.texts import characters_of, effort_of
 from heed.tasks.work import Work
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -37,7 +39,7 @@ def pooling_of(kind: str) -> str:
 class Pooling(nn.Module):
     """One vector per text from the states of a token encoder."""
 
-    def __init__(self, body: TokenEncoder, options: ClassificationHead) -> None:
+    def __init__(self, body: TokenEncoder, options: PooledOptions) -> None:
         super().__init__()
         self.kind = pooling_of(options.pooling)
         self.d_output = body.d_output
@@ -71,7 +73,12 @@ class Classifier(nn.Module):
     """
 
     def __init__(
-        self, body: TokenEncoder | TextEncoder, options: ClassificationHead, num_outputs: int, special: Special
+        self,
+        body: TokenEncoder | TextEncoder,
+        options: PooledOptions,
+        num_outputs: int,
+        special: Special,
+        ngrams: bool = False,
     ) -> None:
         super().__init__()
         self.special = special
@@ -79,7 +86,7 @@ class Classifier(nn.Module):
         self.pooling = Pooling(body, options) if isinstance(body, TokenEncoder) else None
         width = body.d_output if self.pooling is None else self.pooling.d_output
         self.output = nn.Linear(width, num_outputs, bias=options.output_bias)
-        self.ngram_scale = nn.Parameter(torch.ones(1)) if options.ngrams else None
+        self.ngram_scale = nn.Parameter(torch.ones(1)) if ngrams else None
 
     @property
     def has_cls(self) -> bool:
@@ -110,6 +117,56 @@ class Classifier(nn.Module):
         return logits + self.ngram_scale * ngrams
 
 
+def with_pooling(fields: dict[str, Any], options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    """The fields with the pooling resolved; without those of the pooling for a body that gives one vector.
+
+    Raises:
+        ConfigError: The body does not support this pooling.
+    """
+    name, body = work.config.model.name, work.body_class
+    if issubclass(body, TextEncoder):
+        if meant := [field for field in _POOLING_FIELDS if field in given]:
+            raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
+        return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
+    assert issubclass(body, TokenEncoder)
+    return {**fields, "pooling": _pooling(options.pooling, body, work)}
+
+
+def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
+    """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this."""
+    name = work.config.model.name
+    if pooling == "cls" and body.framed:
+        raise ConfigError(
+            f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
+            "(its state after the pooling layer) or first (its state)"
+        )
+    if pooling == "cls" and not body.sees_all:
+        raise ConfigError(
+            f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
+            "encoder, or another pooling"
+        )
+    if pooling != "auto" or not body.framed:
+        return pooling_of(pooling)
+    known = {} if work.parent is None else work.parent.task.config.model.model_extra or {}
+    return "last" if known.get("pooling") == "last" else "mean"
+
+
+@dataclass(frozen=True)
+class TextNumber(Number):
+    """A number for each text, from the pooled states."""
+
+    options: ClassVar = PooledOptions
+
+    targets: str = "texts"
+
+    def settled(self, options: PooledOptions, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        return with_pooling(dict(options.model_dump()), options, given, work)
+
+    def build(self, body: Any, options: PooledOptions, facts: Facts) -> Classifier:
+        assert facts.special is not None
+        return Classifier(body, options, len(facts.rows["labels"]), facts.special)
+
+
 @dataclass(frozen=True)
 class TextLabels(Labels):
     """Labels of texts."""
@@ -130,44 +187,16 @@ class TextLabels(Labels):
         longest = options.ngrams if "ngrams" in given else self.longest(work)
         fields = {**options.model_dump(), "head": kind, "ngrams": longest}
         if longest and options.ngram_characters is None:
-            size, regressions = characters_of(work.splits.examples["train"]), len(self.labels)
-            fields["ngram_characters"] = usual_characters(size, max(1, regressions - (regressions == 2)))
-        name, body = work.config.model.name, work.body_class
-        if issubclass(body, TextEncoder):
-            if meant := [field for field in _POOLING_FIELDS if field in given]:
-                raise ConfigError(f"model {name} produces one vector per text, so model.{meant[0]} does not apply")
-            return {field: value for field, value in fields.items() if field not in _POOLING_FIELDS}
-        assert issubclass(body, TokenEncoder)
-        return {**fields, "pooling": self._pooling(options.pooling, body, work)}
-
-    def _pooling(self, pooling: str, body: type[TokenEncoder], work: Work) -> str:
-        """The pooling with "auto" resolved: for framed bodies mean, or last if their [CLS] was trained for this.
-
-        Raises:
-            ConfigError: The body does not support this pooling.
-        """
-        name = work.config.model.name
-        if pooling == "cls" and body.framed:
-            raise ConfigError(
-                f"model.pooling is cls, but model {name} already reads a start token before each text; use last "
-                "(its state after the pooling layer) or first (its state)"
-            )
-        if pooling == "cls" and not body.sees_all:
-            raise ConfigError(
-                f"model.pooling is cls, but in model {name} a token before the text cannot read the text; use model "
-                "encoder, or another pooling"
-            )
-        if pooling != "auto" or not body.framed:
-            return pooling_of(pooling)
-        known = {} if work.parent is None else work.parent.task.config.model.model_extra or {}
-        return "last" if known.get("pooling") == "last" else "mean"
+            size = characters_of(work.splits.examples["train"])
+            fields["ngram_characters"] = usual_characters(size, effort_of(work))
+        return with_pooling(fields, options, given, work)
 
     def follows(self, work: Work) -> tuple[str, ...]:
         return ("head",) if self.sigmoid == self.several else ()
 
     def build(self, body: Any, options: ClassificationHead, facts: Facts) -> Classifier:
         assert facts.special is not None
-        return Classifier(body, options, len(facts.rows["labels"]), facts.special)
+        return Classifier(body, options, len(facts.rows["labels"]), facts.special, options.ngrams > 0)
 
     def linear_targets(self, truths: Truths) -> Targets:
         """What the linear part should say of the training texts."""
@@ -183,7 +212,7 @@ class TextLabels(Labels):
         return Targets(true[:, shared:], weights, exclusive=not self.sigmoid)
 
     def start(self, model: Any, work: Work) -> Mapping[str, Any]:  # type: ignore[override]
-        linear = getattr(work.input, "linear", None)
+        linear = cast(Any, work.input).linear
         return {} if linear is None else {"ngrams": linear}
 
     def memory(self, batch: int, work: Work) -> int:
@@ -199,3 +228,16 @@ class TextLabels(Labels):
 
     def shown_truth(self, example: Any) -> str:
         return " ".join(dict.fromkeys(example.labels))
+
+
+@dataclass(frozen=True)
+class TextLabelsOrNumber(LabelsOrNumber):
+    """Labels of texts or a number, as `data.target` says; what it learns or restores is one of the two."""
+
+    options: ClassVar = ClassificationHead
+
+    longest: Any = lambda work: 0
+    """As of `TextLabels`."""
+
+    def of(self, data: Any) -> Head:
+        return TextNumber() if data is not None and data.target == "number" else TextLabels(longest=self.longest)

@@ -24,7 +24,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
-from heed.tasks.base.report import best_baseline
+from heed.tasks.base.report import best_baseline, counted
 from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, output_measures
 from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
 from heed.tasks.contracts import Batch, Draw, Facts, Head
@@ -50,7 +50,7 @@ class Written(Head):
     names: ClassVar[str] = "reference"
     writes: ClassVar[bool] = True
     keywords: ClassVar[Mapping[str, Any]] = SEARCH
-    scores: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
+    of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
     """Scores of texts, besides exact match, of reports (see `output_measures`)."""
     longest_output: ClassVar[int | None] = None
     """Most tokens of an output, unless the configuration sets it; None for what the references need."""
@@ -60,7 +60,7 @@ class Written(Head):
     @property
     def quick_scores(self) -> tuple[str, ...]:
         """Scores of texts in validations and of baselines."""
-        return self.scores
+        return self.of_texts
 
     def fitted(self, work: Work) -> Self:
         return replace(super().fitted(work), tokenizer=[*work.tokenizers().values()][-1])
@@ -312,14 +312,14 @@ def settings(config: Any, work: Any) -> Any:
     if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
         references = work.input.references(evenly(work.splits.examples["train"], _FEW))
         if references:
-            evaluation = config.evaluation.model_copy(update={"bleu_tokenize": bleu_tokenizer(references)})
-            config = config.model_copy(update={"evaluation": evaluation})
-    if config.generation.max_length is not None:
-        return config
-    limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
-    most = min(math.ceil(1.5 * work.input.longest_trained(work)) + 20, *limits)
-    changed = config.generation.model_copy(update={"max_length": most})
-    return config.model_copy(update={"generation": changed})
+            script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
+            config = config.settle("the script of the training references", script)
+    if config.generation.max_length is None:
+        longest = work.input.longest_trained(work)
+        limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
+        why = f"the longest training target has {counted(longest, 'token')}"
+        config = config.settle(why, {"generation.max_length": min(math.ceil(1.5 * longest) + 20, *limits)})
+    return config
 
 
 _FEW = 2_000

@@ -36,5 +36,5 @@ SPEC = TaskSpec(
     next_command="heed look {run} PICTURE",
     takes=(("pictures", "{file}"),),
     pretrained=("google/vit-base-patch16-224",),
-    architectures=("ForImageClassification", "ClassificationWithTeacher", "ViTModel", "DeiTModel"),
+    checkpoints="picture",
 )

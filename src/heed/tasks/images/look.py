@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
 
 import torch
+from PIL.Image import Image
 from torch import Tensor
 
+from heed.data.kinds.pictures import pictures_of
 from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
-from heed.errors import ConfigError, nearest
+from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
 from heed.observe.attribution import METHODS, Attribution, Picture, attribute, leave_one_out
-from heed.observe.edits import Edit
+from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.interventions import MOST_MAPS, effect_of
-from heed.observe.looks import Choice
+from heed.observe.looks import ROLLOUT, Choice
 from heed.observe.maps import Axis
-from heed.observe.picture_drawing import ShownDistances
+from heed.observe.picture_drawing import ShownDistances, ShownPicture
 from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
 from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
+from heed.tasks import capability
+from heed.tasks.base.beside import check_beside, other_of
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
-from heed.tasks.images.pictures import check_classes
-from heed.tasks.images.task import Images, PictureClassifier
+from heed.tasks.heads.labels import Labels
+from heed.tasks.inputs.pictures import PictureAccess, places_of
+from heed.tasks.run import Run
+from heed.threads import sparing
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
 """Names of the maps that can be drawn over a picture."""
@@ -48,20 +58,35 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
     return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
+def check_classes(head: Labels) -> None:
+    """Refuse to predict with a model imported without a classifier.
+
+    Raises:
+        ConfigError: The model has no classes.
+    """
+    if not head.labels:
+        raise ConfigError(
+            f"the model has no classes: it was imported from {head.config.data.name}, which has no classifier; "
+            "train a classifier from it: heed train images FOLDER --from RUN"
+        )
+
+
 class Looking:
     """One traced pass over a picture, and maps from it and from gradients of further passes."""
 
-    def __init__(self, task: Images, model: PictureClassifier, picture: Decoded, edits: Sequence[Edit]) -> None:
-        self.task, self.model, self.edits = task, model, edits
-        self.sized = task.form.sizing.apply_all([picture])
-        self.box = task.form.sizing.placed((picture.shape[0], picture.shape[1]))
-        self.size = (task.form.sizing.height, task.form.sizing.width)
-        self.pixels = task.form.tensor(self.sized).to(next(model.parameters()).device)
+    def __init__(self, work: Any, model: Any, picture: Decoded, edits: Sequence[Edit]) -> None:
+        self.head: Labels = work.head
+        self.labels: Sequence[str] = self.head.labels
+        self.model, self.edits = model, edits
+        form = work.input.form
+        self.box: Box = form.sizing.placed((picture.shape[0], picture.shape[1]))
+        self.size = (form.sizing.height, form.sizing.width)
+        self.pixels = form.tensor(form.sizing.apply_all([picture])).to(next(model.parameters()).device)
         with edit(model, *edits), watched(model) as seen:
             logits = model(self.pixels)
         self.seen: Trace = seen
         self.logits = logits[0].float().cpu()
-        self.probabilities = task.probabilities(self.logits[None])[0]
+        self.probabilities = self.head.probabilities(self.logits[None])[0]
         patches = patches_of_body(model.body, self.box)
         self.attention = None if patches is None else SeenAttention(seen, patches)
 
@@ -72,19 +97,13 @@ class Looking:
             ConfigError: There is no such label.
         """
         if label is None:
-            return int(self.probabilities.argmax()) if self.task.labels else -1
-        if label not in self.task.labels:
+            return int(self.probabilities.argmax()) if self.labels else -1
+        if label not in self.labels:
             raise ConfigError(
-                f"unknown label '{label}'{nearest(label, self.task.labels)}; the labels are "
-                f"{', '.join(self.task.labels[:20])}{', ...' if len(self.task.labels) > 20 else ''}"
+                f"unknown label '{label}'{nearest(label, self.labels)}; the labels are "
+                f"{', '.join(self.labels[:20])}{', ...' if len(self.labels) > 20 else ''}"
             )
-        return self.task.labels.index(label)
-
-    def score(self, logits: Tensor, number: int) -> Tensor:
-        """The score of one label, `(batch,)`, before softmax or sigmoid."""
-        if self.task.sigmoid:
-            return logits[:, 0] if number == 1 else -logits[:, 0]
-        return logits[:, number]
+        return self.labels.index(label)
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
@@ -92,10 +111,11 @@ class Looking:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
-            return self.model(self.pixels.expand(len(rows), -1, -1, -1))
+            logits: Tensor = self.model(self.pixels.expand(len(rows), -1, -1, -1))
+            return logits
 
         nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
-        patches, answer = self.attention.patches, answer_of_labels(self.task, self.model, nothing, scores)
+        patches, answer = self.attention.patches, answer_of_labels(self.head, self.model, nothing, scores)
         places = [f"{row},{column}" for row in range(patches.grid[0]) for column in range(patches.grid[1])]
         key, found = Axis("picture", "patch", ("class",) * patches.leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
@@ -127,7 +147,7 @@ class Looking:
         states, gradient = self._states(number)
         body = self.model.body
         patches = patches_of_body(body, self.box)
-        name = self.task.labels[number]
+        name = self.labels[number]
         if patches is not None:
             on_grid = (part[0, patches.leading :].T.unflatten(1, patches.grid) for part in (states, gradient))
             caption = _SUM.format("states that the last block reads")
@@ -146,7 +166,7 @@ class Looking:
         self.model.eval()
         with torch.enable_grad(), edit(self.model, *self.edits), trace(self.model, grad=True) as seen:
             # If all parameters are frozen, only the pixels have a gradient.
-            score = self.score(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
+            score = self.head.logit_of(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
             states = seen.tensors("states")
             if self.attention is not None:
                 states = [*seen.tensors("placed"), *states][:-1]
@@ -157,7 +177,7 @@ class Looking:
         with edit(self.model, *self.edits):
             grid = saliency(self._scored(number)).cpu()
         caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
-        title = f"gradient of the score of '{self.task.labels[number]}' at each pixel"
+        title = f"gradient of the score of '{self.labels[number]}' at each pixel"
         return PictureMap(title, grid, self.box, "gradient", caption=caption)
 
     def _scored(self, number: int, other: int | None = None) -> Picture:
@@ -165,7 +185,7 @@ class Looking:
 
         def score(pixels: Tensor) -> Tensor:
             logits = self.model(pixels)
-            return self.score(logits, number) - (0.0 if other is None else self.score(logits, other))
+            return self.head.logit_of(logits, number) - (0.0 if other is None else self.head.logit_of(logits, other))
 
         return Picture(self.model, self.pixels[0], score)
 
@@ -177,7 +197,7 @@ class Looking:
         Places are the patches of a Vision Transformer, else the cells of a grid of at most 8 x 8: values are summed
         over their pixels, and leave-one-out fills each with the baseline.
         """
-        picture, labels = self._scored(number, other), self.task.labels
+        picture, labels = self._scored(number, other), self.labels
         grid = getattr(self.model.body, "grid", None) or tuple(min(_CELLS, side) for side in self.size)
         cells = cells_of(self.size, grid)
         name = f"the score of '{labels[number]}'" + ("" if other is None else f" minus that of '{labels[other]}'")
@@ -241,8 +261,8 @@ _TOGETHER = 16
 
 
 def look_at_picture(
-    task: Images,
-    model: PictureClassifier,
+    work: Any,
+    model: Any,
     picture: Decoded,
     source: str,
     *,
@@ -258,36 +278,36 @@ def look_at_picture(
     """Look at the label that a model gives to a picture.
 
     `picture` is decoded, upright, `(height, width, channels)`; `source` is its name, for display; `maps` are by default
-    attention, rollout and gradient, or, without attention, gradient, saliency and field. Others as `ImagesRun.look`.
+    attention, rollout and gradient, or, without attention, gradient, saliency and field. Others as `look`.
 
     Raises:
         ConfigError: There is no such attention, patch, label or map, or the model has no attention.
     """
     choice = choice or Choice()
-    look = Looking(task, model, picture, edits)
-    attention = look.attention
+    look = Looking(work, model, picture, edits)
+    attention, labels = look.attention, look.labels
     if attention is not None:
         choice.check(look.seen.mechanisms())
         choice.heads(attention.num_heads)
     elif unknown := [name for name in maps if name in ("attention", "rollout")]:
         raise ConfigError(
-            f"model {task.config.model.name} has no attention and so no map '{unknown[0]}'; use gradient, "
+            f"model {work.config.model.name} has no attention and so no map '{unknown[0]}'; use gradient, "
             "saliency or field"
         )
     elif choice != Choice():
         raise ConfigError(
-            f"model {task.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
+            f"model {work.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
         )
     usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
-    if not task.labels:  # an imported model without a classifier has attention, but no score to take gradients of
+    if not labels:  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
-            check_classes(task)
+            check_classes(look.head)
     number = look.number_of(label)
     drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
-    drawn = look.with_effects(drawn) if task.labels else drawn
+    drawn = look.with_effects(drawn) if labels else drawn
     of_places: list[str] = []
     if attribution is not None:
         other = None if rather_than is None else look.number_of(rather_than)
@@ -295,19 +315,19 @@ def look_at_picture(
         drawn, of_places = [placed, *drawn], [found.note]
     elif rather_than is not None:
         raise ConfigError("--rather-than chooses the score of an attribution; add --attribution METHOD")
-    notes = [*of_places, *([f"gradients of the score of '{task.labels[number]}'"] if label else [])]
+    notes = [*of_places, *([f"gradients of the score of '{labels[number]}'"] if label else [])]
     if attention is not None and not maps:
         notes.append(f"{_choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
-    ranked = sorted(range(len(task.labels)), key=lambda i: -float(look.probabilities[i]))
-    top = tuple((task.labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
+    ranked = sorted(range(len(labels)), key=lambda i: -float(look.probabilities[i]))
+    top = tuple((labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
     return PictureLook(
-        title or task.title,
+        title or work.title,
         source,
-        eight_bits(picture, task.form.sizing.levels),
+        eight_bits(picture, work.input.form.sizing.levels),
         look.box,
         look.size,
-        task.prediction(look.probabilities).label if task.labels else "",
+        look.head.predict(look.probabilities).label if labels else "",
         top,
         tuple(drawn),
         attention.gallery(patch) if attention is not None else None,
@@ -323,7 +343,7 @@ def _choice_line(choice: Choice, attention: SeenAttention) -> str:
     return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
 
 
-def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence[Decoded], title: str = "") -> Shown:
+def look_at_distances(work: Any, model: Any, pictures: Sequence[Decoded], title: str = "") -> Shown:
     """The mean attention distance of each layer and head over several pictures, at most `MOST_PICTURES` of them.
 
     Raises:
@@ -335,13 +355,189 @@ def look_at_distances(task: Images, model: PictureClassifier, pictures: Sequence
     if patches is None:
         raise ConfigError(
             f"{len(pictures)} pictures were given: for several, only the mean attention distance is shown, but model "
-            f"{task.config.model.name} has no attention; give one picture"
+            f"{work.config.model.name} has no attention; give one picture"
         )
+    form = work.input.form
     each: list[Tensor] = []
     for start in range(0, len(chosen), _TOGETHER):
-        pixels = task.form.tensor(task.form.sizing.apply_all(chosen[start : start + _TOGETHER])).to(device)
+        pixels = form.tensor(form.sizing.apply_all(chosen[start : start + _TOGETHER])).to(device)
         with watched(model) as seen:
             model(pixels)
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
-    name = title or task.title
+    name = title or work.title
     return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
+
+
+def look(
+    run: Any,
+    picture: Any,
+    *,
+    edits: Sequence[Given] = (),
+    mechanism: str | None = None,
+    layer: int | Literal["all"] = -1,
+    head: int | Literal["mean", "all"] = "mean",
+    map: Sequence[str] = (),
+    patch: GridPlace | str | None = None,
+    beside: str | Run | None = None,
+    attribution: str | None = None,
+    attribution_for: str | None = None,
+    rather_than: str | None = None,
+) -> Shown:
+    """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
+
+    Args:
+        run: A run over pictures.
+        picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
+            several, or a folder, for the mean attention distance of each layer over all of them.
+        edits: Changes of the attention weights (`heed.observe.edits`), also as data or JSON.
+        mechanism: Only this attention ("encoder").
+        layer: Which layer, from 0, from the end where negative, or "all".
+        head: Which head, from 0, the "mean" of all, or "all" one by one.
+        map: The map to draw over the picture: "attention", "rollout", "gradient", "saliency", "field", or several.
+        patch: row and column of the patch whose attention is shown (for "field", the unit); default: class token.
+        beside: Also the maps of another network for the same label, and the differences: "untrained", "step-N" or
+            another run.
+        attribution: Also draw what each place adds to the score, by this method; see `attribute_places`.
+        attribution_for: The label whose score is meant, in maps of gradients too; by default the most probable.
+        rather_than: With `attribution`: minus the score of this label.
+
+    Raises:
+        ConfigError: There is no such attention, patch, label or map.
+        DataError: The picture cannot be read.
+    """
+    capability(run, "look")
+    arrays, sources = opened(run, picture)
+    if not arrays:
+        raise DataError("no picture was given to look at")
+    if mechanism == ROLLOUT:
+        raise ConfigError("--mechanism rollout is for texts; of a picture it is --map rollout")
+    title = run.task.title
+    if len(arrays) != 1:
+        if beside is not None:
+            raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
+        return look_at_distances(run.task, run.model, arrays, title)
+    check_beside(beside, edits)
+    see = partial(
+        look_at_picture,
+        picture=arrays[0],
+        source=sources[0],
+        choice=Choice(mechanism, layer, head),
+        maps=(map,) if isinstance(map, str) else tuple(map),
+        patch=place_of(patch) if isinstance(patch, str) else patch,
+        rather_than=rather_than,
+        attribution=attribution,
+    )
+    look = see(run.task, run.model, edits=edits_of(edits), label=attribution_for, title=title)
+    label = attribution_for or look.label or None
+    before = ""
+    if edits:
+        plain = see(run.task, run.model, label=label)
+        look, before = look.minus(plain, "with the edits minus without"), f"without the edits: {plain.said}"
+    elif beside is not None:
+        name, said, other = other_of(run, beside)
+        theirs = see(other.task, other.model, label=label)
+        look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
+    look = replace(look, notes=(*look.notes, *([before] if before else [])))
+    return ShownPicture(look)
+
+
+def _single(run: Any, picture: Any) -> Decoded:
+    """The pixels of one picture, for an attribution.
+
+    Raises:
+        ConfigError: There are several.
+    """
+    arrays, _ = opened(run, picture)
+    if len(arrays) != 1:
+        raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
+    return arrays[0]
+
+
+@sparing()
+def attribute_places(
+    run: Any,
+    picture: Any,
+    *,
+    method: str = "ig",
+    target: str | None = None,
+    rather_than: str | None = None,
+    baseline: str = "mean",
+    steps: int | None = None,
+) -> PictureMap:
+    """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
+
+    Args:
+        run: A run over pictures.
+        picture: As for `look`.
+        method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (each place filled with the baseline).
+        target: The label; by default the most probable.
+        rather_than: Another label: the score is the difference of the two.
+        baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour, or "zero", the mean
+            of the training pictures.
+        steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
+
+    Returns:
+        The map; its `weights` are the numbers, its `caption` says what was computed.
+
+    Raises:
+        ConfigError: There is no such label, method or baseline.
+        DataError: The picture cannot be read.
+    """
+    capability(run, "attribute")
+    check_classes(run.head)
+    look = Looking(run.task, run.model, _single(run, picture), ())
+    other = None if rather_than is None else look.number_of(rather_than)
+    placed, of = look.attribution(method, look.number_of(target), other, baseline, steps)
+    return replace(placed, caption=of.note)
+
+
+def opened(run: Any, pictures: Any) -> tuple[list[Decoded], list[str]]:
+    """The pixels and the name of each of the given pictures."""
+    access: PictureAccess = run.input.access
+    several = pictures if isinstance(pictures, list | tuple) else [pictures]
+    if all(isinstance(one, str | Path) for one in several):
+        texts = list(map(str, several))
+        named = [pair for text in texts for pair in _named(run, text)]
+        named = named[:: -(-len(named) // MOST_PICTURES) or 1]
+        # `_named` has opened the run's data if one of its pictures is named.
+        return access.pixels.read([place for place, _ in named]), [name for _, name in named]
+    given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
+    examples = pictures_of(given, access.pixels)
+    return access.pixels.read([example.place for example in examples]), [example.origin for example in examples]
+
+
+def _named(run: Any, text: str) -> list[tuple[str, str]]:
+    """The places and names of the pictures that a text refers to.
+
+    "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
+    too. Anything else is a file, a folder or a pattern.
+    """
+    found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
+    own: Sequence[Any] = ()
+    if os.path.exists(text):  # the run's data stays closed: an imported run has none
+        pass
+    elif found is not None:
+        splits = run.task.split_names
+        if found[1] not in splits:
+            raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
+        own = run.examples(found[1])
+        if found[2] is not None:
+            if whole_number(found[2]) >= len(own):
+                raise ConfigError(f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0")
+            own = [own[whole_number(found[2])]]
+    elif "#" in text:
+        every = (one for split in reversed(run.task.split_names) for one in run.examples(split))
+        own = [one for one in every if text in (one.origin, one.place)][:1]
+    return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]
+
+
+def place_of(text: str) -> GridPlace:
+    """Parse a place on a grid, such as "3,5".
+
+    Raises:
+        ConfigError: The text is not a row and a column.
+    """
+    parts = text.replace(" ", "").split(",")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+        raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
+    return whole_number(parts[0]), whole_number(parts[1])

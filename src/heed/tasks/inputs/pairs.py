@@ -164,6 +164,10 @@ class Pairs(Input):
         source.add_tags(corpus.tag for corpus in splits.extra.values() if corpus.tag is not None)
         return config, replace(self, source_tokenizer=source, target_tokenizer=target)
 
+    def taught(self, *learned: Any) -> Self:
+        source, target = learned[0]
+        return replace(self, source_tokenizer=source, target_tokenizer=target)
+
     def save(self, folder: Path) -> None:
         save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
@@ -55,8 +55,8 @@ def column_lines(standard: Standard) -> list[str]:
     return [f"  {escaped(name):<24} mean {mean:>12.5g}  deviation {spread:>12.5g}" for name, mean, spread in rows]
 
 
-def standardised(standard: Standard, values: Any, first: int = 0) -> Tensor:
-    """Standardise rows for the model; `first` is the number of rows before them, for messages.
+def standardised(standard: Standard, values: Any, place: Callable[[int], str] | None = None) -> Tensor:
+    """Standardise rows for the model; `place` is that of a row in messages, by default its number from 1.
 
     Raises:
         DataError: A number is so far from the training rows that its square is not finite in 32 bits.
@@ -66,10 +66,10 @@ def standardised(standard: Standard, values: Any, first: int = 0) -> Tensor:
         far = np.abs(applied).reshape(-1, applied.shape[-1])
         column = int(far.max(0).argmax())
         row = int(far[:, column].argmax())
-        value = np.asarray(values).reshape(far.shape)[row, column]
+        value, where = np.asarray(values).reshape(far.shape)[row, column], place(row) if place else f"row {row + 1}"
         raise DataError(
-            f"column '{standard.columns[column]}': {value:g} (row {first + row + 1}) is too far from the training "
-            f"rows to compute with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
+            f"column '{standard.columns[column]}': {value:g} ({where}) is too far from the training rows to compute "
+            f"with (mean {standard.mean[column]:g}, deviation {standard.deviation[column]:g})"
         )
     return torch.tensor(applied, dtype=torch.float32)
 
@@ -188,10 +188,11 @@ class TableRows(Input):
 
     # Batches ------------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Row], split: str = "", first: int = 0) -> Any:
-        """The numbers of rows, `(rows, columns)`; `first` is the number of rows before them."""
+    def encode(self, examples: Sequence[Row], split: str = "") -> Any:
+        """The numbers of rows, `(rows, columns)`."""
         assert self.standard is not None
-        return standardised(self.standard, cast(Rows, examples).values, first)
+        rows = cast(Rows, examples)
+        return standardised(self.standard, rows.values, rows.origin)
 
     def costs(self, encoded: Sequence[Any]) -> NDArray[np.int64]:
         return np.ones(len(encoded), np.int64)
@@ -221,7 +222,7 @@ class TableRows(Input):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return [work.notes, "", "columns:", *column_lines(self.standard), "", *work.head.lines(work)]
+        return [work.notes, "", "columns:", *column_lines(self.standard), *work.head.lines(work)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"examples": len(work.splits.examples[split])}

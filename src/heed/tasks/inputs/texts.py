@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import torch
@@ -19,25 +20,42 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
 from heed.data.kinds.inputs import Input as Given
-from heed.data.kinds.inputs import is_pair, pair_fields, pair_of, pairs_of, pairs_typed
+from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
+from heed.data.kinds.kind import Kind
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, to_texts
+from heed.data.tables import Field
 from heed.data.tokens.special import lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import TextEncoder
 from heed.tasks import suggest_task
+from heed.tasks.base.looking import InputSpans
 from heed.tasks.base.report import counted_are
 from heed.tasks.contracts import Batch, Draw, Head, Pass
-from heed.tasks.inputs.ngrams import Ngrams, learn, words_of
-from heed.tasks.inputs.tokens import Kind, Tokens
+from heed.tasks.inputs.ngrams import Ngrams, learn, words_of, work_of
+from heed.tasks.inputs.tokens import Tokens
 from heed.tasks.work import Work
 
 TEXTS = Kind(
     reader=lambda data, labels: text_reader(data, labels or (), advice=suggest_task),
     fields=lambda data: ["text", *(() if data.columns.second is None else ("second",)), "label"],
+    sides=lambda data: ("text",) if data.columns.second is None else ("text", "second"),
+    ask=lambda texts: Text(texts[0], second=texts[1] if len(texts) > 1 else None),
     draw=lambda data: lambda name, size: [d.text for d in draw_documents(name, size, data.sentences, data.seed)],
     check=lambda held, split: check_order([e.source for e in held], [",".join(e.labels) for e in held], split),
 )
+
+
+BETWEEN = "\0"
+"""A character that is in no text, between the texts of a pair whose spans are counted together."""
+
+
+class Placed(NamedTuple):
+    """Where a text is in a row of tokens."""
+
+    tokens: range
+    spans: Sequence[tuple[int, int]]
+    """The characters of the text that each of its tokens covers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +81,17 @@ class Texts(Tokens):
     A model with a linear part also reads the logits of the n-grams; in training, those of a fit without the text.
     """
 
-    linear: Ngrams | None = None
+    fit: Callable[[], tuple[Ngrams, torch.Tensor | None]] | None = field(default=None, repr=False)
+    """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
     outputs: int = 0
     """Logits of the n-grams of a text."""
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return replace(super().restore(config, folder), linear=Ngrams.restore(folder) if _ngrams(config) else None)
+        texts = super().restore(config, folder)
+        if not _ngrams(config):
+            return texts
+        ngrams = Ngrams.restore(folder)
+        return replace(texts, fit=lambda: (ngrams, None))
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -76,22 +99,28 @@ class Texts(Tokens):
             self.linear.save(folder)
 
     def fitted(self, work: Work) -> Self:
-        texts = replace(super().fitted(work), outputs=len(work.head.rows()["labels"].names))
-        if not _ngrams(work.config) or self.linear is not None or work.is_trial:
+        texts = super().fitted(work)
+        if not _ngrams(work.config):
+            return texts
+        texts = replace(texts, outputs=len(work.head.rows()["labels"].names))
+        if self.fit is not None or work.is_trial:
             return texts  # fitting takes as long as a whole trial
         options, head = work.model_and_head()[1], cast(Any, work.head)
         train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
-        size = characters_of(train)
-        fit = learn(train, texts.words_of, targets, options.ngrams, options.ngram_characters, size)
-        work.once("held out", lambda: fit[1])
-        return replace(texts, linear=fit[0])
+        lengths, effort = (options.ngrams, options.ngram_characters), effort_of(work)
+        return replace(texts, fit=cache(lambda: learn(train, texts.words_of, targets, lengths, effort)))
+
+    @property
+    def linear(self) -> Ngrams | None:
+        """The linear part beside the network, if there is one."""
+        return None if self.fit is None else self.fit()[0]
 
     # Reading --------------------------------------------------------------------------------------------------
 
     @property
     def pairs(self) -> bool:  # type: ignore[override]
         """True if an input is a pair of texts."""
-        return getattr(self.config.data.columns, "second", None) is not None
+        return len(self.kind.sides(self.config.data)) > 1
 
     @property
     def hierarchical(self) -> bool:
@@ -125,7 +154,7 @@ class Texts(Tokens):
 
     def _sides(self, text: Text) -> list[str]:
         """The text, or both texts of a pair without blanks around them; of an imported run as they are."""
-        return [part if self.is_imported or text.second is None else part.strip() for part in text.texts]
+        return [part if self.is_imported or len(text.texts) == 1 else part.strip() for part in text.texts]
 
     @property
     def parts(self) -> Callable[[str], list[tuple[int, str]]]:
@@ -173,7 +202,7 @@ class Texts(Tokens):
 
     def encode(self, examples: Sequence[Text], split: str = "") -> Corpus[Cut]:
         corpus = super().encode(examples, split)
-        if self.linear is None or split == "train":
+        if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
         return corpus.beside(Corpus.held([[[row] for row in logits]] if len(logits) else [], ["<f4"], self.made_of))
@@ -188,15 +217,17 @@ class Texts(Tokens):
         made = super().plan(work, split, draw)
         if not _ngrams(self.config):
             return made
-        if self.linear is None:  # the time of an update is measured
-            held_out = torch.zeros(len(work.encoded(split)), self.outputs)
+        if self.fit is None:  # the time of an update is measured
+            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), self.outputs)
         else:
-            head: Any = work.head
-            linear, targets = self.linear, head.linear_targets(work.truths(split))
-            held_out = work.once("held out", lambda: linear.beside(work.splits.examples[split], self.words_of, targets))
+            linear, held_out = self.fit()
+            if held_out is None:  # resumed
+                targets, train = cast(Any, work.head).linear_targets(work.truths(split)), work.splits.examples[split]
+                held_out = work.once("held out", lambda: linear.beside(train, self.words_of, targets))
 
         def collate(pieces: Sequence[int]) -> Batch:
             batch = made.collate(pieces)
+            assert held_out is not None
             return replace(batch, inputs=batch.inputs | {"ngrams": held_out[list(pieces)]})
 
         return replace(made, collate=collate)
@@ -250,43 +281,77 @@ class Texts(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    columns: ClassVar[tuple[str, ...]] = ("text",)
-    """Possible names of the data-frame column with the texts to predict, best first."""
-
     def questions(self, given: Any) -> tuple[list[Text], bool]:
-        columns: Any = getattr(self.config.data, "columns", None)
+        columns = self.config.data.columns
+        fields = [Field(name, getattr(columns, name)) for name in self.kind.sides(self.config.data)]
         single = isinstance(given, str)
         if self.pairs:
             single = single or is_pair(given)
-            fields = pair_fields(columns.text, columns.second)
             inputs: list[Any] = [pair_of(given, "the input")] if single else pairs_of(given, "texts", fields)
         else:
-            own = [column for name in ("text", "source") if (column := getattr(columns, name, None)) is not None]
-            inputs = [given] if single else to_texts(given, "texts", (*own, *self.columns))
+            known = [fields[0].given] if isinstance(fields[0].given, str) else []
+            inputs = [given] if single else to_texts(given, "texts", (*known, *fields[0].names))
         return [self.example_of(text) for text in inputs], single
 
-    def example_of(self, text: Given) -> Text:
-        """An input as an example without labels, and without blanks around its texts."""
-        if isinstance(text, str) and not self.pairs:
-            return Text(self.stripped(text))
-        first, second = map(self.stripped, pair_of(text, "the input"))
-        return Text(first, second=second)
+    def example_of(self, text: Given) -> Any:
+        """An input as an example without a truth, and without blanks around its texts."""
+        assert self.kind.ask is not None
+        alone = isinstance(text, str) and not self.pairs
+        parts: Sequence[Any] = [text] if alone else pair_of(text, "the input")
+        return self.kind.ask([self.stripped(part) for part in parts])
 
     def encode_texts(self, texts: Sequence[Given]) -> Any:
         """Texts, or pairs of texts, as tokens."""
         return self.encode([self.example_of(text) for text in texts])
 
     def question(self, example: Text) -> Given:
-        return example.text if example.second is None else (example.text, example.second)
+        texts = example.texts
+        return texts[0] if len(texts) == 1 else (texts[0], texts[1])
 
     def typed(self, texts: Sequence[str]) -> list[Any]:
         return pairs_typed(texts, "this run reads") if self.pairs else list(texts)
 
     def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Text], unread: Sequence[int]) -> list[Any]:
+        answers = (replace(one, unread=gone) for one, gone in zip(made, unread, strict=True))
         return [
-            head.blank(example) if all(map(is_blank, example.texts)) else replace(one, unread=gone)
-            for one, example, gone in zip(made, examples, unread, strict=True)
+            (all(map(is_blank, example.texts)) and head.blank(example)) or one
+            for one, example in zip(answers, examples, strict=True)
         ]
+
+    # Places ---------------------------------------------------------------------------------------------------
+
+    def typed_as(self, example: Any, encoded: Cut, before: int = 0) -> InputSpans:
+        """The span of the text that each token covers; the texts of a pair are one after the other.
+
+        `before` is the number of tokens before them that are not part of the text.
+        """
+        texts = [*example.texts] if self.hierarchical else self.split(example)
+        places, start = [(0, 0)] * before, 0
+        for number, text in enumerate(texts):
+            own: list[tuple[int, int]] = []
+            for place, inside in self.parts(text):
+                own += [(start + place + a, start + place + b) for a, b in self.tokenizer.encode(inside).spans]
+            if len(texts) > 1 and number == 0:  # either text of a pair may have been cut
+                ids, end = self.tokens_of(encoded), self.tokenizer.special.end
+                own = [*own[: ids.index(end)], *[(0, 0)] * ids.count(end)]
+            places += own
+            start += len(text) + len(BETWEEN)
+        return InputSpans(BETWEEN.join(texts), places)
+
+    def places(self, example: Any) -> dict[str, Placed]:
+        """Of each text, by its name: its tokens in the row, and the characters of it that each of them covers."""
+        (encoded,) = self.encode([example])
+        ids, end = self.tokens_of(encoded), self.tokenizer.special.end
+        names, cuts = self.kind.sides(self.config.data), [0, len(ids)]
+        if len(names) > 1:
+            first = ids.index(end)
+            cuts = [0, first, first + ids[first:].count(end), len(ids)]
+        spans, found, start = self.typed_as(example, encoded).spans, {}, 0
+        for number, (name, text) in enumerate(zip(names, self.split(example), strict=True)):
+            tokens = range(cuts[2 * number], cuts[2 * number + 1])
+            found[name] = Placed(tokens, [(a - start, b - start) for a, b in spans[tokens.start : tokens.stop]])
+            start += len(text) + len(BETWEEN)
+        return found
 
     def unknown_in(self, text: Given) -> list[str]:
         """The parts of an input that were never seen in training."""
@@ -298,6 +363,12 @@ def characters_of(examples: Sequence[Any]) -> int:
     if isinstance(examples, StoredExamples):
         return examples.num_bytes
     return sum(len(example.source) for example in examples)
+
+
+def effort_of(work: Any) -> float:
+    """Characters of the training texts for each that n-grams may be fitted to, in the time that a run has."""
+    size = characters_of(work.splits.examples["train"])
+    return work_of(size, len(work.head.labels), work.config.training.minutes or 5.0)
 
 
 def _ngrams(config: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,10 +15,10 @@ from heed.config.sections import num_subwords, with_tokenizer
 from heed.data.batch import frame_size
 from heed.data.corpus import Corpus, Lengths, corpus_of, sample_of
 from heed.data.corpus import Rows as Numbers
-from heed.data.embedded.generated import Split
 from heed.data.examples import in_turn
 from heed.data.findings import Findings, found_table
-from heed.data.readers import Reader, hold
+from heed.data.kinds.kind import Kind
+from heed.data.readers import hold
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
@@ -49,24 +49,6 @@ _SAMPLE = 10_000_000
 
 
 @dataclass(frozen=True)
-class Kind:
-    """Where examples of a kind come from."""
-
-    reader: Callable[[Any, Sequence[str] | None], Reader[Any]]
-    """From a `data` section, and the labels that are known, to the reader of files, the Hub and Python."""
-    fields: Callable[[Any], Sequence[str]]
-    """The fields of an example that Python data has, in their order."""
-    draw: Callable[[Any], Callable[[Split, int], Sequence[Any]]] | None = None
-    """Generates as many examples of a split of embedded data."""
-    units: str = "texts"
-    """Plural name of generated examples."""
-    arranged: Callable[[Any], Any] = lambda data: data
-    """Python data in one of the forms of `heed.data.readers`."""
-    check: Callable[[Sequence[Any], str], None] = lambda held, split: None
-    """Refuses examples of a split whose columns are probably exchanged."""
-
-
-@dataclass(frozen=True)
 class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
@@ -75,6 +57,9 @@ class Tokens(Input):
     """
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
+
+    unit = property(lambda self: "text" if self.kind.example is None else self.kind.example.unit)
+    section = property(lambda self: self.kind.section)
 
     kind: Kind
     tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
@@ -141,6 +126,9 @@ class Tokens(Input):
     def train_tokenizer(self, examples: Sequence[Any]) -> TextTokenizer:
         """A tokenizer of the configured kind."""
         return TextTokenizer.train([t for example in examples for t in self.texts_of(example)], self.config.tokenizer)
+
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, tokenizer=learned[0])
 
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / _TOKENIZER)

@@ -9,7 +9,7 @@ SPEC = TaskSpec(
     interfaces=("language_model",),
     files="any number of files or folders",
     takes=(("sentences", "{file}"),),
-    architectures=("GPT2LMHeadModel", "GPT2Model"),
+    checkpoints="next_token",
     flags=(
         *WRITING,
         Flag("predict", "repetition-penalty", float, "Above 1: tokens that occurred before become less likely.", 1.0),

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from heed.data.examples import Example
 from heed.data.kinds.documents import Document
+from heed.data.kinds.encoded_documents import read_documents
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.generation import SamplingOptions
@@ -24,7 +25,6 @@ from heed.observe.maps import Axis
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.comparison import Examiner
-from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.run import TextRun

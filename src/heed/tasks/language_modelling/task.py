@@ -34,11 +34,12 @@ from heed.data.corpus import sample_of
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.data.kinds.documents import Document
+from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
 from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
-from heed.tasks.base.documents import DocumentTask, EncodedDocuments, encode_documents, learn_tokenizer
+from heed.tasks.base.documents import DocumentTask, learn_tokenizer
 from heed.tasks.base.report import sample_lines
 from heed.tasks.base.transfer import Parent, Transfers, with_parents
 from heed.tasks.base.vocabulary import taken

@@ -66,7 +66,6 @@ class Continuation(Prediction):
     stopped_by: str | None
     score: float
     ids: tuple[int, ...]
-    unread: int = 0
 
     def __repr__(self) -> str:
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
@@ -447,7 +446,7 @@ def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: 
         stopped_by,
         log_prob / max(1, count) ** options.length_penalty,
         tuple(draft.written),
-        max(0, draft.unread - len(task.prompt_tokens([0])) + 1),  # the first token is none of the prompt
+        unread=max(0, draft.unread - len(task.prompt_tokens([0])) + 1),  # the first token is none of the prompt
     )
 
 

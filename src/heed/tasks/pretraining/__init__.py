@@ -29,11 +29,5 @@ SPEC = TaskSpec(
         "heed train classification FILE --from {run}",
     ),
     next_command='heed predict {run} "The man went to the [MASK]."',
-    architectures=(
-        "ForPreTraining",
-        "ForMaskedLM",
-        "ForNextSentencePrediction",
-        "BertModel",
-        "RobertaModel",
-    ),
+    checkpoints="masked",
 )

@@ -50,7 +50,6 @@ class FilledText(Prediction):
     text: str
     given: str
     masks: tuple[tuple[Candidate, ...], ...]
-    unread: int = 0
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -164,7 +163,7 @@ def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) 
         filled, *parts = parts_of(text, tokenizer)
         for candidates, part in zip(found, parts, strict=False):
             filled = _joined(tokenizer, filled, candidates[0]) + part
-        results.append(FilledText(filled, text, tuple(found), left))
+        results.append(FilledText(filled, text, tuple(found), unread=left))
     return results
 
 
@@ -314,7 +313,6 @@ class NextSentence(Prediction):
     text: str
     second: str
     probability: float
-    unread: int = 0
 
     @property
     def follows(self) -> bool:
@@ -389,4 +387,4 @@ def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]
     for tokens, real in _batches(model, rows):
         logits = model.order_scores(model(tokens, real), real)
         found += softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
-    return [NextSentence(*pair, share, left) for pair, share, left in zip(pairs, found, unread, strict=True)]
+    return [NextSentence(*pair, share, unread=left) for pair, share, left in zip(pairs, found, unread, strict=True)]

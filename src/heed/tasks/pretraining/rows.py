@@ -36,10 +36,10 @@ from heed.config.data import Documents
 from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
+from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
 from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.tasks.base.documents import EncodedDocuments, encode_documents
 
 PIECE, WORD, SENTENCE = 1, 2, 4
 """Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a space, a sentence."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from heed.data.batch import frame, frame_size, pad_rows
 from heed.data.kinds.documents import Document
+from heed.data.kinds.encoded_documents import read_documents
 from heed.data.kinds.inputs import Input, pairs_typed, texts_of
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
@@ -26,7 +27,6 @@ from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Attributes, Explained, chosen, padded, placed, table_of
 from heed.tasks.base.comparison import Examiner
-from heed.tasks.base.documents import read_documents
 from heed.tasks.base.looking import LooksAtText, Words, encoder_frames, notes_on, views_of_text, watched
 from heed.tasks.base.predictions import Predictions, TextOutputs, Written, check_choices, one_line
 from heed.tasks.base.run import TextRun

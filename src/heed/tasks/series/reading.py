@@ -29,6 +29,7 @@ class NamedSeries(Rows):
     timeline: Timeline | None = None
     by: str | None = None  # column that names the series
     filled: int = 0  # interpolated values
+    indexed: str = ""  # column of the dates that becomes the index of a forecast, as it was that of a data frame
 
     @property
     def gaps(self) -> list[int]:

@@ -92,11 +92,11 @@ class Summaries(Translated):
 
     options: ClassVar = SummarisationHead
     keywords: ClassVar = {name: value for name, value in Translated.keywords.items() if name != "engine"}
-    scores: ClassVar[tuple[str, ...]] = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
+    of_texts: ClassVar[tuple[str, ...]] = ("rouge1", "rouge2", "rougeL", "bleu", "chrf")
 
     @property
     def quick_scores(self) -> tuple[str, ...]:
-        return self.scores
+        return self.of_texts
 
     by_length = ("rouge2", "rougeL")
     select = "rougeL"

@@ -72,4 +72,5 @@ TASK = Task(
     outputs=TableOutputs,
     enough_updates=300,
     most_updates=most_updates,
+    cannot={"ensemble": ""},
 )

@@ -22,5 +22,5 @@ SPEC = TaskSpec(
         PIECES,
     ),
     pretrained=("google-bert/bert-base-cased", "google-bert/bert-base-multilingual-cased"),
-    architectures=("ForTokenClassification",),
+    checkpoints="tags",
 )

@@ -11,7 +11,7 @@ SPEC = TaskSpec(
     files="two parallel files, source first, or one with both sides",
     pretrained=("Helsinki-NLP/opus-mt-{source}-{target}",),
     few=100_000,
-    architectures=("MarianMTModel", "MarianModel"),
+    checkpoints="written",
     takes=(("pairs", "{file}"), ("sentences", "{file} TRANSLATIONS")),
     flags=(
         *WRITING,

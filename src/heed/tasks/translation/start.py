@@ -143,12 +143,15 @@ CPU: they learn faster, and a larger model would see each pair too seldom (docs/
 _MOST_ALIGNED, _ALIGNED_A_MINUTE = 50_000, 10_000
 """Largest number of pairs whose words are aligned by default, in all or for each minute of a time budget: about a
 kilobyte and half a millisecond each, so a tenth of the budget."""
-_FOR_FEW_PAIRS: dict[str, dict[str, Any]] = {
-    "tokenizer": {"lowercase": "source"},
-    "training": {"guided_attention": 1.0, "label_smoothing": 0.1, "batch_tokens": 1_000, "learning_rate": 0.002},
-    "generation": {"beam_size": 5},
+_FOR_FEW_PAIRS: Mapping[str, Any] = {
+    "tokenizer.lowercase": "source",
+    "training.guided_attention": 1.0,
+    "training.label_smoothing": 0.1,
+    "training.batch_tokens": 1_000,
+    "training.learning_rate": 0.002,
+    "generation.beam_size": 5,
 }
-"""Fields of sections for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
+"""Fields for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
 
 
 def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
@@ -171,19 +174,15 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     """
     text = not config.data.is_embedded and config.tokenizer.kind != "char"
     fits = text and config.model.size == "auto" and "scarce" in body.config_class.sizes
-    if not fits or few_because(config, num_pairs) is None:
+    if not fits or (why := few_because(config, num_pairs)) is None:
         return config
-    changed: dict[str, Any] = {"model": config.model.model_copy(update={"size": "scarce"})}
-    for name, fields in _FOR_FEW_PAIRS.items():
-        section = getattr(config, name)
-        free = {field: value for field, value in fields.items() if field not in section.model_fields_set}
-        aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
-        if config.tokenizer.sampling or config.training.alignment.given or num_pairs > aligned:
-            free.pop("guided_attention", None)
-        if config.tokenizer.shared or config.tokenizer.from_ is not None:
-            free.pop("lowercase", None)
-        changed[name] = section.model_copy(update=free)
-    return config.model_copy(update=changed)
+    fields = {**_FOR_FEW_PAIRS}
+    aligned = max(_MOST_ALIGNED, _ALIGNED_A_MINUTE * (config.training.minutes or 0.0))
+    if config.tokenizer.sampling or config.training.alignment.given or num_pairs > aligned:
+        del fields["training.guided_attention"]
+    if config.tokenizer.shared or config.tokenizer.from_ is not None:
+        del fields["tokenizer.lowercase"]
+    return config.settle(why, {"model.size": "scarce"}).settle_open(why, fields)
 
 
 def auto_size(config: TranslationConfig, num_examples: int) -> str:
@@ -261,12 +260,11 @@ def _with_known(
     config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
 ) -> tuple[TranslationConfig, Tokenizers, str]:
     """Use one or both tokenizers as they are, and train the other."""
-    section = config.tokenizer
     if len(known) == 2:
         source, target = known["source"], known["target"]
         fields = {"shared": source is target, "vocab_size": max(5, source.vocab_size), "lowercase": False}
-        section = section.model_copy(update=fields)
-        return config.model_copy(update={"tokenizer": section}), (source, target), ""
+        known_fields = {f"tokenizer.{name}": value for name, value in fields.items()}
+        return config.settle("of the run in model.from", known_fields), (source, target), ""
     config, (source, target), remark = learn_tokenizers(config, corpora, count)
     return config, (known.get("source", source), known.get("target", target)), remark
 
@@ -374,7 +372,8 @@ def with_body(config: TranslationConfig) -> TranslationConfig:
             )
     fields = {"name": _MODEL, **_fields(theirs.name, body, part)}
     given = section.model_dump(by_alias=True, include=section.model_fields_set)
-    return config.model_copy(update={"model": type(section).model_validate({**fields, **given})})
+    config = config.model_copy(update={"model": type(section).model_validate({**fields, **given})})
+    return config.because(f"as in {parent.path}", *(f"model.{name}" for name in fields if name not in given))
 
 
 def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Translated(Written):
     targets: str = "tokens"
 
     @property
-    def scores(self) -> tuple[str, ...]:  # type: ignore[override]
+    def of_texts(self) -> tuple[str, ...]:  # type: ignore[override]
         """The scores of texts in addition to exact match; none for embedded data."""
         return () if self.config.data.is_embedded else ("chrf", "bleu", "ter")
 
@@ -200,7 +200,7 @@ class Translated(Written):
         encoded = run.input.encode(examples)
         nats, correct, tokens = run.task.judged(run.model, encoded).T.tolist()
         tokenizer = None if literal else self.tokenizer
-        measures = output_measures(texts, references, self.scores, tokenizer, bleu or self.bleu_tokenize)
+        measures = output_measures(texts, references, self.of_texts, tokenizer, bleu or self.bleu_tokenize)
         if per_token:
             measures.append(share("token_accuracy", "token accuracy", correct, tokens))
         details: dict[str, Any] = {

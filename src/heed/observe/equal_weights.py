@@ -15,7 +15,6 @@ from heed.evaluation.measures import Measure, share
 from heed.evaluation.significance import Interval, difference, ends, intervals
 from heed.observe.edits import Uniform, heads_of
 from heed.observe.trace import edit
-from heed.tasks.base.report import counted
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,8 @@ class EqualWeights:
         return {"measure": self.measure.name, "score": score, "examples": self.examples, "attention": effects}
 
     def __repr__(self) -> str:
-        head = f"{self._score(self.measure.score())} on {counted(self.examples, 'example')}; under equal weights:"
+        count = f"{self.examples:,} example{'s' * (self.examples != 1)}"
+        head = f"{self._score(self.measure.score())} on {count}; under equal weights:"
         return "\n".join([head, *map(self._line, self.effects)])
 
     def _line(self, one: UniformEffect) -> str:

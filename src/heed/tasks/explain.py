@@ -1,0 +1,71 @@
+"""Which score of a text is attributed to its words, or compared with that of another text, for any head."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from heed.observe.attribution import LEFT_OUT, Scored
+from heed.tasks.base.attributing import Explained, table_of
+from heed.tasks.base.looking import Words
+
+
+def explain(
+    work: Any, model: Any, text: Any, target: str | None = None, rather_than: str | None = None, ngrams: bool = True
+) -> Explained:
+    """The score that a head can be asked for, by default that of its answer (`Head.asked`).
+
+    The logits of the n-grams beside a network, which do not pass through it, are held fixed, or left out.
+
+    Raises:
+        ConfigError: The head has no such score.
+    """
+    texts, device = work.input, next(model.parameters()).device
+    corpus = texts.encode([texts.example_of(text)])
+    (encoded,), (answer,) = corpus, work.answers(model, corpus)
+    asked, notes = work.head.asked(answer, target, rather_than), []
+    linear = torch.tensor(encoded.ngrams).unsqueeze(0)
+    if encoded.ngrams and ngrams:
+        part = float(asked.score(model.ngram_scale.detach().cpu() * linear))
+        notes.append(f"held fixed: the n-grams beside the network add {part:+.4f}")
+    elif encoded.ngrams:
+        notes.append("scored without the n-grams beside the network")
+        encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
+    lengths, special = list(map(len, encoded.sentences)), names_of_special(work, model)
+    first, framed = int(getattr(model, "has_cls", texts.framed)), texts.framed
+
+    def score(model: nn.Module, rows: Tensor) -> Tensor:
+        some = []
+        for row in rows.tolist():
+            left = iter(row)
+            sentences = [[token for token in islice(left, count) if token != LEFT_OUT] for count in lengths]
+            some.append(replace(encoded, sentences=[sentence for sentence in sentences if sentence]))
+        batch = texts.collate(some, [*range(len(some))], None).to(device)
+        scores: Tensor = asked.score(work.head.states(model, batch))
+        return scores
+
+    ids, tokenizer = texts.tokens_of(encoded), texts.tokenizer
+    words = Words.of(tokenizer, ids, "text", special, texts.typed_as(texts.example_of(text), encoded))
+    start, end = tokenizer.special[2:]
+    scored = Scored(model, table_of(model), torch.tensor(ids, device=device), score, tokenizer.special.unknown)
+    return Explained(scored, words, asked.name, tuple(notes), ((special[start],) * first, (special[end],) * framed))
+
+
+def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
+    """The options of `explain` for the score that tells two texts apart: of the other's answer minus the text's."""
+    own, there = work.answers(model, work.input.encode_texts([text, other]))
+    target, rather_than = work.head.contrast(own, there)
+    return {"target": target, "rather_than": rather_than, "ngrams": False}
+
+
+def names_of_special(work: Any, model: Any) -> dict[int, str]:
+    """Names of the start and end tokens."""
+    tokenizer = work.input.tokenizer
+    start, end = tokenizer.special[2:]
+    if work.input.framed:
+        return {start: tokenizer.token(start), end: tokenizer.token(end)}
+    return {end: "[SEP]", start: "[CLS]"}

@@ -1,0 +1,155 @@
+"""Pages of pictures: samples of each class, wrongly labelled pictures, and the runs of a comparison."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, cast
+
+from markupsafe import Markup
+from numpy.typing import NDArray
+from PIL import Image
+
+from heed.data.examples import Picture
+from heed.data.pictures.decode import Array, eight_bits
+from heed.data.pictures.sizing import Augment
+from heed.errors import DataError
+from heed.observe.looks import Choice
+from heed.observe.page import draw, page
+from heed.observe.picture_drawing import laid_over, shape_within
+from heed.tasks.base.comparison import LabelExaminer
+from heed.tasks.base.labels import LabelPrediction
+from heed.tasks.heads.labels import Labels
+from heed.tasks.images.look import Looking
+from heed.tasks.inputs.pictures import Pictures
+from heed.tasks.run import Run
+from heed.tasks.work import Work
+
+SIDE = 144
+"""Pixels of the longer side of a picture on a page."""
+_EACH, _CLASSES = 4, 12
+"""Largest numbers of pictures of each class and of classes on a page of samples."""
+_AUGMENTED = 4
+"""Number of augmented versions of each sample."""
+
+
+class Tag(NamedTuple):
+    """A picture as a self-contained `<img>`; without `uri`, `alt` says why it cannot be shown."""
+
+    uri: str
+    alt: str
+    width: int = 0
+    height: int = 0
+    enlarged: bool = False
+
+
+def picture_tag(pixels: NDArray[Any], alt: str) -> Tag:
+    """A picture `(height, width, channels)`; small pictures are enlarged unsmoothed."""
+    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
+    scale = SIDE / max(image.size)
+    width, height = (max(1, round(scale * one)) for one in image.size)
+    image.thumbnail((2 * SIDE, 2 * SIDE))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    data = base64.b64encode(file.getvalue()).decode("ascii")
+    return Tag(f"data:image/png;base64,{data}", alt, width, height, scale > 2)
+
+
+def errors_page(run: Run, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The wrong pictures of each set with true and predicted labels, most confident first."""
+    wrong = [
+        (name, [(error, _original(run.input, str(error["picture"]))) for error in some])
+        for name, some in errors.items()
+    ]
+    return page("tasks/images/page.html", f"Errors of {run.title}", hints=(), wrong=wrong, classes=(), augmented=0)
+
+
+def samples_page(work: Work) -> str:
+    """Pictures of every class: the original, the model's input, and augmented versions."""
+    assert isinstance(work.input, Pictures) and isinstance(work.head, Labels)
+    train, labels, title = work.splits.examples["train"], work.head.labels, f"Pictures of {work.config.data.name}"
+    by_label: dict[str, list[int]] = {label: [] for label in labels}
+    for i, picture in enumerate(train):
+        by_label[picture.label].append(i)
+    hints = [f"{work.input.form_line}."]
+    if len(labels) > _CLASSES:
+        hints.append(f"The first {_CLASSES} of {len(labels):,} classes.")
+    classes = []
+    for label in labels[:_CLASSES]:
+        places = by_label[label]
+        chosen = places[:: max(1, len(places) // _EACH)][:_EACH]
+        classes.append((label, len(places), [_sample(work, i, train[i]) for i in chosen]))
+    augmented = _AUGMENTED if work.config.augment.changes_pictures else 0
+    return page("tasks/images/page.html", title, hints=hints, wrong=(), classes=classes, augmented=augmented)
+
+
+def _sample(work: Work, index: int, picture: Picture) -> tuple[str, str, list[Tag]]:
+    """File and size of a picture, then the picture, what the model reads, and augmented versions."""
+    input, config, seen = cast(Pictures, work.input), work.config, work.encoded("train").take([index])  # type: ignore[attr-defined]
+    (facts,) = input.access.pixels.facts([picture.place])
+    pictures = [_original(input, picture.place), picture_tag(seen[0], "")]
+    if config.augment.changes_pictures:
+        change = Augment(config.augment, config.training.seed).pictures
+        pictures += [picture_tag(change(seen, [index], epoch)[0], "") for epoch in range(_AUGMENTED)]
+    return picture.origin, f"{facts.width} x {facts.height}", pictures
+
+
+def _original(input: Any, place: str) -> Tag:
+    try:
+        return picture_tag(eight_bits(input.access.pixels.read([place])[0], input.form.sizing.levels), place)
+    except DataError as error:
+        return Tag("", str(error))
+
+
+_MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}
+"""Maps of each run on a page: the first for every model, so that they can be compared, the second for models with
+attention."""
+
+
+class ImagesExaminer(LabelExaminer[Any, Picture, LabelPrediction]):
+    """Pictures, read by one of the runs for all of them."""
+
+    kind = "pictures"
+
+    @cached_property
+    def reader(self) -> Pictures:
+        """Reads the pictures: the input of the run that has its data open."""
+        inputs: list[Pictures] = [run.input for run in self.runs]
+        return next((one for one in inputs if one.access.is_open), inputs[0])
+
+    def _lengths(self) -> tuple[list[int], str]:
+        facts = self.reader.access.pixels.facts([example.place for example in self.examples])
+        return [min(one.height, one.width) for one in facts], "pixels (shorter side)"
+
+    def predict(self, run: Any, examples: Sequence[Picture], beam_size: int | None) -> list[LabelPrediction]:
+        encoded: Any = self.reader.encoded_for(run.input, examples)
+        answers = run.task.answers(run.model, encoded)
+        return [run.head.predict(answer) for answer in answers]
+
+    def count_tokens(self, run: Any, outputs: Sequence[LabelPrediction]) -> int:
+        return len(outputs)
+
+    def _picture(self, run: Any, example: Picture) -> Array:
+        """The original picture, in 8 bits by the levels of a run."""
+        return eight_bits(self.reader.access.pixels.read([example.place])[0], run.input.form.sizing.levels)
+
+    def source_html(self, index: int) -> Markup:
+        example = self.examples[index]
+        tag = picture_tag(self._picture(self.runs[0], example), example.origin)
+        return draw("named", tag, example.origin, source="tasks/images/draw.html")
+
+    def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        example = self.examples[index]
+        picture = self._picture(run, example)
+        look = Looking(run.task, run.model, picture, ())
+        number = look.number_of(None)
+        shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
+        figures = []
+        for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
+            one = look.maps(name, Choice(), None, number)[0]
+            tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
+            figures.append((tag, _MAP_NAMES[name]))
+        summary = run.head.predict(look.probabilities).summary()
+        return draw("outputs", summary, figures, source="tasks/images/draw.html")

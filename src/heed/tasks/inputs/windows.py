@@ -1,0 +1,356 @@
+"""Windows of series of numbers: stretches without a gap, standardised by the training rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
+from pathlib import Path
+from random import Random
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from heed.config import RunConfig
+from heed.data.examples import in_turn
+from heed.data.findings import Findings
+from heed.data.kinds.features import Standard, constant_lines, load, save
+from heed.data.splits import Splits
+from heed.errors import ConfigError, DataError
+from heed.evaluation.forecasts import Values
+from heed.tasks.base.report import counted
+from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Sized
+from heed.tasks.contracts import Rows as Names
+from heed.tasks.inputs.rows import STANDARD, check_numbers, column_lines, standardised
+from heed.tasks.series.forecast import Forecast
+from heed.tasks.series.reading import NamedSeries, hold_series, read_series, remarks_on
+from heed.tasks.work import Work
+
+_WINDOW, _LONGEST = 48, 600
+"""The usual window, and the longest one that is chosen for the sake of the season."""
+_AT_ONCE = 256
+"""Most series forecast at a time."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rows of a series to learn or to forecast, after others, which are only read."""
+
+    values: Values  # `(rows, columns)`, in their own units
+    start: int  # the first row to learn or to forecast
+    origin: str  # name of the series
+    series: NamedSeries | None = None  # that it continues, if the rows to forecast are not known
+    blank: ClassVar = False
+
+    @property
+    def rows(self) -> int:
+        """Number of rows to learn or to forecast."""
+        return len(self.values) - self.start
+
+
+class Encoded(NamedTuple):
+    """Standardised rows, and how many of them are only read."""
+
+    rows: Tensor
+    read: int
+
+
+@dataclass
+class SeriesSplits(Splits[Stretch]):
+    """Series, with their columns and the configuration with what follows from their dates."""
+
+    config: Any = None
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Windows(Input):
+    """Windows of rows that follow one another; of a forecast, the rows before it."""
+
+    sized: ClassVar = {"columns": Sized("num_columns")}
+    is_text: ClassVar = False
+
+    standard: Standard | None = None
+
+    def check(self, config: Any) -> None:
+        check_numbers(config)
+        if config.training.train_size is not None:
+            raise ConfigError(
+                f"training.train_size is {config.training.train_size}, which does not apply to series: their rows "
+                "follow one another; give fewer files, or leave training.train_size out"
+            )
+        if config.training.label_smoothing:
+            raise ConfigError("training.label_smoothing does not apply to series, whose data is numbers")
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> SeriesSplits:
+        return open_series(config, given)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
+        if self.standard is None:
+            return hold_series(data, split, config.data)
+        return self._to_score(hold_series(data, split, self.config.data, self.columns))
+
+    def learn(self, config: Any, splits: Splits[Stretch], parent: Any) -> tuple[Any, Self]:
+        assert isinstance(splits, SeriesSplits)
+        rows = np.concatenate([one.values for one in splits.examples["train"]])
+        splits.remarks += constant_lines(splits.names, rows)
+        return splits.config, replace(self, standard=Standard.of(splits.names, rows))
+
+    def save(self, folder: Path) -> None:
+        save(folder / STANDARD, self.standard)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(self, standard=load(folder / STANDARD, Standard))
+
+    def rows(self) -> Mapping[str, Names]:
+        return {"columns": Names(self.columns, "num_columns")}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read and forecast."""
+        assert self.standard is not None
+        return self.standard.columns
+
+    @property
+    def window(self) -> int:
+        """Rows that a forecast reads."""
+        rows: int = self.config.data.window
+        return rows
+
+    # Reading ------------------------------------------------------------------------------------------------------
+
+    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Stretch]:
+        return self._to_score([one for path in files for one in self.read(Path(path))])
+
+    def _to_score(self, series: Sequence[NamedSeries]) -> Sequence[Stretch]:
+        return all_to_forecast(series, self.config.data, self.columns)
+
+    def read(self, path: Path) -> list[NamedSeries]:
+        """The series in a file with the run's columns."""
+        return read_series(path, self.config.data, self.columns)
+
+    def questions(self, rows: Any) -> tuple[Sequence[Stretch], bool]:
+        index = getattr(rows, "index", None)
+        named = str(index.name or "date") if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex) else ""
+        return self.unknown(self.held(rows), named), True
+
+    def held(self, rows: Any) -> list[NamedSeries]:
+        """The series in rows in any form that `predict` accepts."""
+        return hold_series(rows, "series", self.config.data, self.columns)
+
+    def unknown(self, series: Sequence[NamedSeries], indexed: str = "") -> list[Stretch]:
+        """What follows each series, from the rows after its last gap; its dates become the index, named `indexed`."""
+        last = [one.numbers(self.columns)[[0, *one.gaps][-1] :] for one in series]
+        each = [replace(one, indexed=indexed) for one in series]
+        return [Stretch(rows, len(rows), one.name, one) for rows, one in zip(last, each, strict=True)]
+
+    def readable(self, text: Any) -> Stretch:
+        is_file = isinstance(text, str | Path)
+        series, name = (self.read(Path(text)), Path(text).name) if is_file else (self.held(text), "series")
+        if len(series) > 1:
+            raise ConfigError(f"{name} has {len(series)} series; a look shows one, so give the rows of one")
+        values = series[0].numbers(self.columns)
+        return Stretch(values, len(values), name)
+
+    def finished(
+        self, head: Head, made: Sequence[Any], examples: Sequence[Stretch], unread: Sequence[int]
+    ) -> list[Any]:
+        asked = [one.series for one in examples if one.series is not None]
+        return [Forecast.following(np.concatenate(made), self.columns, asked)] if asked else list(made)
+
+    # Batches ------------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[Stretch], split: str = "") -> list[Encoded]:
+        assert self.standard is not None
+        encoded = []
+        for one in examples:
+            read = min(one.start, self.window)
+            encoded.append(Encoded(standardised(self.standard, one.values[one.start - read :]), read))
+        return encoded
+
+    def costs(self, encoded: Sequence[Encoded]) -> NDArray[np.int64]:
+        return np.array([len(one.rows) for one in encoded])
+
+    def collate(self, encoded: Sequence[Encoded], indices: list[int], draw: Draw | None) -> Batch:
+        some = [encoded[n] for n in indices]
+        following = pad_sequence([rows[read:] for rows, read in some], batch_first=True, padding_value=torch.nan)
+        read = torch.stack([rows[:read] for rows, read in some])
+        return Batch(indices, {"values": read}, targets={"rows": following}, masks=())
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        """Adjacent windows that cover every training series; their first row changes with each pass.
+
+        A window is given by the index of its first row, counted over all training series.
+        """
+        window, encoded, examples = self.window, work.encoded(split), work.splits.examples[split]
+        ends = [*accumulate((len(one.rows) for one in encoded), initial=0)]
+        rng, starts = Random(f"{draw.seed}:{draw.epoch}"), list[int]()
+        for begin, end in pairwise(ends):
+            last = end - window - 1  # a window also needs the row after it
+            starts += range(begin + rng.randrange(min(window, last + 1 - begin)), last + 1, window)
+        rng.shuffle(starts)
+
+        def place(piece: int) -> tuple[int, int]:
+            part = bisect_right(ends, piece) - 1
+            return part, piece - ends[part]
+
+        def collate(pieces: Sequence[int]) -> Batch:
+            rows = torch.stack([encoded[n].rows[at : at + window + 1] for n, at in map(place, pieces)])
+            return Batch(list(pieces), {"values": rows[:, :-1]}, targets={"rows": rows[:, 1:]}, masks=())
+
+        def described(pieces: Sequence[int]) -> str:
+            part, at = place(pieces[0])
+            return f"{len(pieces)} windows, the first from row {at + 1} of {examples[part].origin}"
+
+        size = max(1, work.config.training.batch_tokens // window)
+        costs = np.broadcast_to(np.int64(window), (ends[-1], 1))
+        return Pass([*in_turn(starts, size)], collate, costs, described=described)
+
+    def scoring(self, encoded: Sequence[Encoded], tokens: int) -> Sequence[list[int]]:
+        lengths = [one.read for one in encoded]
+        alike = groupby(sorted(range(len(encoded)), key=lengths.__getitem__), lengths.__getitem__)
+        return [[*some] for _, numbers in alike for some in in_turn([*numbers], _AT_ONCE)]
+
+    # For people ---------------------------------------------------------------------------------------------------
+
+    def notes(self, work: Work) -> list[str]:
+        lines = [
+            f"{name}: {counted(sum(one.rows for one in some), 'row')} of {len(names_of(some))} series"
+            for name, some in work.splits.examples.items()
+        ]
+        columns = f"columns {', '.join(self.columns)}, standardised by the training rows"
+        return [*lines, columns, *work.splits.remarks]
+
+    def lines(self, work: Work) -> list[str]:
+        assert self.standard is not None
+        return [work.notes, "", *column_lines(self.standard)]
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        some = work.splits.examples[split]
+        return {"examples": sum(one.rows for one in some), "series": len(names_of(some))}
+
+
+def names_of(examples: Sequence[Stretch]) -> list[str]:
+    """The names of different series."""
+    return [*dict.fromkeys(one.origin for one in examples)]
+
+
+def stretches(series: NamedSeries, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """The rows from `begin` to `end` without a gap between them: start of the context, first and last row."""
+    edges = [0, *series.gaps, len(series)]
+    for start, stop in pairwise(edges):
+        if max(start, begin) < min(stop, end):
+            yield start, max(start, begin), min(stop, end)
+
+
+def to_forecast(
+    series: NamedSeries, data: Any, columns: Sequence[str], begin: int = 0, end: int | None = None
+) -> list[Stretch]:
+    """The forecasts of `data.horizon` rows; the first `data.window` rows, at most half of them, are only read."""
+    values, end = series.numbers(columns), len(series) if end is None else end
+    return [
+        Stretch(values[start : min(at + data.horizon, last)], at - start, series.name)
+        for start, first, last in stretches(series, begin, end)
+        if last - start >= 3
+        for at in range(max(first, start + min(data.window, (last - start) // 2)), last, data.horizon)
+    ]
+
+
+def all_to_forecast(series: Sequence[NamedSeries], data: Any, columns: Sequence[str]) -> list[Stretch]:
+    """The forecasts of several series.
+
+    Raises:
+        DataError: A series is too short.
+    """
+    every = []
+    for one in series:
+        every += (some := to_forecast(one, data, columns))
+        if not some:
+            raise DataError(f"'{one.name}' has {counted(len(one), 'row')}; a series to forecast needs at least 3")
+    return every
+
+
+def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = None) -> SeriesSplits:
+    """Read every split from its own files or from the last rows of each training series; or take the `given` series.
+
+    Raises:
+        DataError: A file cannot be read, or a series is too short.
+    """
+    data: Any = config.data
+    if given is None and data.origin == "memory":
+        raise DataError(data.not_kept)
+    series: dict[str, list[NamedSeries]] = {}
+    for split, files in (("train", data.train), ("valid", data.valid), ("test", data.test)):
+        series[split] = list(given.get(split, ())) if given is not None else []
+        for path in map(Path, files if isinstance(files, list) and given is None else ()):
+            columns = series["train"][0].columns if series["train"] else None
+            series[split] += read_series(path, data, columns)
+    columns = series["train"][0].columns
+    config, said = settled(config, series["train"])
+    data = config.data
+    every = [one for some in series.values() for one in some]
+    said = [*dict.fromkeys(line for one in every for line in one.said), *remarks_on(every), *said]
+    window: int = data.window
+    splits: dict[str, list[Stretch]] = {"train": [], "valid": [], "test": []}
+    short: list[str] = []
+    for one in series["train"]:
+        end = len(one)
+        test = data.test if isinstance(data.test, int) else 0
+        valid = max(1, (end - test) // 10) if data.valid is None else data.valid if isinstance(data.valid, int) else 0
+        cut = {"test": test, "valid": valid}
+        if end - cut["test"] - cut["valid"] < window + 2:
+            held = f"({cut['valid']:,} held out for validation, {cut['test']:,} for testing)"
+            needs = f"training needs at least {window + 2} others (data.window + 2)"
+            short.append(f"'{one.name}' has {counted(end, 'row')} {held}; {needs}: give more or a smaller data.window")
+            continue
+        values = one.numbers(columns)
+        for split, count in cut.items():  # the test rows are the last ones
+            if count:
+                splits[split] += to_forecast(one, data, columns, end - count, end)
+                end -= count
+        parts = [Stretch(values[first:last], 0, one.name) for _, first, last in stretches(one, 0, end)]
+        splits["train"] += [part for part in parts if part.rows > window]
+        if few := sum(part.rows for part in parts if part.rows <= window):
+            said.append(f"{one.name}: {counted(few, 'row')} between gaps, too few for data.window + 1, not trained on")
+    if short and (series["train"][0].by is None or not splits["train"]):
+        raise DataError(short[0])
+    said += [f"left out: {line}" for line in short]
+    if not splits["train"]:
+        raise DataError(
+            f"no {window + 1} rows (data.window + 1) follow one another without a gap; use a smaller window"
+        )
+    for split in ("valid", "test"):
+        splits[split] += all_to_forecast(series[split], data, columns)
+    if not splits["valid"]:
+        raise DataError("no validation rows left; give data.valid a number above 0, or files")
+    examples: dict[str, Sequence[Stretch]] = {name: some for name, some in splits.items() if some}
+    return SeriesSplits(examples, remarks=said, config=config, names=columns)
+
+
+def settled(config: RunConfig, series: Sequence[NamedSeries]) -> tuple[Any, list[str]]:
+    """The configuration with the format of the dates, the season and the window, and a remark on the season."""
+    data: Any = config.data
+    steps, rows = {one.step for one in series}, max(map(len, series))
+    season: Any = "none" if data.season in ("auto", None, 1) else data.season
+    said, why = [], "no season is known"
+    if data.season == "auto" and len(steps) == 1 and (step := steps.pop()) is not None:
+        if step.season is not None and rows >= 3 * step.season:
+            season, why = step.season, f"by the spacing of the dates, {step}"
+            said.append(f"season of {season} rows, {why} (data.season sets another)")
+    if season != data.season:
+        config = config.settle(why, {"data.season": season})
+    if data.window == "auto":
+        is_long = season != "none" and _WINDOW < 2 * season <= min(_LONGEST, rows // 2)
+        held_out = sum(split if isinstance(split, int) else 0 for split in (data.valid or rows // 10, data.test))
+        usual = _WINDOW if rows - held_out >= _WINDOW + 2 else max(2, rows // 3)
+        why = "two seasons" if is_long else f"for series of {rows:,} rows"
+        config = config.settle(why, {"data.window": 2 * season if is_long else usual})
+    if data.date_format is None and series[0].timeline is not None:
+        config = config.settle("format of the dates", {"data.date_format": series[0].timeline.column.format})
+    return config, said
