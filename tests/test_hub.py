@@ -15,7 +15,7 @@ from heed.config import config_text
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
 from heed.tasks.classification.task import Classification
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

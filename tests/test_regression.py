@@ -17,12 +17,12 @@ from sklearn.preprocessing import StandardScaler
 import heed
 from commands import call
 from heed.data.examples import evenly
+from heed.data.kinds.target import target_of
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.target import target_of
 from heed.tasks.table.task import TASK, predict_rows
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -38,9 +38,6 @@ from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.contracts import Loss
-
-if TYPE_CHECKING:
-    from heed.tasks.work import Work
 
 
 class Draw(NamedTuple):
@@ -208,35 +205,35 @@ class Part:
         """The part with what an imported checkpoint has in place of what it learns."""
         return self
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    def follows(self, work: Any) -> tuple[str, ...]:
         """Fields of `model` that a run started from this one does not take over."""
         return ()
 
-    def fitted(self, work: Work) -> Self:
+    def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
+    def counts(self, split: str, work: Any) -> dict[str, Any]:
         """Counts of a split, for `report.json`."""
         return {}
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         """What is said before training of what was read, kept and left out."""
         return []
 
-    def lines(self, work: Work) -> list[str]:
+    def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
 
-    def remarks(self, work: Work) -> list[str]:
+    def remarks(self, work: Any) -> list[str]:
         """Remarks on the training set, said before training."""
         return []
 
-    def start(self, model: Any, work: Work) -> dict[str, Started]:
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
         """Replace random weights of a new model; returns descriptions for the report."""
         return {}
 
@@ -297,7 +294,7 @@ class Input(Part):
         """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
         return None
 
-    def leave_out(self, work: Work) -> None:
+    def leave_out(self, work: Any) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
 
     def units(self, encoded: Any) -> Sequence[Any]:
@@ -305,7 +302,7 @@ class Input(Part):
         units: Sequence[Any] = encoded
         return units
 
-    def num_answers(self, split: str, work: Work) -> int:
+    def num_answers(self, split: str, work: Any) -> int:
         """The answers that scoring a split takes."""
         return len(work.splits.examples[split])
 
@@ -331,7 +328,7 @@ class Input(Part):
         """All that a model reads of some examples; `draw` is None where it is asked."""
         raise NotImplementedError
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+    def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
         batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
@@ -352,7 +349,7 @@ class Input(Part):
         """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
-    def size(self, work: Work) -> str:
+    def size(self, work: Any) -> str:
         """The named size of a model that "auto" stands for."""
         return "small"
 
@@ -360,7 +357,7 @@ class Input(Part):
         """A new body, prepared for the input."""
         return body
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         return [work.splits.notes]
 
     def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
@@ -412,7 +409,7 @@ class Input(Part):
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
 
-    def piece_of(self, work: Work, piece: int) -> Any:
+    def piece_of(self, work: Any, piece: int) -> Any:
         """The training example of a piece of a pass."""
         return work.splits.examples["train"][piece]
 
@@ -462,7 +459,7 @@ class Head(Part):
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
         return config, self
 
-    def settled(self, options: Any, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:
@@ -527,7 +524,7 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
-    def sampled(self, work: Work, model: Any) -> Sequence[Measure]:
+    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
         """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
 
@@ -580,11 +577,11 @@ class Head(Part):
         """What each prediction costs, in nats; None if that is not known."""
         return None
 
-    def memory(self, batch: int, work: Work) -> int:
+    def memory(self, batch: int, work: Any) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
 
-    def validation_memory(self, work: Work, model: Any) -> int:
+    def validation_memory(self, work: Any, model: Any) -> int:
         """Bytes that the texts of a validation take, for a head that writes."""
         raise NotImplementedError
 

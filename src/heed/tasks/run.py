@@ -22,8 +22,6 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.written import Written, combined
-from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 
@@ -117,7 +115,9 @@ class Run(runs.Run[Work, Any]):
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        return self._writing.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
+        examples, _ = self.input.questions(given)
+        texts: list[list[Any]] = self._writing.candidates(self, examples, num_best=num_best, **options)
+        return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
@@ -129,7 +129,8 @@ class Run(runs.Run[Work, Any]):
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        return self._writing.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self._writing.grow(self, given, *others, **options)
+        return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
         """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
@@ -138,8 +139,8 @@ class Run(runs.Run[Work, Any]):
         return self.task.task.chat(self, speaker, **options)
 
     @property
-    def _writing(self) -> Written:
-        if not isinstance(self.head, Written):
+    def _writing(self) -> Any:
+        if not self.head.writes:
             raise AttributeError(f"a run of {self.config.task} writes no texts")
         return self.head
 
@@ -278,7 +279,8 @@ class Run(runs.Run[Work, Any]):
             if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
                 raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
         deciding = next((run for run in several if run.head.decides), first)
-        model = combined([run.model for run in several]) if first.head.writes else deciding.model
+        head: Any = first.head
+        model = head.combined([run.model for run in several]) if head.writes else deciding.model
         return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
@@ -309,11 +311,31 @@ class Run(runs.Run[Work, Any]):
         first: Run = self.members[0]
         return first
 
-    aligner: Any = AlignsWords.aligner
-    aligned_heads: Any = AlignsWords.aligned_heads
-    alignment_scores: Any = AlignsWords.alignment_scores
-    align: Any = AlignsWords.align
-    _links_of: Any = AlignsWords._links_of
+    @property
+    def _links(self) -> Any:
+        return capability(self, "align").task.task.aligns
+
+    def aligner(self, **options: Any) -> Any:
+        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        return self._links.aligner(self, **options)
+
+    def align(self, source: Any, target: Any, **options: Any) -> Any:
+        """Links between the words of a source and of a target, or of several."""
+        return self._links.align(self, source, target, **options)
+
+    def aligned_heads(self, examples: Sequence[Any]) -> dict[int, list[float]]:
+        """What each head of the attention to the source looks at."""
+        heads: dict[int, list[float]] = self._links.aligned_heads(self, examples)
+        return heads
+
+    def alignment_scores(self, examples: Sequence[Any], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
+        """Scores of the links against those of a file, and remarks."""
+        scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
+        return scores
+
+    def _links_of(self, source: str, prediction: Any) -> Any:
+        return self._links._links_of(self, source, prediction)
+
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens

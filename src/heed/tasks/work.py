@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
@@ -52,9 +52,6 @@ from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.training.processes import current
 
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
-
 Baselines = Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]
 """Predictions for examples, by the name of a baseline."""
 
@@ -85,7 +82,7 @@ _ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Run) -> Baselines:
+def _none(run: Any) -> Baselines:
     return {}
 
 
@@ -97,7 +94,7 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Run], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
     """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
@@ -107,22 +104,22 @@ class Task:
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
     """Updates after which a run under a time budget ends, though time is left."""
-    outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
+    outputs: Callable[[Any, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
     taken_from: Callable[..., Mapping[str, str] | None] | None = None
     """`Transfers.taken_from`, with the work as its first argument."""
     samples_page: Callable[[Work], str] | None = None
     """A page of training examples."""
-    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    errors_page: Callable[[Any, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
     """A page of the wrong examples of reports, by the name of the set."""
-    uses: Callable[[Run], Sequence[str]] | None = None
+    uses: Callable[[Any], Sequence[str]] | None = None
     """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
-    aligns: bool = False
-    """True if its runs link the words of a source with those of a target."""
+    aligns: Any = None
+    """The functions by which its runs link the words of a source with those of a target, if they do."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -197,7 +194,7 @@ class Task:
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
             "export": self.export,
-            "align": self.aligns or None,
+            "align": self.aligns,
             "beams": self.head.writes or None,
             "errors": None if self.head.writes else self,
         }

@@ -20,11 +20,11 @@ from heed.observe.looks import Look
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.classification.baselines import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
+from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs.texts import TEXTS, Texts, characters_of
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work

@@ -16,6 +16,7 @@ from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
 from heed.data.kinds.numbers import Rows as Table
+from heed.data.kinds.target import numbers_in, target_of
 from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
@@ -25,7 +26,6 @@ from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import shown_errors, with_interval
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import Labeller, Labels
-from heed.tasks.heads.target import numbers_in, target_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
 

@@ -20,13 +20,13 @@ from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
+from heed.data.kinds.target import target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.report import counted
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Sized
 from heed.tasks.contracts import Rows as Names
-from heed.tasks.heads.target import target_of
 from heed.tasks.work import Work
 from heed.visible import escaped
 
