@@ -441,7 +441,7 @@ class Pairs(Input):
         single, own = isinstance(given, str), getattr(self.config.data, "columns", None)
         column = getattr(own, "source", None)
         texts = [given] if single else to_texts(given, "texts", (*([] if column is None else [column]), *self.asked))
-        return [Pair(self.stripped(text) if text.strip() else "", "") for text in texts], single
+        return [Pair(text, "") for text in texts], single
 
     @property
     def is_imported(self) -> bool:
