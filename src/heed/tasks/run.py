@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -22,7 +22,7 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.written import Written, combined
+from heed.tasks.heads.written import combined
 from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
@@ -44,6 +44,10 @@ class Run(runs.Run[Work, Any]):
     @property
     def names(self) -> tuple[str, str]:  # type: ignore[override]
         return self.input.key, self.head.names
+
+    @property
+    def has_outputs(self) -> bool:  # type: ignore[override]
+        return self.head.has_outputs
 
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
@@ -116,17 +120,40 @@ class Run(runs.Run[Work, Any]):
         run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
         run was exported for ("ctranslate2", "ctranslate2-int8").
         """
-        return self._writing.candidates(self, given, num_best=num_best, **options)
+        return self.head.candidates(self, given, num_best=num_best, **options)
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        return given, self.candidates([given], **options)[0][0]
+        return self.head.searched(self, given, **options)
 
-    @property
-    def _writing(self) -> Written:
-        if not isinstance(self.head, Written):
-            raise AttributeError(f"a run of {self.config.task} writes no texts")
-        return self.head
+    def write(self, given: Any, **options: Any) -> Generator[str, None, Any]:
+        """Write one output and yield its text piece by piece; returns the prediction. Options are those of `predict`.
+
+        Raises:
+            ConfigError: The options ask for several outputs or a beam.
+        """
+        made: Generator[str, None, Any] = self._of_task("write", self.task.task.grows)(self, given, **options)
+        return made
+
+    def rank(self, *given: Any, **options: Any) -> list[Any]:
+        """Order given outputs by their probability, most probable first; arguments are those of the task."""
+        ranked: list[Any] = self._of_task("rank", self.task.task.ranks)(self, *given, **options)
+        return ranked
+
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; or, of some tasks, one text token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        if isinstance(examples, str) and (scores := self.task.task.scores_text) is not None:
+            return scores(self, examples, **options)
+        return super().score(examples)
+
+    def _of_task(self, name: str, function: Callable[..., Any] | None) -> Callable[..., Any]:
+        if function is None:
+            raise AttributeError(f"a run of {self.config.task} has no method '{name}'")
+        return function
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -186,25 +213,27 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if self.head.writes:
-            if not len(examples):
-                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-            made: Outcomes = self._writing.scored(self, examples, outputs, others)
-            return made
-        outputs = self._to_score(examples) if outputs is None else outputs
-        return self.head.outcomes(outputs, examples, self.input, others)
+        self._check_any(examples)
+        return self.head.scored(self, examples, outputs, others)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        if self.head.writes:
+            return super().report_of(examples)
         scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        self._check_any(examples)
+        return self.predicted(examples)
+
+    def _check_any(self, examples: Sequence[Any]) -> None:
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
-        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        if not self.has_outputs:
+            return super().score_and_loss(examples)
         if self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
@@ -216,15 +245,8 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                made[name] = self._beside(examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict(examples))
         return made
-
-    def _beside(self, examples: Sequence[Any], outputs: Sequence[Any]) -> Outcomes:
-        """The outcomes of a baseline."""
-        if not self.head.writes:
-            return self.outcomes(examples, outputs)
-        measures = self._writing.measures_of(outputs, self.input.references(examples))  # type: ignore[attr-defined]
-        return Outcomes(tuple(outputs), tuple(measures))
 
     @cached_property
     def baseline_writers(self) -> Baselines:

@@ -20,7 +20,7 @@ from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.measures import Measure
+from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
@@ -49,6 +49,7 @@ class Written(Head):
 
     names: ClassVar[str] = "reference"
     writes: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
     keywords: ClassVar[Mapping[str, Any]] = SEARCH
     of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
     """Scores of texts, besides exact match, of reports (see `output_measures`)."""
@@ -235,7 +236,7 @@ class Written(Head):
             sampling = replace(sampling, seed=tuple(int.from_bytes(digest, "big") for digest in digests))
         return {"model": model, "memory": memory, "prompt": prompt, "options": options, "sampling": sampling}
 
-    def validation_memory(self, work: Any, model: Any) -> int:
+    def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
         """Bytes that the greedy outputs of a validation take.
 
         For a Transformer, these are keys and values; a recurrent encoder holds about as much as for a backward pass.
@@ -254,13 +255,9 @@ class Written(Head):
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def candidates(self, run: Any, given: Sequence[Any], **options: Any) -> list[list[WrittenText]]:
-        """The best outputs for each of several inputs, best first, with all that a run can do to them."""
-        raise NotImplementedError
-
-    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Any:
-        """As `outcomes`, for a run, whose model judges the references."""
-        raise NotImplementedError
+    def beside(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any]) -> Outcomes:
+        measures = self.measures_of(outputs, run.input.references(examples))
+        return Outcomes(tuple(outputs), tuple(measures))
 
     def beside_baseline(
         self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
