@@ -111,10 +111,6 @@ def classifier(folder, body: str, **tokenizer: Any):
     task = Classification.prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = sharpened(task.build_model())
-    if model.ngrams is not None:  # fitted before training elsewhere
-        with torch.no_grad():
-            model.ngrams.weight.normal_()
-            model.ngrams.idf.uniform_(0.5, 2.0)
     return task, model
 
 

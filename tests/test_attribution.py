@@ -13,6 +13,7 @@ from heed.observe import attribution
 from heed.observe.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
 from heed.tasks import run_class, tasks_with
 from heed.tasks.base.attributing import table_of
+from heed.tasks.images.look import opened
 from small_runs import SMALL
 from test_conformance import usable
 
@@ -213,13 +214,13 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     from captum.attr import IntegratedGradients
 
     run = SMALL["images"].untrained(data, tmp_path, model, {})
-    task, file = run.task, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
-    (array,), _ = run.opened(str(file))
-    pixels, label = task.form.tensor(task.form.sizing.apply_all([array])), task.labels[0]
+    head, form, file = run.head, run.input.form, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
+    (array,), _ = opened(run, str(file))
+    pixels, label = form.tensor(form.sizing.apply_all([array])), head.labels[0]
 
     def forward(given):
         logits = run.model(given)
-        return logits[:, 0] if not task.sigmoid else -logits[:, 0]
+        return logits[:, 0] if not head.sigmoid else -logits[:, 0]
 
     found = run.attribute(file, target=label, baseline="zero", steps=30)
     of = IntegratedGradients(forward).attribute(pixels, torch.zeros_like(pixels), n_steps=30, method="riemann_middle")

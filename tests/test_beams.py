@@ -14,6 +14,7 @@ from heed.errors import ConfigError
 from heed.generation import SearchOptions, generate
 from heed.observe.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
+from heed.tasks.dialogue.task import _histories
 from heed.tasks.language_modelling.writing import _never_written
 from heed.visible import clean
 from small_runs import SMALL
@@ -50,12 +51,13 @@ def of_model(run):
     if run.config.task == "language_modelling":
         prompt = task.prompt_tokens(task.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
         return next_log_probs(run.model, prompt), _never_written(task)
-    source = read if run.config.task == "dialogue" else task.input.framed(task.input.source_tokenizer.encode(read).ids)
-    (source,) = run._histories([read], None) if run.config.task == "dialogue" else [source]
+    if run.config.task == "dialogue":
+        (source,) = _histories(run.input, [read], None)
+    else:
+        source = run.input.framed(run.input.source_tokenizer.encode(read).ids)
     with torch.no_grad():
-        reads, writes = (task, task) if run.config.task == "dialogue" else (run.input, run.head)
-        memory = reads.memory(run.model, [source], torch.device("cpu"))
-    return next_log_probs(run.model, [reads.first_token(source)], memory), writes.never_written(run.model)
+        memory = run.input.memory(run.model, [source], torch.device("cpu"))
+    return next_log_probs(run.model, [run.input.first_token(source)], memory), run.head.never_written(run.model)
 
 
 def plain_search(of, never, end, penalty, early="never"):

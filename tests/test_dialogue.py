@@ -6,6 +6,7 @@ import json
 import random
 import sys
 
+import numpy as np
 import pytest
 import torch
 
@@ -20,8 +21,7 @@ from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
 from heed.tasks.dialogue.reading import Speakers
-from heed.tasks.dialogue.run import by_conversation, by_turns_read
-from heed.tasks.dialogue.task import Dialogue
+from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},
@@ -68,7 +68,7 @@ def values(folder, model, steps=1, data=None, **training):
 
 
 def prepared(folder, model, **data):
-    return Dialogue.prepare(check_config(values(folder, model, data=data), "test"))
+    return TASK.prepare(check_config(values(folder, model, data=data), "test"))
 
 
 @pytest.fixture(scope="module")
@@ -93,17 +93,17 @@ def runs(folder):
 
 def test_a_joined_history_has_the_token_of_its_speaker_before_each_turn(folder):
     task = prepared(folder, "bahdanau")
-    talk = task.encode([Conversation(("think of red", "i do", "wait"), ("ask", "bot", ""))])
+    talk = task.input.encode([Conversation(("think of red", "i do", "wait"), ("ask", "bot", ""))])
     assert [(one.conversation, one.turn) for one in talk.responses] == [(0, 1), (0, 2)]
-    source = task.reading.source(talk.conversations[0])
-    assert [task.tokenizer.token(i).strip("▁") for i in source] == [
+    source = task.input.reading.source(talk.conversations[0])
+    assert [task.input.tokenizer.token(i).strip("▁") for i in source] == [
         *("<ask>", "think", "of", "red"),
         *("<bot>", "i", "do"),
         *("<turn>", "wait"),
     ]
-    batch = task.reading.batch([[one] for one in talk.responses], [0, 1])
-    assert batch.target[:, 0].tolist() == [task.speakers.tags[task.speakers.number("bot")], START]
-    assert not set(task.speakers.tags) & {token for turn in talk.conversations[0] for token in turn.ids}
+    batch = task.input.reading.batch([[one] for one in talk.responses], [0, 1])
+    assert batch.targets["starts"].tolist() == [task.input.speakers.tags[task.input.speakers.number("bot")], START]
+    assert not set(task.input.speakers.tags) & {token for turn in talk.conversations[0] for token in turn.ids}
 
 
 def test_the_oldest_turns_are_left_out_and_counted(folder):
@@ -114,9 +114,9 @@ def test_the_oldest_turns_are_left_out_and_counted(folder):
         ({"max_length": 6, "max_turn": 2}, ["<turn>", "i", "do", "<turn>", "what", "is"]),
     ):
         task = prepared(folder, "bahdanau", **data)
-        turns = task.encode([history]).conversations[0]
-        assert [task.tokenizer.token(i).strip("▁") for i in task.reading.source(turns)] == expected
-        assert task.reading.read(turns).first == 3
+        turns = task.input.encode([history]).conversations[0]
+        assert [task.input.tokenizer.token(i).strip("▁") for i in task.input.reading.source(turns)] == expected
+        assert task.input.reading.read(turns).first == 3
     counts = task.report_counts()["train"]
     assert counts["responses"] == counts["turns"] - counts["examples"]
     assert 0 < counts["history_cut"] < counts["responses"] and counts["turns_cut"] > 0
@@ -130,25 +130,25 @@ def test_a_reference_scores_the_same_whatever_shares_its_batch(folder, model, hi
     torch.manual_seed(1)
     body = task.build_model()
     examples = list(task.splits.examples["test"])[:5]
-    together = task.forced_scores(body, task.units_of(task.encode(examples)))
-    alone = [task.forced_scores(body, task.units_of(task.encode([one]))) for one in examples]
-    assert together.nll == pytest.approx([nll for one in alone for nll in one.nll], rel=1e-4)
-    assert together.tokens == [count for one in alone for count in one.tokens]
+    together, _, tokens = task.judged(body, task.input.encode(examples)).T
+    alone = np.concatenate([task.judged(body, task.input.encode([one])) for one in examples])
+    assert together == pytest.approx(alone[:, 0], rel=1e-4)
+    assert tokens.tolist() == alone[:, 2].tolist()
     if history == 2:  # what was said before is not read
         longer = [Conversation(("wait", *one.turns), ("ask", *one.speakers)) for one in examples]
-        talk = task.encode(longer)
+        talk = task.input.encode(longer)
         kept = [place for place, one in enumerate(talk.responses) if one.turn > 2]
-        scores = task.forced_scores(body, task.units_of(talk)).nll
-        talk = task.encode(examples)
+        scores = task.judged(body, talk)[:, 0]
+        talk = task.input.encode(examples)
         asked = [place for place, one in enumerate(talk.responses) if one.turn > 1]
-        assert [scores[n] for n in kept] == pytest.approx([together.nll[n] for n in asked], rel=1e-4)
+        assert [scores[n] for n in kept] == pytest.approx([together[n] for n in asked], rel=1e-4)
 
 
 def test_responses_of_one_speaker(folder):
     task = prepared(folder, "hred", respond="bot")
-    assert task.speakers.known == ("ask", "bot")  # who begins comes first
+    assert task.input.speakers.known == ("ask", "bot")  # who begins comes first
     one = task.splits.examples["test"][0]
-    assert task.responses(one) == [n for n in range(1, len(one.turns)) if one.speakers[n] == "bot"]
+    assert task.input.responses(one) == [n for n in range(1, len(one.turns)) if one.speakers[n] == "bot"]
     with pytest.raises(ConfigError, match=r"data.respond is 'bott', .* are ask, bot; did you mean 'bot'"):
         prepared(folder, "hred", respond="bott")
 
@@ -185,7 +185,10 @@ def test_the_response_of_the_best_baseline_stands_beside_that_of_the_model(runs,
     name, response = run.predict(turns, with_baseline=True).baseline
     examples = run.examples("train")
     said = {
-        one.turns[n] for one in examples for n in run.task.responses(one) if one.turns[n - 2 : n] == tuple(turns[1:])
+        one.turns[n]
+        for one in examples
+        for n in run.task.input.responses(one)
+        if one.turns[n - 2 : n] == tuple(turns[1:])
     }
     scores = run.report["scores"]["test"]["baselines"]
     assert name == max(scores, key=lambda one: scores[one]["bleu"]["value"])
@@ -210,7 +213,7 @@ def test_all_forms_of_a_conversation_have_the_same_response(runs, model):
     assert {run.predict(one).text for one in forms} == {"the sea"}
     both = run.predict([turns, ["think of red", "i do", "what is it"]])
     assert [one.text for one in both] == ["the sea", "a rose"] and len(both.to_frame()) == 2
-    assert len(run.respond([run.conversation(turns)], num_best=3, beam_size=3)[0]) == 3
+    assert len(run.candidates([turns], num_best=3, beam_size=3)[0]) == 3
     with pytest.raises(
         ConfigError, match=r"speaker is 'me', but the speakers of the training conversations are ask, bot"
     ):
@@ -306,7 +309,7 @@ def test_a_run_that_reads_few_turns_of_every_speaker(runs, folder, tmp_path, mon
     monkeypatch.setattr(builtins, "input", lambda prompt: next(typed))
     ask(outputs_of(run, {"length": 2}))
     assert "(the first of 3 turns is not read)" in capsys.readouterr().out
-    assert run.num_cut(run.conversation(["a", "b", "c", "d"])) == 2
+    assert run.input.num_cut(run.input.conversation(["a", "b", "c", "d"])) == 2
     code, _, err = call(capsys, "compare", run.folder, runs["hred"].folder)
     assert code == 2 and "the runs were trained on responses of different speakers" in err
 
@@ -371,10 +374,10 @@ def test_conversations_without_a_response_are_refused(tmp_path):
     with pytest.raises(
         DataError, match=r"no training conversation has a turn after its first one with at most data.max_turn 1"
     ):
-        Dialogue.prepare(check_config(settings, "test"))
+        TASK.prepare(check_config(settings, "test"))
     settings["data"]["respond"] = "host"
     with pytest.raises(ConfigError, match=r"data.respond is 'host', but the conversations name no speakers"):
-        Dialogue.prepare(check_config(settings, "test"))
+        TASK.prepare(check_config(settings, "test"))
     with pytest.raises(ConfigError, match=r"data.max_turn is 9, but data.max_length is 9"):
         check_config({**settings, "data": {"train": "x", "max_turn": 9, "max_length": 9}}, "test")
 
@@ -405,7 +408,7 @@ def test_validation_is_that_of_the_references(folder):
     task = prepared(folder, "bahdanau")
     torch.manual_seed(0)
     model = task.build_model().eval()
-    nll, correct, tokens = task.forced_scores(model, task.valid_units())
+    nll, correct, tokens = task.judged(model, task.encoded("valid")).T
     found = task.validate(model)
     assert found["loss"] == pytest.approx(sum(nll) / sum(tokens))
     assert found["token_accuracy"] == pytest.approx(sum(correct) / sum(tokens))

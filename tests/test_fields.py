@@ -308,7 +308,7 @@ def trainable(made):
 
 
 def ngram_rows(made):
-    return made[1].ngrams.idf.shape
+    return made[0].ngrams.fit.characters, made[0].ngrams.idf.shape
 
 
 def refused(made):
@@ -525,7 +525,6 @@ CASES = {
     "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
     "ClassificationHead.ngram_characters": (TEXTS | NGRAMS, "model.ngram_characters", (0, 4), ngram_rows, prepared),
-    "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),

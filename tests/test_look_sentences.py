@@ -228,6 +228,19 @@ def probabilities_of_labels(case, _, *, sentence):
         assert probability(case, label, case.text) == pytest.approx(float(value), abs=6e-4)
 
 
+@says(
+    r"score of '(\w)' \(minus the mean score of all labels\): n-grams ([+-][\d.]+), network ([+-][\d.]+), "
+    r"together ([+-][\d.]+)"
+)
+def the_parts_of_a_score_add_up(case, _, label, linear, network, together):
+    number, (encoded,) = case.task.labels.index(label), case.task.encode_texts([case.text])
+    (scores,) = case.task.logits(case.model, [encoded])
+    assert float(scores[number] - scores.mean()) == pytest.approx(float(together), abs=6e-5)
+    logits = case.model.ngram_scale.item() * encoded.ngrams
+    assert logits[number] - logits.mean() == pytest.approx(float(linear), abs=6e-5)
+    assert float(linear) + float(network) == pytest.approx(float(together), abs=2e-4)
+
+
 @says(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
 def what_is_cut_changes_nothing(case, _, read, left):
     tokens = case.task.tokenizer.encode(case.text).ids
@@ -239,7 +252,7 @@ def what_is_cut_changes_nothing(case, _, read, left):
 @says(r"never seen in training: (.*); read as the unknown token(?: by the network, not by the n-grams)?, marked \?")
 def unseen_words_are_read_alike(case, _, words):
     for word in words.split():
-        if getattr(case.model, "ngrams", None) is not None:
+        if getattr(case.model, "ngram_scale", None) is not None:
             assert f"?{word}" in case.look.shadings[-1].axis.labels
         elif hasattr(case.task, "classify") and word.isalpha():
             other = case.text.replace(word, "Qqq")

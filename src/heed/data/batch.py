@@ -190,14 +190,14 @@ def unframed(hidden: Tensor) -> Tensor:
 class TokenText:
     """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
 
-    `cut` is the number of tokens left out at the end; `ngrams` are the text's distinct n-grams as rows of a table, in
-    order, for a model with n-grams.
+    `cut` is the number of tokens left out at the end; `ngrams` are the logits of its n-grams, `(num_outputs,)`, for a
+    model with n-grams.
     """
 
     sentences: list[list[int]]
     labels: list[int]
     cut: int = 0
-    ngrams: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+    ngrams: NDArray[np.float32] | None = field(default=None, compare=False)
 
     @property
     def length(self) -> int:
@@ -213,8 +213,7 @@ class TextBatch(Batch):
     tokens: Tensor  # `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`
     mask: Tensor  # shape of the tokens, True on real ones
     labels: Tensor  # `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data
-    # `(batch, most)` rows of a table of n-grams, -1 in unused places; None if not asked for
-    ngrams: Tensor | None = None
+    ngrams: Tensor | None = None  # `(batch, num_outputs)`, logits of n-grams; None without them
 
     @property
     def num_targets(self) -> int:
@@ -226,19 +225,16 @@ class TextBatch(Batch):
 
 
 def collate_texts(
-    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool = False
+    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
 ) -> TextBatch:
-    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`, with their `ngrams` if asked for."""
+    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`."""
     chosen = take(texts, indices)
     if hierarchical:
         tokens, mask = pad_nested([text.sentences for text in chosen])
     else:
         tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
-    labels, rows = label_tensor(chosen, num_labels), None
-    if ngrams:
-        rows, used = pad_rows([text.ngrams for text in chosen])
-        rows.masked_fill_(~used, -1)
-    return TextBatch(indices, tokens, mask, labels, rows)
+    logits = [torch.from_numpy(text.ngrams) for text in chosen if text.ngrams is not None]
+    return TextBatch(indices, tokens, mask, label_tensor(chosen, num_labels), torch.stack(logits) if logits else None)
 
 
 def label_tensor(texts: Sequence[TokenText], num_labels: int | None) -> Tensor:
@@ -334,35 +330,13 @@ class TokenTurn(NamedTuple):
     speaker: int
 
 
-@dataclass(frozen=True)
-class TurnBatch(Batch):
-    """Padded utterances of several conversations, and responses."""
+class Histories(NamedTuple):
+    """Utterances of several conversations, each once."""
 
-    masks: ClassVar[tuple[str, ...]] = ("mask", "target_mask")
-
-    indices: list[int]
     tokens: Tensor  # `(utterances, words)`, every utterance of the batch once
     mask: Tensor  # `(utterances, words)`, True on real tokens, which come first
-    turns: Tensor  # `(batch, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding
+    turns: Tensor  # `(conversations, turn)`, the row of `tokens` at each turn of each conversation, -1 on padding
     speakers: Tensor  # `(utterances,)`, speaker of each; 0 if unknown
-    target: Tensor  # `(responses, target)`, decoder input, start token first
-    labels: Tensor  # `(responses, target)`, expected predictions, end token last
-    target_mask: Tensor  # `(responses, target)`, True on real tokens of both
-    conversation: Tensor  # `(responses,)`, the row of `turns` of each response
-    read: Tensor  # `(responses,)`, number of turns before the response that are read
-    num_targets: int  # number of real target tokens, the end token included
-
-    def positions(self, mask: Tensor) -> int:
-        return positions_in_groups(mask)
-
-
-class Histories(NamedTuple):
-    """The first four tensors of a `TurnBatch`: utterances of several conversations, each once."""
-
-    tokens: Tensor
-    mask: Tensor
-    turns: Tensor
-    speakers: Tensor
 
 
 def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Sequence[int]]) -> Histories:
@@ -372,30 +346,6 @@ def pad_histories(utterances: Sequence[TokenTurn], conversations: Sequence[Seque
     for row, numbers in enumerate(conversations):
         turns[row, : len(numbers)] = torch.tensor(numbers, dtype=torch.long)
     return Histories(tokens, mask, turns, torch.tensor([utterance.speaker for utterance in utterances]))
-
-
-def collate_turns(
-    utterances: Sequence[TokenTurn],
-    conversations: Sequence[Sequence[int]],
-    responses: Sequence[tuple[int, int, list[int]]],
-    indices: list[int],
-    special: Special,
-) -> TurnBatch:
-    """Pad conversations and the responses to them into one batch.
-
-    Args:
-        utterances: Utterances, each once.
-        conversations: For each conversation, the indices of its utterances.
-        responses: `(conversation, number of turns read, tokens)` for each response.
-        indices: Indices of the batch's examples.
-        special: Of the tokenizer of the responses.
-    """
-    histories = pad_histories(utterances, conversations)
-    target, labels, target_mask = pad_shifted([ids for _, _, ids in responses], special)
-    conversation = torch.tensor([number for number, _, _ in responses])
-    read = torch.tensor([count for _, count, _ in responses])
-    num_targets = sum(len(ids) + 1 for _, _, ids in responses)
-    return TurnBatch(indices, *histories, target, labels, target_mask, conversation, read, num_targets)
 
 
 _POOL = 64

@@ -12,10 +12,10 @@ that an update does not depend on how its examples are distributed over batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -39,10 +39,6 @@ from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss
-
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
-    from heed.tasks.work import Work
 
 
 class Draw(NamedTuple):
@@ -221,35 +217,35 @@ class Part:
         """The part with what an imported checkpoint has in place of what it learns."""
         return self
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    def follows(self, work: Any) -> tuple[str, ...]:
         """Fields of `model` that a run started from this one does not take over."""
         return ()
 
-    def fitted(self, work: Work) -> Self:
+    def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
+    def counts(self, split: str, work: Any) -> dict[str, Any]:
         """Counts of a split, for `report.json`."""
         return {}
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         """What is said before training of what was read, kept and left out."""
         return []
 
-    def lines(self, work: Work) -> list[str]:
+    def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
 
-    def remarks(self, work: Work) -> list[str]:
+    def remarks(self, work: Any) -> list[str]:
         """Remarks on the training set, said before training."""
         return []
 
-    def start(self, model: Any, work: Work) -> dict[str, Started]:
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
         """Replace random weights of a new model; returns descriptions for the report."""
         return {}
 
@@ -318,8 +314,17 @@ class Input(Part):
         """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
         return None
 
-    def leave_out(self, work: Work) -> None:
+    def leave_out(self, work: Any) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
+
+    def units(self, encoded: Any) -> Sequence[Any]:
+        """What batches of encoded examples are made of: the examples, or parts of them that stay together."""
+        units: Sequence[Any] = encoded
+        return units
+
+    def num_answers(self, split: str, work: Any) -> int:
+        """The answers that scoring a split takes, or whatever its cost is proportional to."""
+        return len(work.splits.examples[split])
 
     @property
     def at_once(self) -> int:
@@ -343,7 +348,7 @@ class Input(Part):
         """All that a model reads of some examples; `draw` is None where it is asked."""
         raise NotImplementedError
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+    def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
         batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
@@ -364,7 +369,7 @@ class Input(Part):
         """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
-    def size(self, work: Work) -> str:
+    def size(self, work: Any) -> str:
         """The named size of a model that "auto" stands for."""
         return "small"
 
@@ -372,11 +377,7 @@ class Input(Part):
         """A new body, prepared for the input."""
         return body
 
-    def amount(self, split: str, work: Work) -> int:
-        """How much there is to score in a split, in any unit."""
-        return len(work.splits.examples[split])
-
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         return [work.splits.notes]
 
     def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
@@ -428,9 +429,13 @@ class Input(Part):
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
 
-    def piece_of(self, work: Work, piece: int) -> Any:
+    def piece_of(self, work: Any, piece: int) -> Any:
         """The training example of a piece of a pass."""
         return work.splits.examples["train"][piece]
+
+    def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
+        """Examples that `where` has; a DataError if none of them can be scored."""
+        return examples
 
     def validated(self, examples: Sequence[Any]) -> Sequence[Any]:
         """The validation examples on which baselines are scored."""
@@ -459,6 +464,8 @@ class Head(Part):
     """True if answers are texts that the model writes."""
     samples: ClassVar[bool] = False
     """True if validations write texts for some of the examples."""
+    looked: ClassVar[Mapping[str, Any]] = {}
+    """Options of the texts that looks write, where they are not given."""
     has_outputs: ClassVar[bool] = True
     """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False
@@ -478,7 +485,7 @@ class Head(Part):
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
         return config, self
 
-    def settled(self, options: Any, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:
@@ -543,11 +550,11 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
-    def sampled(self, work: Work, model: Any) -> Sequence[Measure]:
+    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
         """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
 
-    def validated(self, work: Work, model: Any) -> dict[str, float] | None:
+    def validated(self, work: Any, model: Any) -> dict[str, float] | None:
         """The scores of a validation of what is no example in a row; None for those by `judge`."""
         return None
 
@@ -600,28 +607,32 @@ class Head(Part):
         """What each prediction costs, in nats; None if that is not known."""
         return None
 
-    def candidates(self, run: Run, given: Sequence[Any], **options: Any) -> list[list[Any]]:
-        """The best outputs for each of several inputs, best first, of a head that writes."""
+    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[Any]]:
+        """The best outputs for each of several examples, best first, with all that a run can do to them."""
         raise AttributeError(f"a run of {run.config.task} writes no texts")
 
-    def searched(self, run: Run, given: Any, **options: Any) -> tuple[str, Any]:
-        """As `Run.searched`."""
-        return given, self.candidates(run, [given], **options)[0][0]
+    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written."""
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
 
-    def scored(self, run: Run, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        """As `Run.outcomes`."""
+    def shown(self, example: Any) -> str:
+        """An input, for people."""
+        return str(example.source)
+
+    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        """As `outcomes`, for a run, whose model may judge the examples."""
         outputs = run.predicted(examples) if outputs is None else outputs
         return self.outcomes(outputs, examples, run.input, others)
 
-    def beside(self, run: Run, examples: Sequence[Any], outputs: Sequence[Any]) -> Outcomes:
-        """The outcomes of a baseline of a run, from what it predicts."""
-        return self.scored(run, examples, outputs, None)
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        """The outcomes of a baseline of a run."""
+        return self.scored(run, examples, predict(examples), None)
 
-    def memory(self, batch: int, work: Work) -> int:
+    def memory(self, batch: int, work: Any) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
 
-    def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
+    def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
         """Bytes that scoring takes besides the model; `activations` are those kept for each position in training."""
         return self.memory(round(work.input.at_once * activations), work)
 

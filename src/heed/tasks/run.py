@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -98,8 +98,7 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            texts = [self.input.question(one) for one in examples]
-            return [some[0] for some in self.candidates(texts, **options)]
+            return [some[0] for some in self.head.candidates(self, examples, **options)]
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
@@ -120,40 +119,34 @@ class Run(runs.Run[Work, Any]):
         run's report, as `.baseline`); for a text written for a text `prefix`, and `engine`: "torch", or one that the
         run was exported for ("ctranslate2", "ctranslate2-int8").
         """
-        return self.head.candidates(self, given, num_best=num_best, **options)
+        if isinstance(given, str):
+            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
+        return self.head.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        return self.head.searched(self, given, **options)
+        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
+        return given if isinstance(given, str) else self.head.shown(given), best
 
-    def write(self, given: Any, **options: Any) -> Generator[str, None, Any]:
-        """Write one output and yield its text piece by piece; returns the prediction. Options are those of `predict`.
+    def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
-        Raises:
-            ConfigError: The options ask for several outputs or a beam.
+        A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        made: Generator[str, None, Any] = self._of_task("write", self.task.task.grows)(self, given, **options)
-        return made
+        return self.head.grow(self, given, *others, **options)
+
+    def chat(self, speaker: str | None = None, **options: Any) -> Any:
+        """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
+        if self.task.task.chat is None:
+            raise AttributeError(f"a run of {self.config.task} holds no conversations")
+        return self.task.task.chat(self, speaker, **options)
 
     def rank(self, *given: Any, **options: Any) -> list[Any]:
         """Order given outputs by their probability, most probable first; arguments are those of the task."""
-        ranked: list[Any] = self._of_task("rank", self.task.task.ranks)(self, *given, **options)
+        if self.task.task.ranks is None:
+            raise AttributeError(f"a run of {self.config.task} ranks nothing")
+        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
         return ranked
-
-    def score(self, examples: Any, **options: Any) -> Any:
-        """Score any examples, and the task's baselines on them; or, of some tasks, one text token by token.
-
-        Returns:
-            The report as plain values; of a text, the scores of its tokens.
-        """
-        if isinstance(examples, str) and (scores := self.task.task.scores_text) is not None:
-            return scores(self, examples, **options)
-        return super().score(examples)
-
-    def _of_task(self, name: str, function: Callable[..., Any] | None) -> Callable[..., Any]:
-        if function is None:
-            raise AttributeError(f"a run of {self.config.task} has no method '{name}'")
-        return function
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -198,23 +191,33 @@ class Run(runs.Run[Work, Any]):
         examples = self.task.input.hold(
             data, "examples", self.section_of(data), Findings.of(self.config.data, strict=True)
         )
-        return examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
+        return self.input.scorable(kept, "examples")
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
         findings = Findings.of(self.config.data, strict=True)
         examples = self.input.read_files(files, findings, getattr(self.head, "labels", ()))
         self.reading = findings.lines()
-        return (
-            examples
-            if isinstance(examples, Kept) or self.input.keeps_blank
-            else [one for one in examples if not one.blank]
-        )
+        if not isinstance(examples, Kept) and not self.input.keeps_blank:
+            examples = [one for one in examples if not one.blank]
+        return self.input.scorable(examples, ", ".join(map(str, files)))
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
         self._check_any(examples)
         return self.head.scored(self, examples, outputs, others)
+
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        of_text = self.task.task.scores_text
+        if isinstance(examples, str) and of_text is not None:
+            return of_text(self, examples, **options)
+        return super().score(examples)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         if self.head.writes:
@@ -245,7 +248,7 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                made[name] = self.head.beside(self, examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict)
         return made
 
     @cached_property
@@ -304,6 +307,15 @@ class Run(runs.Run[Work, Any]):
     lens_reads = property(lambda self: self.looks.lens)
     looks_at_several = property(lambda self: self.looks.several)
 
+    def readable(self, text: Any) -> Any:
+        """The input of a look.
+
+        Raises:
+            ConfigError, DataError: It is not an input of this run, or it is blank.
+        """
+        own = self.looks.readable
+        return self.input.readable(text) if own is None else own(self.task, text)
+
     @property
     def attending(self) -> Run:
         """The run whose attention links words."""
@@ -318,9 +330,6 @@ class Run(runs.Run[Work, Any]):
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
-
-    def readable(self, text: Any) -> Any:
-        return self.input.readable(text)
 
     @wraps(LooksAtText.look)
     def look(self: Any, text: Any, **options: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
@@ -53,9 +53,6 @@ from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.training.processes import current
 
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
-
 Baselines = Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]
 """Predictions for examples, by the name of a baseline."""
 
@@ -78,13 +75,15 @@ class Looks:
     """`run.attribute` of an input that is not a text."""
     several: bool = False
     """True if several inputs can be looked at together."""
+    readable: Callable[..., Any] | None = None
+    """From the work and what was given to the input of a look, if it is not a text or a pair of texts."""
 
 
 _ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Run) -> Baselines:
+def _none(run: Any) -> Baselines:
     return {}
 
 
@@ -96,7 +95,7 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Run], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
     """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
@@ -106,15 +105,15 @@ class Task:
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
     """Updates after which a run under a time budget ends, though time is left."""
-    outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
+    outputs: Callable[[Any, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
     taken_from: Callable[..., Mapping[str, str] | None] | None = None
     """`Transfers.taken_from`, with the work as its first argument."""
     samples_page: Callable[[Work], str] | None = None
     """A page of training examples."""
-    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    errors_page: Callable[[Any, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
     """A page of the wrong examples of reports, by the name of the set."""
-    uses: Callable[[Run], Sequence[str]] | None = None
+    uses: Callable[[Any], Sequence[str]] | None = None
     """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
@@ -124,12 +123,12 @@ class Task:
     """`run.rank`: orders given outputs by their probability; the run is its first argument."""
     scores_text: Callable[..., Any] | None = None
     """`run.score` of one text, token by token; the run is its first argument."""
-    grows: Callable[..., Any] | None = None
-    """`run.write`: yields one output while it is written; the run is its first argument."""
     aligns: bool = False
     """True if its runs link the words of a source with those of a target."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
+    chat: Callable[..., Any] | None = None
+    """Starts a conversation with a run."""
     cannot: Mapping[str, str] = field(default_factory=dict)
     """Capabilities that its runs lack, with the reason, if there is one to say."""
     summary: str = ""
@@ -624,10 +623,11 @@ class Work(Transfers, Trainable):
 
     @property
     def finishing_work(self) -> float:
-        tested = sum(self.input.amount(name, self) for name in self.split_names if name not in ("train", "valid"))
+        counts = {name: self.input.num_answers(name, self) for name in self.split_names}
+        tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
         # A validation is greedy; a beam search costs at most the beam size times as much.
         each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
-        return each * tested / max(1, self.input.amount("valid", self))
+        return each * tested / max(1, counts["valid"])
 
     @property
     def patience(self) -> int:
@@ -659,27 +659,29 @@ class Work(Transfers, Trainable):
 
         A model that writes is judged by all references, and writes outputs for some examples.
         """
-        if (scores := self.head.validated(self, model)) is not None:
-            return scores
+        if (whole := self.head.validated(self, model)) is not None:
+            return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
-        numbers = [*self.validated_part(range(len(examples)))]
+        units = self.input.units(encoded)
+        numbers = [*self.validated_part(range(len(units)))]
+        if self.head.samples:
+            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+            nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
+            scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
+            return {**scores, **values_of(self.head.sampled(self, model))}
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)
             judged = self.head.judge(model, states, batch).tolist()
-            answers = [None] * len(judged) if self.head.samples else self.head.decode(model, states, batch)
-            return list(zip(judged, answers, strict=True))
+            return list(zip(judged, self.head.decode(model, states, batch), strict=True))
 
-        some = current().map(lambda part: self.scored(model, encoded, scored, truths, part), numbers)
-        nats, right, count = np.array([judged for judged, _ in some]).sum(0).tolist()
-        scores = {"loss": nats / max(1.0, count)}
-        if self.head.samples:
-            return {**scores, "token_accuracy": right / max(1.0, count), **values_of(self.head.sampled(self, model))}
+        some = current().map(lambda part: self.scored(model, units, scored, truths, part), numbers)
+        nats, _, count = np.array([judged for judged, _ in some]).sum(0).tolist()
         chosen = [examples[n] for n in numbers]
         predictions = [
             self.head.predict(answer, one, self.input) for (_, answer), one in zip(some, chosen, strict=True)
         ]
-        return {**scores, **values_of(self.head.measures(predictions, chosen))}
+        return {"loss": nats / max(1.0, count), **values_of(self.head.measures(predictions, chosen))}
 
     # Using a model --------------------------------------------------------------------------------------------
 
@@ -716,13 +718,23 @@ class Work(Transfers, Trainable):
         head = head or self.head
         return self.scored(model, encoded, lambda b: head.decode(model, head.states(model, b), b))
 
-    def judged(self, model: Any, encoded: Sequence[Any]) -> NDArray[np.float64]:
-        """The nats, right answers and targets of each example, `(examples, 3)`, of a head that writes."""
+    def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
+        """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
+        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        return np.array(rows).reshape(-1, 3)
 
-        def judge(batch: Batch) -> Sequence[list[float]]:
-            return self.head.judge(model, self.head.states(model, batch), batch).tolist()
+    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+        """The same for the texts of each unit."""
 
-        return np.array(self.scored(model, encoded, judge, ())).reshape(-1, 3)
+        def judge(batch: Batch) -> list[list[Any]]:
+            by_unit: dict[int, list[Any]] = {number: [] for number in batch.indices}
+            for number, row in zip(
+                batch.rows, self.head.judge(model, self.head.states(model, batch), batch), strict=True
+            ):
+                by_unit[number].append(row.tolist())
+            return [by_unit[number] for number in batch.indices]
+
+        return self.scored(model, units, judge, (), numbers)
 
 
 def _select(encoded: Sequence[Any], numbers: Sequence[int]) -> Sequence[Any]:

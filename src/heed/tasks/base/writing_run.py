@@ -10,7 +10,6 @@ import math
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from torch import Tensor, nn
 
 from heed.attention import Rows
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
 from heed.observe.attribution import Scored
@@ -36,8 +35,7 @@ from heed.tasks.base.comparison import E, Examiner, O, R
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
-from heed.tasks.base.run import M, T, TextRun
-from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of
+from heed.tasks.base.writing import WrittenText, bleu_of
 from heed.visible import visible
 
 if TYPE_CHECKING:
@@ -428,57 +426,9 @@ def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((one for one in every.values() if "baselines" in one), {})
 
 
-Baselines = Mapping[str, Callable[[Sequence[str]], list[str]]]
-"""Functions that write the output of a baseline for each input, by the baseline's name."""
-
-
 SEARCH: dict[str, Any] = dict.fromkeys(("beam_size", "length_penalty", "min_length", "max_length", "sampling"))
 SEARCH |= {"num_best": 1, "with_baseline": False}
 """Keywords of `predict` of a run that writes, with their defaults; None stands for the configuration's."""
-
-
-class WritingRun(TextRun[T, M, WrittenText]):
-    """A run that writes a text, and can write that of a baseline beside it."""
-
-    @property
-    @abstractmethod
-    def baseline_writers(self) -> Baselines:
-        """The baselines; a `DataError` from one of them says that its data cannot be read."""
-
-    def baseline_texts(self, inputs: Sequence[str]) -> dict[str, list[str]]:
-        """The outputs of each baseline whose data can be read, by its name."""
-        found = {}
-        for name, write in self.baseline_writers.items():
-            with suppress(DataError):
-                found[name] = write(inputs)
-        return found
-
-    def beside_baseline(self, inputs: Sequence[str], found: list[list[WrittenText]]) -> list[list[WrittenText]]:
-        """Outputs with those of the best baseline by the run's report, for inputs that are not blank.
-
-        Args:
-            inputs: What the baseline reads for each input of the model.
-            found: The outputs of the model for each.
-
-        Raises:
-            ConfigError: The report has no baselines.
-            DataError: The data from which the baseline learns cannot be read; the message names the file.
-        """
-        name = best_baseline(scores_beside_baselines(self.members[0].report))
-        if name is None:
-            raise ConfigError(
-                f"'{self.folder}' has no scores of baselines, by which to choose one; training writes them into its "
-                "report at the end"
-            )
-        try:
-            if name not in self.baseline_writers:
-                self.learned_from()
-                raise DataError("it has changed since the report was written")
-            texts = iter(self.baseline_writers[name]([one for one in inputs if one.strip()]))
-        except DataError as error:
-            raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
-        beside = [BaselineText(name, next(texts)) if one.strip() else None for one in inputs]
-        return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
 
 
 class NearestSentence:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from heed.data.batch import TokenTurn, pad_histories
 from heed.data.examples import Conversation
+from heed.errors import DataError
 from heed.models.base import DecoderBody
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
@@ -44,7 +45,6 @@ from heed.tasks.base.writing_run import (
     views_of_sides,
 )
 from heed.tasks.dialogue.reading import History, Read
-from heed.tasks.dialogue.task import Dialogue
 
 
 def turn_frames(
@@ -92,7 +92,7 @@ _HINT = {
 
 
 def look_at(
-    task: Dialogue,
+    work: Any,
     model: DecoderBody,
     conversation: Conversation,
     *,
@@ -115,24 +115,28 @@ def look_at(
         ConfigError: The speaker does not exist, or the model lacks the mechanism, layer or head.
     """
     if speaker is not None:
-        task.speakers.check(speaker, "speaker")
-    choice, tokenizer, responds = choice or Choice(), task.tokenizer, task.who_responds(conversation, speaker)
-    number = task.speakers.number(responds)
-    history = task.encode([conversation]).conversations[0]
+        work.input.speakers.check(speaker, "speaker")
+    choice, tokenizer, responds = (
+        choice or Choice(),
+        work.input.tokenizer,
+        work.input.who_responds(conversation, speaker),
+    )
+    number = work.input.speakers.number(responds)
+    history = work.input.encode([conversation]).conversations[0]
     asked = History(history, number)
     with edit(model, *edits):
-        written = target or task.respond(model, [asked], beam_size=beam_size)[0][0]
-        seen = Reread.of(task, model, asked, written)
-    read = task.reading.read(history)
+        written = target or work.head.respond(work, model, [asked], beam_size=beam_size)[0][0]
+        seen = Reread.of(work.input, model, asked, written)
+    read = work.input.reading.read(history)
     special = {**boundaries(tokenizer), **{tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}}
-    sides = {**_sides(task, conversation, read, special), **seen.sides("response", tokenizer, special)}
+    sides = {**_sides(work, conversation, read, special), **seen.sides("response", tokenizer, special)}
     choice.check(seen.mechanisms)
     (encoder, encoder_words), (decoder, decoder_words) = (
         _views(trace, choice, sides) for trace in (seen.reading, seen.writing)
     )
     views = [*encoder_words, *decoder_words]
     tokens, words = sides["conversation"]
-    if task.reads_turns:
+    if work.input.reads_turns:
         turns = sides["turns"][0]
         nets = networks_of_parts(seen.reading, [len(turn.ids) for turn in read.turns], "words.")
         over = [
@@ -149,26 +153,26 @@ def look_at(
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), words) for net in nets]
     drawn = [*read_nets, *dialogue, *seen.networks(sides["response"][1])]
     ended = not isinstance(written, str) and written.finished
-    greedy = target is None and (beam_size or task.config.generation.beam_size) == 1
+    greedy = target is None and (beam_size or work.config.generation.beam_size) == 1
     return Look(
-        title or task.title,
+        title or work.title,
         conversation_text(conversation),
         f"{responds}: {seen.text}" if responds else seen.text,
-        (*(view.map for view in views), *gate_maps(drawn, task.config.model.name, gates, units)),
+        (*(view.map for view in views), *gate_maps(drawn, work.config.model.name, gates, units)),
         frames,
         seen.frames(decoder, sides["response"][0].axis, tokenizer),
-        tuple(_notes(task, conversation, history, read, seen.score, edits, choice.hidden([*encoder, *decoder]))),
+        tuple(_notes(work, conversation, history, read, seen.score, edits, choice.hidden([*encoder, *decoder]))),
         seen.summary(model),
         shadings=tuple(_shadings(views, conversation, read)),
         names=_NAMES,
         output=None if isinstance(written, str) else written,
-        answer=_answer(task, model, seen, asked, read.turns, ended, greedy),
-        hint=f"{_HINT[task.reads_turns]}; then it writes the response, one token a step.",
+        answer=_answer(work, model, seen, asked, read.turns, ended, greedy),
+        hint=f"{_HINT[work.input.reads_turns]}; then it writes the response, one token a step.",
     )
 
 
 def _answer(
-    task: Dialogue,
+    work: Any,
     model: DecoderBody,
     seen: Reread,
     asked: History,
@@ -177,15 +181,15 @@ def _answer(
     greedy: bool,
 ) -> Answer:
     """The response; a turn without words is left out whole."""
-    before = 0 if task.reads_turns else 1  # the token of the speaker
+    before = 0 if work.input.reads_turns else 1  # the token of the speaker
     ends = [*accumulate((before + len(turn.ids) for turn in read), initial=0)]
     turns = [range(*pair) for pair in pairwise(ends)]
-    tags = [[] if task.reads_turns else [task.speakers.tags[turn.speaker]] for turn in read]
+    tags = [[] if work.input.reads_turns else [work.input.speakers.tags[turn.speaker]] for turn in read]
     tokens = [token for tag, turn in zip(tags, read, strict=True) for token in (*tag, *turn.ids)]
     words = [
         range(place.start + before + one.start, place.start + before + one.stop)
         for place, turn in zip(turns, read, strict=True)
-        for one in task.tokenizer.words(turn.ids)
+        for one in work.input.tokenizer.words(turn.ids)
     ]
 
     def without(row: list[int]) -> History:
@@ -193,14 +197,14 @@ def _answer(
             TokenTurn([token for token in row[place.start + before : place.stop] if token != LEFT_OUT], turn.speaker)
             for place, turn in zip(turns, read, strict=True)
         ]
-        unknown = TokenTurn([task.tokenizer.special.unknown], read[-1].speaker)
+        unknown = TokenTurn([work.input.tokenizer.special.unknown], read[-1].speaker)
         return History([turn for turn in kept if turn.ids] or [unknown], asked.speaker)
 
-    return answer_of_output(task, model, seen, ended, tokens, without, words, "conversation", greedy)
+    return answer_of_output(work.input, model, seen, ended, tokens, without, words, "conversation", greedy)
 
 
 def explain(
-    task: Dialogue,
+    work: Any,
     model: DecoderBody,
     conversation: Conversation,
     target: str | None = None,
@@ -214,13 +218,13 @@ def explain(
         ConfigError: The speaker does not exist, or the response has no such token or position.
     """
     if speaker is not None:
-        task.speakers.check(speaker, "speaker")
-    number = task.speakers.number(task.who_responds(conversation, speaker))
-    history = task.encode([conversation]).conversations[0]
-    written = output or task.respond(model, [History(history, number)])[0][0]
-    read, tokenizer = task.reading.read(history), task.tokenizer
+        work.input.speakers.check(speaker, "speaker")
+    number = work.input.speakers.number(work.input.who_responds(conversation, speaker))
+    history = work.input.encode([conversation]).conversations[0]
+    written = output or work.head.respond(work, model, [History(history, number)])[0][0]
+    read, tokenizer = work.input.reading.read(history), work.input.tokenizer
     tags = {tag: tokenizer.token(tag) for tag in tokenizer.tags.values()}
-    _, words = _sides(task, conversation, read, {**boundaries(tokenizer), **tags})["conversation"]
+    _, words = _sides(work, conversation, read, {**boundaries(tokenizer), **tags})["conversation"]
     device = next(model.parameters()).device
 
     def of_turns(model: Any, rows: Tensor, before: Tensor) -> Tensor:
@@ -237,15 +241,27 @@ def explain(
         found: Tensor = model(*histories, before, every.to(device), counts.to(device))
         return found
 
-    if task.reads_turns:
+    if work.input.reads_turns:
         ids, held = [token for turn in read.turns for token in turn.ids], None
     else:
-        ids = [token for turn in read.turns for token in (task.speakers.tags[turn.speaker], *turn.ids)]
+        ids = [token for turn in read.turns for token in (work.input.speakers.tags[turn.speaker], *turn.ids)]
         held = torch.isin(torch.tensor(ids), torch.tensor([*tags])).to(device)  # the tags of the speakers are no words
         words = words.only([n for n, word in enumerate(words.tokens) if not held[word.start]])
-    hidden = of_turns if task.reads_turns else hidden_of_pair
-    unknown, first = tokenizer.special.unknown, task.reading.start(number)
-    return explain_output(task, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
+    hidden = of_turns if work.input.reads_turns else hidden_of_pair
+    unknown, first = tokenizer.special.unknown, work.input.reading.start(number)
+    return explain_output(work.input, model, ids, words, unknown, first, written, target, rather_than, hidden, held)
+
+
+def readable(work: Any, text: Any) -> Conversation:
+    """The conversation to look at.
+
+    Raises:
+        DataError: The text is not a conversation, or the conversation has no turn.
+    """
+    conversation: Conversation = work.input.conversation(text)
+    if not conversation.turns:
+        raise DataError("the conversation has no turns; give at least one to look at the response to it")
+    return conversation
 
 
 def conversation_text(conversation: Conversation) -> str:
@@ -259,12 +275,12 @@ def _turn_name(conversation: Conversation, turn: int) -> str:
     return f"{turn + 1} {conversation.speaker(turn)}" if conversation.speaker(turn) else f"turn {turn + 1}"
 
 
-def _sides(task: Dialogue, conversation: Conversation, read: Read, special: Mapping[int, str]) -> dict[str, Side]:
+def _sides(work: Any, conversation: Conversation, read: Read, special: Mapping[int, str]) -> dict[str, Side]:
     """The conversation and its turns."""
-    tokenizer = task.tokenizer
+    tokenizer = work.input.tokenizer
     turns = []
     for n, turn in enumerate(read.turns, start=read.first):
-        tag = [] if task.reads_turns else [task.speakers.tags[turn.speaker]]
+        tag = [] if work.input.reads_turns else [work.input.speakers.tags[turn.speaker]]
         typed = InputSpans.of(tokenizer, conversation.turns[n], before=len(tag))
         turns.append(side_of(tokenizer, [*tag, *turn.ids], "conversation", special, typed))
     names = [_turn_name(conversation, n) for n in range(read.first, len(conversation.turns))]
@@ -325,7 +341,7 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
 
 
 def _notes(
-    task: Dialogue,
+    work: Any,
     conversation: Conversation,
     history: Sequence[TokenTurn],
     read: Read,
@@ -334,14 +350,14 @@ def _notes(
     hidden: str,
 ) -> list[str]:
     """The score, the parts of the conversation that were not read, and the notes on any look."""
-    data = task.config.data
+    data = work.config.data
     notes = [f"response: {score}"]
     if read.first:
         limits = [] if data.history is None else [f"data.history {data.history}"]
-        limits += [] if task.reads_turns else [f"data.max_length {data.max_length}"]
+        limits += [] if work.input.reads_turns else [f"data.max_length {data.max_length}"]
         notes.append(f"{first_of(read.first, len(history), 'turn')} not read ({', '.join(limits)})")
     long = sum(len(turn.ids) > data.max_turn for turn in history[read.first :])
     if long:
         notes.append(f"{counted(long, 'turn')} read only up to token {data.max_turn} (data.max_turn)")
-    unknown = [one for turn in conversation.turns[read.first :] for one in task.tokenizer.unknown_in(turn)]
+    unknown = [one for turn in conversation.turns[read.first :] for one in work.input.tokenizer.unknown_in(turn)]
     return [*notes, *notes_on(unknown, edits, hidden)]

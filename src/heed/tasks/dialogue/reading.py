@@ -5,22 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from heed.data.batch import (
-    TokenPair,
-    TokenTurn,
-    TurnBatch,
-    collate_pairs,
-    collate_turns,
-    pad_histories,
-    plan_batches,
-)
+from heed.data.batch import TokenTurn, pad_histories, pad_rows, plan_batches
 from heed.data.corpus import Lengths
 from heed.data.examples import Conversation
 from heed.data.tokens.special import MASKS, Special
@@ -28,6 +19,7 @@ from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, nearest
 from heed.models.base import Memory
 from heed.tasks.base.writing import TOGETHER
+from heed.tasks.contracts import Batch
 from heed.tasks.dialogue.config import Conversations
 
 UNKNOWN_SPEAKER = 0
@@ -185,9 +177,6 @@ class Reading:
         """The first token of a speaker's response."""
         return self.special.start if speaker == UNKNOWN_SPEAKER else self.speakers.tags[speaker]
 
-    def _starts(self, responses: Sequence[Response]) -> Tensor:
-        return torch.tensor([self.start(one.target.speaker) for one in responses])
-
     def source(self, history: Sequence[TokenTurn]) -> list[int]:
         """A history as one text."""
         turns = self.read(history).turns
@@ -206,17 +195,17 @@ class Reading:
             costs.append((len(response.target.ids) + 1, sum(before[first:]) + len(before) - first))
         return _lengths(costs)
 
-    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Any:
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
         """One batch of groups of responses, in order."""
         responses = [response for unit in units for response in unit]
-        pairs = [TokenPair(self.source(one.history.turns), one.target.ids) for one in responses]
-        batch = collate_pairs(pairs, list(range(len(pairs))), self.special)
-        batch.target[:, 0] = self._starts(responses)
-        return replace(batch, indices=indices)
+        source, mask = pad_rows([self.source(one.history.turns) for one in responses])
+        inputs = {"source": source, "source_mask": mask}
+        return Batch(indices, inputs, targets=self._targets(responses), masks=("source_mask",))
 
-    def hidden(self, model: Any, batch: Any) -> Tensor:
-        """The states that predict the tokens of a batch's labels, `(responses, target, d)`."""
-        return model(batch.source, batch.source_mask, batch.target)  # type: ignore[no-any-return]
+    def _targets(self, responses: Sequence[Response]) -> dict[str, Any]:
+        """The texts to write, and the first token of each."""
+        starts = torch.tensor([self.start(one.target.speaker) for one in responses])
+        return {"written": [one.target.ids for one in responses], "starts": starts}
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
         """Groups of histories to read together, if each becomes `rows` rows."""
@@ -228,9 +217,8 @@ class Reading:
 
     def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
         """The model's memory of histories, a row each."""
-        batch = collate_pairs([TokenPair(self.source(one), []) for one in histories], list(range(len(histories))))
-        batch = batch.to(device)
-        return model.encode(batch.source, batch.source_mask)  # type: ignore[no-any-return]
+        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one) for one in histories]))
+        return model.encode(source, mask)  # type: ignore[no-any-return]
 
 
 class TurnReading(Reading):
@@ -252,11 +240,12 @@ class TurnReading(Reading):
             costs.append((targets, sum(min(len(turn.ids), most) for turn in unit[-1].history.turns)))
         return _lengths(costs)
 
-    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> TurnBatch:
+    def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
         most, window = self.options.max_turn, self.options.history
         utterances: list[TokenTurn] = []
         conversations: list[range] = []
-        responses: list[tuple[int, int, list[int]]] = []
+        owners: list[int] = []
+        counts: list[int] = []
         for unit in units:
             begin = len(utterances)
             utterances += [TokenTurn(turn.ids[:most], turn.speaker) for turn in unit[-1].history.turns]
@@ -268,14 +257,16 @@ class TurnReading(Reading):
                 if window is not None:
                     conversations.append(whole[max(0, count - window) : count])
                     count = len(conversations[-1])
-                responses.append((len(conversations) - 1, count, response.target.ids))
-        batch = collate_turns(utterances, conversations, responses, indices, self.special)
-        batch.target[:, 0] = self._starts([response for unit in units for response in unit])
-        return batch
-
-    def hidden(self, model: Any, batch: TurnBatch) -> Tensor:
-        return model(  # type: ignore[no-any-return]
-            batch.tokens, batch.mask, batch.turns, batch.speakers, batch.target, batch.conversation, batch.read
+                owners.append(len(conversations) - 1)
+                counts.append(count)
+        inputs = pad_histories(utterances, conversations)._asdict()
+        return Batch(
+            indices,
+            inputs,
+            forced={"conversation": torch.tensor(owners), "read": torch.tensor(counts)},
+            targets=self._targets([response for unit in units for response in unit]),
+            examples=[index for index, unit in zip(indices, units, strict=True) for _ in unit],
+            in_groups=True,
         )
 
     def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:

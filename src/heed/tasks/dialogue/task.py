@@ -1,404 +1,331 @@
-"""Dialogue: conversations as tokens, a decoder that writes responses, loss and scores."""
+"""Dialogue: responses to the turns of a conversation."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
-from itertools import chain, islice
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
-from torch import Tensor
+from markupsafe import Markup
 
-from heed.config.sections import num_subwords, with_tokenizer
-from heed.data.batch import PairBatch, TokenTurn, TurnBatch, plan_pass
-from heed.data.corpus import Corpus, Lengths, Rows, corpus_of, joined, parts_of
-from heed.data.examples import Conversation, in_turn
-from heed.data.findings import Findings, found_table
-from heed.data.kinds.conversations import conversation_reader, hold_conversations
-from heed.data.splits import Splits, open_splits
+from heed.data.examples import Conversation
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import DataError
+from heed.errors import ConfigError
+from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, share
+from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct
 from heed.generation import SamplingOptions
-from heed.models.base import DecoderBody, Memory
-from heed.storage.disk import write_whole
-from heed.storage.files import damaged, read_list
-from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
-from heed.tasks.base.task import check_positions
-from heed.tasks.base.transfer import with_parents
-from heed.tasks.base.vocabulary import Learned, learned
-from heed.tasks.base.writing import ToWrite, Writing, WrittenText
-from heed.tasks.dialogue.config import DialogueConfig
-from heed.tasks.dialogue.reading import History, Reading, Response, Speakers, Talk, TurnReading
+from heed.tasks.base.predictions import short
+from heed.tasks.base.report import counted_are, interval, points, span, with_interval
+from heed.tasks.base.writing import WrittenText, output_measures
+from heed.tasks.base.writing_run import (
+    SEARCH,
+    NearestSentence,
+    WritingExaminer,
+    cut_off_lines,
+    map_html,
+    signature_lines,
+)
+from heed.tasks.dialogue.chat import Chat, DialogueOutputs
+from heed.tasks.dialogue.look import conversation_text, explain, look_at, readable
+from heed.tasks.dialogue.reading import History
+from heed.tasks.heads.written import Written, settings
+from heed.tasks.inputs.turns import Turns
+from heed.tasks.work import Baselines, Looks, Task
 
-BOTH = "both"
-"""The value of `data.respond` for which the turns of every speaker are responses."""
-_TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
-VALIDATE_AT_MOST = 300
-"""Most validation responses that are decoded; the loss uses all responses."""
-_SMALL, _BASE = 5_000, 2_000_000
-"""Numbers of training responses from which size small, and size base, is chosen."""
-_SAMPLES, _TURNS = 3, 6
-"""Most conversations that are shown, and most turns of each."""
+if TYPE_CHECKING:
+    from heed.tasks.run import Run
 
 
-class Dialogue(Writing[DialogueConfig, Conversation, History, list[Response]]):
-    """The task of dialogue: conversations as tokens, responses to train on, model, writing."""
+def text_measures(
+    texts: Sequence[str], references: Sequence[str], tokenizer: TextTokenizer | None, bleu_tokenize: str
+) -> list[Measure]:
+    """Scores of written responses (see `output_measures`), an entry for each response, the most important first."""
+    *of_texts, exact = output_measures(texts, references, ("bleu", "chrf"), tokenizer, bleu_tokenize)
+    return [*of_texts, distinct(texts, 1), distinct(texts, 2), commonest_share(texts), exact]
 
-    interfaces = ("turn_decoder", "pair_decoder")
-    size_fields: ClassVar = {
-        "tokens": "vocab_size",
-        "speakers": "num_speakers",
-        "source": "source_vocab_size",
-        "target": "target_vocab_size",
-    }
-    units: ClassVar = {"source": "tokens", "target": "tokens"}
-    alternatives: ClassVar = {
-        "tokens": ("tokens", "target", "source"),
-        "source": ("source", "tokens"),
-        "target": ("target", "tokens"),
-    }
-    longest_output = 100
 
-    def __init__(
-        self,
-        config: DialogueConfig,
-        tokenizer: TextTokenizer,
-        speakers: Speakers,
-        splits: Splits[Conversation] | None,
-    ) -> None:
-        super().__init__(config, splits)
-        self.tokenizer = self.target_tokenizer = tokenizer
-        self.speakers = speakers.tagged(tokenizer)
-        self._encoded: dict[str, Talk] = {}
+def by_conversation(measures: Sequence[Measure], owners: Sequence[int], count: int) -> tuple[Measure, ...]:
+    """Measures of responses as measures of `count` conversations: responses of one are not independent.
 
-    @property
-    def sizes(self) -> Mapping[str, str]:
-        kinds = ("tokens", "speakers") if self.reads_turns else ("source", "target")
-        return {kind: self.size_fields[kind] for kind in kinds}
+    `owners` are the conversation of each response; conversations without a response have zeros.
+    """
+    made = []
+    for measure in measures:
+        sums = np.zeros((count, measure.statistics.shape[1]))
+        np.add.at(sums, np.asarray(owners, dtype=np.int64), measure.statistics)
+        made.append(replace(measure, statistics=sums))
+    return tuple(made)
 
-    # Data -----------------------------------------------------------------------------------------------------
 
-    @classmethod
-    def prepare(cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None) -> Self:
-        config, parent, tokenizer_parent = with_parents(config, cls)
-        splits = cls.read_splits(config, given)
-        train = splits.examples["train"]
-        speakers = Speakers.of(train)
-        if config.data.respond != BOTH:
-            speakers.check(config.data.respond, "data.respond")
-        if tokenizer_parent is None:
-            config, (tokenizer,), _ = learned(config, [train], partial(cls.learn, config, train))
-        else:
-            tokenizer = tokenizer_parent.tokenizer("tokens", cls.alternatives)
-        task = cls(config, tokenizer, speakers, splits)
-        if task.positions is not None:
-            costs = {name: task.unit_costs(task.units_of(task.encoded(name))) for name in task.split_names}
-            needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
-            check_positions(task.positions, needed, config.generation.max_length)
-        return task.settle(parent)
+def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]:
+    """The score of responses by the number of turns before them, in at most five ranges."""
+    found = []
+    for first, last in length_buckets(read):
+        inside = [n for n, count in enumerate(read) if first <= count <= last]
+        found.append({"first": first, "last": last, "responses": len(inside), measure.name: measure.of(inside).score()})
+    return found
 
-    @classmethod
-    def learn(cls, config: DialogueConfig, train: Sequence[Conversation]) -> Learned[DialogueConfig]:
-        """Decide the kind and size of the tokenizer, and train it on all turns."""
-        texts = [turn for one in train for turn in one.turns]
-        config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
-        return config, [TextTokenizer.train(texts, config.tokenizer)], len(train)
 
-    @classmethod
-    def restore(cls, config: DialogueConfig, folder: Path) -> Self:
-        names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
-        size = tokenizer.vocab_size
-        task = cls(config, tokenizer, Speakers(("", *names)), None)
-        if tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
-            raise damaged(folder / _SPEAKERS, f"{_TOKENIZER} has no tokens for some of its {len(names)} speakers")
-        return task
+_POINTS = {"bleu": "BLEU", "chrf": "chrF"}
+_SHARES = {
+    "exact_match": "exact match",
+    "token_accuracy": "token accuracy",
+    "distinct_1": "distinct-1",
+    "distinct_2": "distinct-2",
+    "commonest": "10 commonest outputs",
+}
+_SHOWN = 3
+"""Number of most common outputs that are shown."""
 
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / _TOKENIZER)
-        text = json.dumps([*self.speakers.known], ensure_ascii=False) + "\n"
-        write_whole(folder / _SPEAKERS, lambda part: part.write_text(text, encoding="utf-8"))
 
-    @classmethod
-    def open_splits(
-        cls, config: DialogueConfig, given: Mapping[str, Sequence[Conversation]] | None = None
-    ) -> Splits[Conversation]:
-        return open_splits(config.data, conversation_reader(config.data), given)
+@dataclass(frozen=True)
+class Responses(Written):
+    """Responses to the turns of a conversation."""
 
-    @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
-        return hold_conversations(data, split, config.data.columns, findings)
+    names: ClassVar[str] = "responses"
+    keywords: ClassVar = {"speaker": None, **SEARCH}
+    longest_output: ClassVar[int | None] = 100
+    select: ClassVar[str] = "loss"
 
-    @property
-    def reads_turns(self) -> bool:
-        """True if the model reads turn by turn, not a joined history."""
-        return self.body_class.interface == "turn_decoder"
-
-    @property
-    def reading(self) -> Reading:
-        """The way in which the model reads the turns before a response."""
-        kind = TurnReading if self.reads_turns else Reading
-        return kind(self.config.data, self.speakers, self.tokenizer.special)
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
-
-    def encoded(self, split: str) -> Talk:
-        """The conversations of a split as tokens."""
-        if split not in self._encoded:
-            conversations = self.splits.examples[split]
-            encode = lambda: map(self.rows_of, in_turn(conversations))  # noqa: E731
-            what: dict[str, Any] = {"tokenizer": self.tokenizer.text, "speakers": self.speakers.names}
-            rows: Corpus[Rows] = corpus_of(conversations, encode, ["<i4"] * 3, lambda rows: rows, **what)
-            self._encoded[split] = self.encode(conversations, rows)
-        return self._encoded[split]
-
-    def rows_of(self, conversations: Sequence[Conversation]) -> list[Rows]:
-        """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
-        ids = iter(self.tokenizer.encode_all([turn for one in conversations for turn in one.turns]))
-        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in conversations]
-        return [[*joined([*islice(ids, len(own))]), own] for own in speakers]
-
-    def encode(self, conversations: Sequence[Conversation], rows: Iterable[Rows] | None = None) -> Talk:
-        """Conversations as tokens, and the responses in them; `rows` are those of `rows_of`, if known."""
-        encoded = [
-            [*map(TokenTurn, parts_of(tokens, sizes), speakers)]
-            for tokens, sizes, speakers in (self.rows_of(conversations) if rows is None else rows)
-        ]
-        every = zip(conversations, encoded, strict=True)
-        responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
-        return Talk(encoded, responses)
-
-    def responses(self, conversation: Conversation) -> list[int]:
-        """Numbers of the turns that are responses: those of the speaker in `data.respond`, except the first turn."""
-        respond = self.config.data.respond
-        return [n for n in range(1, len(conversation.turns)) if respond in (BOTH, conversation.speaker(n))]
-
-    def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
-        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
-        if speaker is not None:
-            return speaker
-        last = conversation.speaker(len(conversation.turns) - 1)
-        return self.speakers.next_after(last, self.config.data.respond) if last else ""
-
-    @cached_property
-    def training(self) -> list[list[Response]]:
-        """The responses that are trained on, in groups that are never split across batches."""
-        data = self.config.data
-        units = self.reading.units(
-            [one for one in self.encoded("train").responses if len(one.target.ids) <= data.max_turn]
-        )
-        if not units:
-            what = "has a turn after its first one" if data.respond == BOTH else f"has a response of '{data.respond}'"
-            raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
-        return units
-
-    @cached_property
-    def costs(self) -> Lengths:
-        """The cost of each of these groups in a batch."""
-        return self.reading.costs(self.training)
-
-    def train_batches(self, epoch: int) -> Sequence[list[int]]:
-        training = self.config.training
-        return plan_pass(self.costs, training.batch_tokens, training.seed, epoch)
-
-    def collate(self, indices: list[int], epoch: int = 0) -> PairBatch | TurnBatch:
-        return self.unit_batch(self.training, indices)
-
-    def work(self, indices: list[int]) -> int:
-        return len(indices) * int(self.costs[indices].max(0).sum())
-
-    def describe(self, indices: list[int], epoch: int) -> str:
-        first = self.training[indices[0]][0]
-        one = self.splits.examples["train"][first.conversation]
-        where = one.origin or f"training conversation {first.conversation}"
-        what = "conversations" if self.reads_turns else "responses"
-        return f"{len(indices)} {what}, the first in {where}: {one.turns[first.turn]!r}"
-
-    # Model ----------------------------------------------------------------------------------------------------
-
-    @property
-    def selected_by(self) -> str:
-        return "loss"
-
-    @property
-    def auto_size(self) -> str:
-        count = len(self.encoded("train").responses)
-        if count < _SMALL:
-            return "tiny"
-        return "small" if count < _BASE else "base"
-
-    def axes(self) -> dict[str, list[str]]:
-        tokens = self.tokenizer.tokens
-        if self.reads_turns:
-            return {"tokens": tokens, "speakers": ["unknown", *self.speakers.known]}
-        return {"source": tokens, "target": tokens}
+    targets: str = "tokens"
 
     # Writing --------------------------------------------------------------------------------------------------
 
-    def plan(self, sources: Sequence[History], rows: int) -> list[list[int]]:
-        return self.reading.plan([source.turns for source in sources], rows)
-
-    def memory(self, model: DecoderBody, sources: Sequence[History], device: torch.device) -> Memory:
-        return self.reading.memory(model, [source.turns for source in sources], device)
-
-    def positions_read(self, sources: Sequence[History]) -> int:
-        return self.reading.positions([source.turns for source in sources])
-
-    def ids_read(self, source: History) -> list[int]:
-        return [token for turn in source.turns for token in (turn.speaker, *turn.ids)]
-
-    def first_token(self, source: History) -> int:
-        return self.reading.start(source.speaker)
-
-    def units_of(self, talk: Talk) -> list[list[Response]]:
-        """All responses, in the groups that a batch keeps together."""
-        return self.reading.units(talk.responses)
-
-    def rows_in(self, unit: list[Response]) -> int:
-        return len(unit)
-
-    def unit_costs(self, units: Sequence[list[Response]]) -> Lengths:
-        return self.reading.costs(units)
-
-    def unit_batch(self, units: Sequence[list[Response]], indices: list[int]) -> PairBatch | TurnBatch:
-        return self.reading.batch([units[index] for index in indices], indices)  # type: ignore[no-any-return]
-
-    def hidden(self, model: DecoderBody, batch: Any) -> Tensor:
-        return self.reading.hidden(model, batch)
-
-    def valid_units(self) -> list[list[Response]]:
-        return self.units_of(self.encoded("valid"))
-
-    def valid_lengths(self) -> list[int]:
-        return [len(one.target.ids) for one in self.encoded("valid").responses]
-
-    def num_references(self, split: str) -> int:
-        return len(self.encoded(split).responses)
-
-    @property
-    def num_validated(self) -> int:
-        return min(super().num_validated, VALIDATE_AT_MOST)
-
-    def to_validate(self) -> ToWrite[History]:
-        """An even sample of the validation responses."""
-        every = self.encoded("valid").responses
-        few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
-        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
-        longest = max((len(one.target.ids) for one in few), default=0) + 2
-        known = self.splits.examples["valid"]
-        references = [known[one.conversation].turns[one.turn] for one in few]
-        return ToWrite(
-            [one.history for one in few], references, min(longest, self.config.generation.max_length or longest)
-        )
-
-    @property
-    def longest_trained(self) -> int:
-        return max(len(one.target.ids) for unit in self.training for one in unit)
-
-    @property
-    def quick_scores(self) -> tuple[str, ...]:
-        return ("bleu", "chrf")
-
-    def training_references(self) -> Sequence[str]:
-        return [turn for one in self.few_trained() for turn in one.turns]
-
     def respond(
         self,
-        model: DecoderBody,
+        work: Any,
+        model: Any,
         histories: Sequence[History],
         sampling: SamplingOptions | None = None,
         **search: Any,
     ) -> list[list[WrittenText]]:
         """The candidates for the response to each history, best first; `search` are options of `search_options`."""
-        return self.write(model, histories, self.search_options(model, **search), sampling)
+        return self.write(work.input, model, histories, self.search_options(model, **search), sampling)
 
-    # Overview -------------------------------------------------------------------------------------------------
+    def candidates(
+        self,
+        run: Any,
+        examples: Sequence[Conversation],
+        speaker: str | None = None,
+        with_baseline: bool = False,
+        **options: Any,
+    ) -> list[list[WrittenText]]:
+        """The `num_best` best responses to each conversation, best first.
 
-    def overview(self) -> str:
-        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
-        rows = [*map(self.token_counts, self.split_names)]
-        known = ", ".join(self.speakers.known) or "none named"
-        return "\n".join(
-            [
-                self.splits.summary,
-                *found_table(self.splits.found),
-                f"\nspeakers: {known}; responses of {self.config.data.respond}",
-                *self._counts(),
-                *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
-                *self._samples(),
-            ]
-        )
+        Raises:
+            ConfigError: The speaker does not exist, or a conversation has no turn.
+        """
+        found = self.respond(run.task, run.model, _histories(run.input, examples, speaker), **options)
+        return self.beside_baseline(run, examples, found) if with_baseline else found
 
-    def _counts(self) -> list[str]:
-        """Turns and responses of each split, and the numbers of those that are not read in full or not trained on."""
-        lines = []
-        data = self.config.data
-        for split, counts in self.report_counts().items():
-            turns = counts["turns"] / max(1, counts["examples"])
-            lines.append(
-                f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} per conversation), "
-                f"{counted(counts['responses'], 'response')}"
+    def grow(
+        self,
+        run: Any,
+        given: Any,
+        speaker: str | None = None,
+        *,
+        sampling: SamplingOptions | None = None,
+        **search: Any,
+    ) -> Generator[str, None, WrittenText]:
+        """The response to a conversation, piece by piece while it is written; options of `predict`, without a beam.
+
+        Raises:
+            ConfigError: The speaker does not exist, the conversation has no turn, or the options ask for a beam search.
+        """
+        options = self.search_options(run.model, **search)
+        if not (options.num_best == 1 and (options.beam_size == 1 or sampling is not None)):
+            raise ConfigError(
+                "a response is shown while it is written by greedy search or sampling only; set beam_size=1 and "
+                "num_best=1"
             )
-            if counts["history_cut"]:
-                lines.append(
-                    f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
-                    f"({self._limits()})"
-                )
-            if counts["turns_cut"]:
-                trained = ", and they are not trained on as responses" if split == "train" else ""
-                lines.append(
-                    f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; "
-                    f"the rest is not read{trained}"
-                )
-        return lines
+        (history,) = _histories(run.input, [run.input.conversation(given)], speaker)
+        return self.stream(run.input, run.model, history, options, sampling)
 
-    def _limits(self) -> str:
-        data = self.config.data
-        window = [] if data.history is None else [f"data.history {data.history} turns"]
-        return " and ".join([*window, *([] if self.reads_turns else [f"data.max_length {data.max_length} tokens"])])
+    def shown(self, example: Conversation) -> str:
+        return conversation_text(example)
 
-    def _samples(self) -> list[str]:
-        """A few training conversations, and one as the model sees it."""
-        lines = ["\nas read and, in brackets, as the model sees them:"]
-        conversations, talk = self.splits.examples["train"], self.encoded("train")
-        for number in range(0, len(conversations), max(1, len(conversations) // _SAMPLES))[:_SAMPLES]:
-            one = conversations[number]
-            lines.append(f"  {one.origin}")
-            for n, text in enumerate(one.turns[:_TURNS]):
-                who = f"{one.speaker(n)}: " if one.speaker(n) else ""
-                lines.append(f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}")
-                lines.append(f"      [{tokens_text(self.tokenizer, talk.conversations[number][n].ids)}]")
-            if len(one.turns) > _TURNS:
-                lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")
-        return lines
+    # Scores ---------------------------------------------------------------------------------------------------
 
-    def token_counts(self, split: str) -> SideCounts:
-        """The tokens of all turns of a split."""
-        ids = [turn.ids for turns in self.encoded(split).conversations for turn in turns]
-        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-        tokens = np.bincount(np.fromiter(chain.from_iterable(ids), np.int64), minlength=self.tokenizer.vocab_size)
-        return SideCounts(split, "turns", lengths, tokens, self.tokenizer.special.unknown)
+    def answers(self, run: Any, conversations: Iterable[Conversation], **options: Any) -> list[list[WrittenText]]:
+        """The model's output for each response of each conversation, given the actual turns before it."""
+        conversations = list(conversations)
+        talk = run.input.encode(conversations)
+        found: list[list[WrittenText]] = [[] for _ in conversations]
+        written = self.respond(run.task, run.model, [one.history for one in talk.responses], **options)
+        for response, candidates in zip(talk.responses, written, strict=True):
+            found[response.conversation].append(candidates[0])
+        return found
 
-    def report_counts(self) -> dict[str, Any]:
-        """For each split: conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
-        counts, most = {}, self.config.data.max_turn
-        for split in self.split_names:
-            talk, reading, tokens = self.encoded(split), self.reading, self.token_counts(split)
-            lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
-            counts[split] = {
-                "examples": len(talk.conversations),
-                **(self.splits.counts[split].as_values() if split in self.splits.counts else {}),
-                "turns": len(tokens.lengths),
-                "responses": len(talk.responses),
-                "tokens": tokens.total,
-                "unknown": tokens.unknown,
-                "history_cut": sum(
-                    reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses
-                ),
-                "turns_cut": int((tokens.lengths > most).sum()),
-            }
-        return counts
+    def scored(self, run: Any, examples: Sequence[Conversation], outputs: Any, others: Any) -> Outcomes:
+        """Outputs for each response of each conversation and their measures, sums over a conversation's responses.
+
+        Of a comparison: whether scores of tokens are added, whether differences count that the run's tokenizer does not
+        make, and the tokenizer of BLEU.
+        """
+        per_token, literal, bleu = others or (True, False, None)
+        outputs = self.answers(run, examples) if outputs is None else outputs
+        texts = [one.text for answers in outputs for one in answers]
+        talk = run.input.encode(examples)
+        nats, correct, tokens = run.task.judged(run.model, talk).T.tolist()
+        references = [one.turns[turn] for one in examples for turn in run.input.responses(one)]
+        tokenizer = None if literal else self.tokenizer
+        measures = text_measures(texts, references, tokenizer, bleu or self.bleu_tokenize)
+        known = rate("perplexity", "perplexity", nats, tokens, 2, np.exp)
+        if per_token:
+            measures.insert(0, known)
+            measures.append(share("token_accuracy", "token accuracy", correct, tokens))
+        made = by_conversation(measures, [one.conversation for one in talk.responses], len(examples))
+        details = {
+            "responses": len(texts),
+            "common": [{"text": text, "count": count} for text, count in commonest_outputs(texts)],
+            "by_turns_read": by_turns_read(known, [one.turn for one in talk.responses]),
+            "history_cut": sum(run.input.reading.read(one.history.turns).first > 0 for one in talk.responses),
+            "cut_off": sum(not one.finished for answers in outputs for one in answers),
+        }
+        said = tuple("\n".join(one.text for one in answers) for answers in outputs)
+        return Outcomes(said, made, lengths=tuple(len(one.turns) for one in examples), details=details)
+
+    def beside(
+        self, run: Any, examples: Sequence[Conversation], predict: Callable[[Sequence[Any]], Sequence[Any]]
+    ) -> Outcomes:
+        every = [(n, one, turn) for n, one in enumerate(examples) for turn in run.input.responses(one)]
+        texts = predict([Conversation(one.turns[:turn], one.speakers[:turn]) for _, one, turn in every])
+        references = [one.turns[turn] for _, one, turn in every]
+        measures = text_measures(texts, references, self.tokenizer, self.bleu_tokenize)
+        return Outcomes(tuple(texts), by_conversation(measures, [n for n, _, _ in every], len(examples)))
+
+    def report(self, scores: dict[str, Any]) -> list[str]:
+        lines = [f"  {'responses':<21} {scores['responses']:7,}, intervals over conversations"]
+        lines.append(f"  {'perplexity':<21} {with_interval(scores['perplexity'])}")
+        lines += [f"  {label:<21} {points(scores[key])}" for key, label in _POINTS.items() if key in scores]
+        lines += [f"  {label:<21} {interval(scores[key])}" for key, label in _SHARES.items() if key in scores]
+        common = [f"{short(one['text'])} ({one['count']:,})" for one in scores["common"][:_SHOWN]]
+        lines.append(f"  most frequent responses: {', '.join(common)}")
+        lines.append("  perplexity by turns before the response:")
+        for bucket in scores["by_turns_read"]:
+            lines.append(f"    {span(bucket):>8}  {bucket['perplexity']:7.2f}  ({bucket['responses']:,})")
+        lines += signature_lines(scores, _POINTS)
+        if scores["history_cut"]:
+            lines.append(
+                f"  {counted_are(scores['history_cut'], 'response')} to a history whose first turns were not read"
+            )
+        return [*lines, *cut_off_lines(scores)]
+
+
+def _histories(input: Turns, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
+    """Conversations as a model reads them, each with the speaker who responds."""
+    if speaker is not None:
+        input.speakers.check(speaker, "speaker")
+    for n, one in enumerate(conversations):
+        if not one.turns:
+            raise ConfigError(f"conversation {n} has no turn to respond to")
+    numbers = [input.speakers.number(input.who_responds(one, speaker)) for one in conversations]
+    encoded = input.encode(conversations).conversations
+    return [History(turns, number) for turns, number in zip(encoded, numbers, strict=True)]
+
+
+_LAST = 2
+"""Last turns that are compared to find the nearest history: with more, the topic would decide, not the question."""
+
+
+def _last(conversation: Conversation, turn: int) -> str:
+    """The last turns before a turn."""
+    return "\n".join(conversation.turns[max(0, turn - _LAST) : turn])
+
+
+class Known:
+    """The responses that a run was trained on, read when one is first asked for."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    @cached_property
+    def _responses(self) -> tuple[str, NearestSentence]:
+        """The most frequent training response, and all by the turns before them."""
+        input: Any = self._run.input
+        found = [(one, turn) for one in self._run.learned_from() for turn in input.responses(one)]
+        frequent = Counter(one.turns[turn] for one, turn in found).most_common(1)
+        nearest = NearestSentence((_last(one, turn), one.turns[turn]) for one, turn in found)
+        return frequent[0][0] if frequent else "", nearest
+
+    def frequent(self, conversations: Sequence[Conversation]) -> list[str]:
+        """The most frequent response, to each conversation."""
+        return [self._responses[0]] * len(conversations)
+
+    def nearest(self, conversations: Sequence[Conversation]) -> list[str]:
+        """The response to the nearest history of each conversation."""
+        return self._responses[1].translate([_last(one, len(one.turns)) for one in conversations])
+
+
+def baselines(run: Run) -> Baselines:
+    """The most frequent response of the training set, and its response to the nearest history."""
+    known = Known(run)
+    return {"most frequent response": known.frequent, "response to the nearest history": known.nearest}
+
+
+_LOOKS = ("turns", "words", "cross")
+"""Attention to the conversation, from the widest view on."""
+
+
+class DialogueExaminer(WritingExaminer[Any, Conversation, list[WrittenText]]):
+    """Conversations and the responses in them, each to the turns that come before it in the data."""
+
+    kind = "conversations"
+    per_token_scores = "perplexity and scores per token"
+    written = "response"
+
+    def __init__(self, runs: Sequence[Any], examples: Sequence[Conversation]) -> None:
+        responds = {run.config.data.respond for run in runs}
+        if len(responds) > 1:
+            listed = ", ".join(f"{run.folder.name}: {run.config.data.respond}" for run in runs)
+            raise ConfigError(f"the runs were trained on responses of different speakers (data.respond: {listed})")
+        super().__init__(runs, examples)
+
+    def _references(self) -> tuple[list[str], list[str]]:
+        remark = "An example is a whole conversation: intervals and tests draw conversations, not single responses."
+        input, (_, remarks) = self.runs[0].input, super()._references()
+        return ["\n".join(one.turns[turn] for turn in input.responses(one)) for one in self.examples], [
+            remark,
+            *remarks,
+        ]
+
+    def _lengths(self) -> tuple[list[int], str]:
+        return [len(one.turns) for one in self.examples], "turns"
+
+    def predict(self, run: Any, examples: Sequence[Conversation], beam_size: int | None) -> list[list[WrittenText]]:
+        return run.head.answers(run, examples, beam_size=beam_size)  # type: ignore[no-any-return]
+
+    def count_tokens(self, run: Any, outputs: Sequence[list[WrittenText]]) -> int:
+        return sum(len(one.tokens) for answers in outputs for one in answers)
+
+    def outcomes(self, run: Any, outputs: Sequence[list[WrittenText]]) -> Outcomes:
+        others = self.per_token, self.literal, self.bleu_tokenize
+        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
+
+    def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+        one = self.examples[index]
+        responses = run.input.responses(one)
+        if not responses:
+            return Markup('<p class="hint">This conversation has no response.</p>')
+        turn = responses[-1]
+        before = Conversation(one.turns[:turn], one.speakers[:turn])
+        speaker = one.speaker(turn) if one.speaker(turn) in run.input.speakers.known else None
+        shown = run.look(before, speaker=speaker, beam_size=beam_size)
+        return map_html(shown.look, _LOOKS, "This model does not attend to the turns while it writes.", numbers)
+
+
+TASK = Task(
+    "dialogue",
+    input=Turns(),
+    head=Responses(),
+    looks=Looks(look_at, explain, readable=readable),
+    baselines=baselines,
+    defaults=settings,
+    outputs=DialogueOutputs,
+    examiner=lambda: DialogueExaminer,
+    chat=Chat,
+    cannot={"ensemble": ""},
+)

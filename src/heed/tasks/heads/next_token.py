@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from heed.attention import Rows
 from heed.data.kinds.documents import Document
-from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.generation import SamplingOptions
 from heed.models.base import LanguageModel
@@ -44,9 +43,6 @@ from heed.tasks.inputs.stream import Stream, TokenStream
 from heed.training.carried import CarriedRows
 from heed.training.loss import loss_at, piece_positions
 
-if TYPE_CHECKING:
-    from heed.tasks.work import Work
-
 _PIECE_TOKENS = 256
 """Tokens of a piece, if only a part of the validation set is scored."""
 _LINES = {
@@ -65,6 +61,7 @@ class NextToken(Head):
     names: ClassVar = "length"
     writes: ClassVar = True
     has_outputs: ClassVar = False
+    looked: ClassVar = {"length": LENGTH}
     keywords: ClassVar[Mapping[str, Any]] = {
         **dict.fromkeys(("length", "min_length", "beam_size", "length_penalty", "sampling")),
         "stop": (),
@@ -112,9 +109,9 @@ class NextToken(Head):
 
     # Scores ---------------------------------------------------------------------------------------------------
 
-    def validated(self, work: Work, model: LanguageModel) -> dict[str, float]:
+    def validated(self, work: Any, model: LanguageModel) -> dict[str, float]:
         """Nats of a token, without end tokens, and bits of a byte."""
-        input = cast(Stream, work.input)
+        input: Stream = work.input
         rows, num_bytes = _validated(work, input)
         scores = score_ids(input, model, rows, self.config.evaluation.stride, ranks=False)
         nll = -sum(float(one.log_probs[: len(one.log_probs) - input.end_token].sum()) for one in scores)
@@ -136,9 +133,9 @@ class NextToken(Head):
         made.details["stride"] = None if input.carries else self.config.evaluation.stride or input.context
         return made
 
-    def scoring_memory(self, work: Work, model: LanguageModel, activations: float) -> int:
+    def scoring_memory(self, work: Any, model: LanguageModel, activations: float) -> int:
         """Bytes that scoring needs: states of a layer, a piece of logits and its intermediate results, the scores."""
-        input = cast(Stream, work.input)
+        input: Stream = work.input
         layers = max(1, sum(1 for _ in model.parameters()) // 12)  # a block has about as many
         scores = 20 * sum(len(work.encoded(name)) for name in work.split_names if name != "train")
         vocab_size = input.tokenizer.vocab_size
@@ -196,12 +193,12 @@ class NextToken(Head):
         penalty = given.length_penalty if length_penalty is None else length_penalty
         return WritingOptions(length, least, beam_size, num_best, penalty, sampling, **others)
 
-    def candidates(self, run: Any, given: Sequence[str], **options: Any) -> list[list[Continuation]]:
+    def candidates(self, run: Any, examples: Sequence[Document], **options: Any) -> list[list[Continuation]]:
         """The best, or sampled, continuations of each prompt, best first; an empty prompt begins a document.
 
         Args:
             run: Writes them.
-            given: The prompts.
+            examples: The prompts.
             options: `length` (largest number of tokens), `min_length`, `beam_size`, `length_penalty` (the
                 configuration's by default), `num_best`, `sampling` (`heed.generation.SamplingOptions`), `stop` (texts
                 before which the output is cut), `repetition_penalty`; see `WritingOptions`.
@@ -209,15 +206,18 @@ class NextToken(Head):
         Raises:
             ConfigError: An option is invalid.
         """
-        if isinstance(given, str):
-            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        return continue_all(run.input, run.model, given, self.options_of(run, **options))
+        prompts = [one.text for one in examples]
+        return continue_all(run.input, run.model, prompts, self.options_of(run, **options))
 
-    def searched(self, run: Any, given: str, **options: Any) -> tuple[str, Continuation]:
-        return super().searched(run, given, **{"length": LENGTH, **options})
+    def grow(self, run: Any, given: str, *others: Any, **options: Any) -> Generator[str, None, Continuation]:
+        """Continue a prompt and yield the text as soon as no later token can change it; returns the continuation.
+
+        Options are those of `candidates`; a beam and several outputs are refused.
+        """
+        return stream(run.input, run.model, given, self.options_of(run, **options))
 
 
-def _validated(work: Work, input: Stream) -> tuple[list[NDArray[Any]], int]:
+def _validated(work: Any, input: Stream) -> tuple[list[NDArray[Any]], int]:
     """What a validation scores, and its size in bytes: all documents, or evenly chosen pieces of them.
 
     Pieces have at least 256 tokens, but for the ends of documents.
@@ -225,7 +225,7 @@ def _validated(work: Work, input: Stream) -> tuple[list[NDArray[Any]], int]:
     encoded: Any = work.encoded("valid")
     stream: TokenStream = encoded
     if work.valid_share == 1.0:
-        return [stream.document(n) for n in range(stream.num_documents)], input.amount("valid", work)
+        return [stream.document(n) for n in range(stream.num_documents)], input.num_answers("valid", work)
     size = max(1, min(_PIECE_TOKENS, math.ceil(work.valid_share * len(stream))))
     first = np.arange(0, len(stream), round(size / work.valid_share))
     last = np.searchsorted(stream.starts, first, side="right")  # a piece ends with its document
@@ -260,14 +260,6 @@ def text_scores(run: Any, text: str, stride: int | None = None) -> ScoredText:
     context by default. Documents are scored with `evaluation.stride`.
     """
     return score_each(run.input, run.model, [text], stride)[0]
-
-
-def grown(run: Any, prompt: str, **options: Any) -> Generator[str, None, Continuation]:
-    """Continue a prompt and yield the text as soon as no later token can change it; returns the continuation.
-
-    Options are those of `NextToken.candidates`; a beam and several outputs are refused.
-    """
-    return stream(run.input, run.model, prompt, run.head.options_of(run, **options))
 
 
 def _context(scores: dict[str, Any]) -> str:

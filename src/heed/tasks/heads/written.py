@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -24,7 +24,7 @@ from heed.evaluation.measures import Measure, Outcomes
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
-from heed.tasks.base.report import best_baseline
+from heed.tasks.base.report import best_baseline, counted
 from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, output_measures
 from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
 from heed.tasks.contracts import Batch, Draw, Facts, Head
@@ -255,9 +255,9 @@ class Written(Head):
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def beside(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any]) -> Outcomes:
-        measures = self.measures_of(outputs, run.input.references(examples))
-        return Outcomes(tuple(outputs), tuple(measures))
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        texts = predict(examples)
+        return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 
     def beside_baseline(
         self, run: Any, examples: Sequence[Any], found: list[list[WrittenText]]
@@ -296,14 +296,14 @@ def settings(config: Any, work: Any) -> Any:
     if config.evaluation.bleu_tokenize == "auto" and "bleu" in head.quick_scores and not work.is_imported:
         references = work.input.references(evenly(work.splits.examples["train"], _FEW))
         if references:
-            evaluation = config.evaluation.model_copy(update={"bleu_tokenize": bleu_tokenizer(references)})
-            config = config.model_copy(update={"evaluation": evaluation})
-    if config.generation.max_length is not None:
-        return config
-    limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
-    most = min(math.ceil(1.5 * work.input.longest_trained(work)) + 20, *limits)
-    changed = config.generation.model_copy(update={"max_length": most})
-    return config.model_copy(update={"generation": changed})
+            script = {"evaluation.bleu_tokenize": bleu_tokenizer(references)}
+            config = config.settle("the script of the training references", script)
+    if config.generation.max_length is None:
+        longest = work.input.longest_trained(work)
+        limits = head.longest_output or sys.maxsize, head.positions or sys.maxsize
+        why = f"the longest training target has {counted(longest, 'token')}"
+        config = config.settle(why, {"generation.max_length": min(math.ceil(1.5 * longest) + 20, *limits)})
+    return config
 
 
 _FEW = 2_000

@@ -41,7 +41,6 @@ from heed.tasks.base.report import sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import taken
 from heed.tasks.contracts import Batch, Continued, Draw, Input, Pass, Rows, Sized
-from heed.tasks.work import Work
 
 _FEW_CHARACTERS = 100_000
 """Up to this much text, tokens are characters. From 200,000 characters of Shakespeare a tiny gpt learned, in 160
@@ -268,11 +267,11 @@ class Stream(Input):
         """True if the model carries a state from batch to batch."""
         return self.body is not None and issubclass(self.body, LanguageModel) and self.body.carries
 
-    def size(self, work: Work) -> str:
+    def size(self, work: Any) -> str:
         count = len(work.encoded("train"))
         return next((name for name, most in self.tokens_of_size.items() if count <= most), "base")
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Use rotary positions in models that have them, unless positions are given or the size is base.
 
         A learned table needs more text: from 512,000 characters of Shakespeare in rows of 256 a tiny gpt learned 1.98
@@ -292,7 +291,7 @@ class Stream(Input):
         """The stream of all documents, in the cache if it is worth it."""
         return TokenStream.of(examples, self.tokenizer, self.end_token)
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+    def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         stream: Any = work.encoded(split)
         how = stream, self.context, self.first_token, self.config.training.batch_tokens
         made = contiguous(*how) if self.carries else blocks(*how, draw, self.config.data.documents == "mask")
@@ -304,18 +303,18 @@ class Stream(Input):
 
         return replace(made, described=described)
 
-    def amount(self, split: str, work: Work) -> int:
+    def num_answers(self, split: str, work: Any) -> int:
         """Bytes of the raw texts of a split."""
         examples = work.splits.examples[split]
         return work.once(f"bytes of {split}", lambda: sum(len(one.text.encode()) for one in examples))  # type: ignore[no-any-return]
 
     # For people -----------------------------------------------------------------------------------------------
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
+    def counts(self, split: str, work: Any) -> dict[str, Any]:
         encoded: Any = work.encoded(split)
         return counts_of(encoded, work.splits.counts.get(split), self.tokenizer)
 
-    def lines(self, work: Work) -> list[str]:
+    def lines(self, work: Any) -> list[str]:
         encoded: dict[str, Any] = {split: work.encoded(split) for split in work.split_names}
         lines = [*document_lines(work.splits, encoded, self.config.tokenizer.kind, self.tokenizer)]
         lines.append("\nas read and, below, as the model sees them:")

@@ -32,7 +32,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.looking import InputSpans
 from heed.tasks.base.report import counted_are
 from heed.tasks.contracts import Batch, Draw, Head, Pass
-from heed.tasks.inputs.ngrams import Ngrams, learn, words_of
+from heed.tasks.inputs.ngrams import Ngrams, learn, words_of, work_of
 from heed.tasks.inputs.tokens import Tokens
 from heed.tasks.work import Work
 
@@ -107,9 +107,8 @@ class Texts(Tokens):
             return texts  # fitting takes as long as a whole trial
         options, head = work.model_and_head()[1], cast(Any, work.head)
         train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
-        size = characters_of(train)
-        how = options.ngrams, options.ngram_characters, size
-        return replace(texts, fit=cache(lambda: learn(train, texts.words_of, targets, *how)))
+        lengths, effort = (options.ngrams, options.ngram_characters), effort_of(work)
+        return replace(texts, fit=cache(lambda: learn(train, texts.words_of, targets, lengths, effort)))
 
     @property
     def linear(self) -> Ngrams | None:
@@ -364,6 +363,12 @@ def characters_of(examples: Sequence[Any]) -> int:
     if isinstance(examples, StoredExamples):
         return examples.num_bytes
     return sum(len(example.source) for example in examples)
+
+
+def effort_of(work: Any) -> float:
+    """Characters of the training texts for each that n-grams may be fitted to, in the time that a run has."""
+    size = characters_of(work.splits.examples["train"])
+    return work_of(size, len(work.head.labels), work.config.training.minutes or 5.0)
 
 
 def _ngrams(config: Any) -> int:

@@ -28,7 +28,7 @@ from heed.observe.looks import Shading
 from heed.observe.maps import Axis
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.transfer import Parent
-from heed.tasks.heads.next_token import NextToken, grown, ranked, text_scores
+from heed.tasks.heads.next_token import NextToken, ranked, text_scores
 from heed.tasks.heads.token_scores import FEW_DOCUMENTS, PER_TOKEN, PIECE, TokenScores, Units
 from heed.tasks.inputs.stream import Stream
 from heed.tasks.language_modelling.config import LanguageModelConfig
@@ -217,6 +217,5 @@ TASK = Task(
     examiner=lambda: LanguageModelExaminer,
     ranks=ranked,
     scores_text=text_scores,
-    grows=grown,
     cannot={"ensemble": ""},
 )

@@ -68,7 +68,7 @@ class Translated(Written):
     targets: str = "tokens"
 
     @property
-    def scores(self) -> tuple[str, ...]:  # type: ignore[override]
+    def of_texts(self) -> tuple[str, ...]:  # type: ignore[override]
         """The scores of texts in addition to exact match; none for embedded data."""
         return () if self.config.data.is_embedded else ("chrf", "bleu", "ter")
 
@@ -171,21 +171,20 @@ class Translated(Written):
     def candidates(
         self,
         run: Any,
-        given: Sequence[str],
+        examples: Sequence[Pair],
         num_best: int = 1,
         engine: str = "torch",
         with_baseline: bool = False,
         **options: Any,
     ) -> list[list[WrittenText]]:
         """The `num_best` best outputs for each text, best first; unknown words are replaced if configured."""
-        if isinstance(given, str):
-            raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
+        texts = [pair.source for pair in examples]
         writer = None if engine == "torch" else run.writer(engine)
-        results = self.translate(run.task, run.model, given, num_best=num_best, writer=writer, **options)
+        results = self.translate(run.task, run.model, texts, num_best=num_best, writer=writer, **options)
         first = run.members[0]
-        for source, some in zip(given, results, strict=True):
+        for source, some in zip(texts, results, strict=True):
             some[:] = [replace_unknown(first.task, first.model, source.strip(), one) for one in some]
-        return self.beside_baseline(run, run.input.questions(given)[0], results) if with_baseline else results
+        return self.beside_baseline(run, examples, results) if with_baseline else results
 
     # Scores ---------------------------------------------------------------------------------------------------
 

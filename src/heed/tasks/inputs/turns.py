@@ -1,0 +1,459 @@
+"""Conversations: the turns before a response, joined into one text or read turn by turn, as the model does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from heed.config.sections import num_subwords, with_tokenizer
+from heed.data.batch import TokenTurn, plan_batches, plan_pass
+from heed.data.corpus import Corpus, corpus_of, joined, parts_of
+from heed.data.corpus import Rows as Numbers
+from heed.data.examples import Conversation, in_turn, take
+from heed.data.findings import Findings, found_table
+from heed.data.kinds.conversations import (
+    END_OF_UTTERANCE,
+    conversation_of,
+    conversation_reader,
+    hold_conversations,
+    object_of,
+    read_conversations,
+)
+from heed.data.splits import Splits, open_splits
+from heed.data.tables import RepeatedKeyError, described, has_items, load_json
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import DataError
+from heed.models.base import Memory
+from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_list
+from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
+from heed.tasks.base.task import check_positions
+from heed.tasks.base.transfer import Parent
+from heed.tasks.base.vocabulary import Learned, learned
+from heed.tasks.base.writing import ToWrite
+from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
+from heed.tasks.dialogue.reading import History, Reading, Response, Speakers, Talk, TurnReading, alternate
+from heed.tasks.work import Work
+
+BOTH = "both"
+"""The value of `data.respond` for which the turns of every speaker are responses."""
+_TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
+VALIDATE_AT_MOST = 300
+"""Most validation responses that are written; all are judged."""
+_SMALL, _BASE = 5_000, 2_000_000
+"""Numbers of training responses from which size small, and size base, is chosen."""
+_SAMPLES, _TURNS = 3, 6
+"""Most conversations that are shown, and most turns of each."""
+Said = str | Sequence[str] | Mapping[str, Any] | Conversation
+"""A conversation: its turns; a dict, as in JSON lines; or a text with turns separated by tabs or `data.separator`."""
+
+
+@dataclass(frozen=True)
+class Turns(Input):
+    """Conversations, and the responses in them: the turns of the speaker in `data.respond`, except the first turn."""
+
+    key: ClassVar[str] = "conversation"
+    sized: ClassVar = {
+        "tokens": Sized("vocab_size", ("tokens", "target", "source")),
+        "speakers": Sized("num_speakers"),
+        "source": Sized("source_vocab_size", ("source", "tokens")),
+        "target": Sized("target_vocab_size", ("target", "tokens")),
+    }
+
+    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+    speakers: Speakers = None  # type: ignore[assignment]  # learned
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Conversation]:
+        return open_splits(config.data, conversation_reader(config.data), given)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
+        return hold_conversations(data, split, config.data.columns, findings)
+
+    def read_files(
+        self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]
+    ) -> Sequence[Conversation]:
+        return [*read_conversations(files, self.config.data, findings)]
+
+    def scorable(self, examples: Sequence[Conversation], where: str) -> Sequence[Conversation]:
+        if not any(map(self.responses, examples)):
+            raise DataError(f"{where}: no conversation has a response (data.respond {self.config.data.respond})")
+        return examples
+
+    def learn(self, config: Any, splits: Splits[Conversation], parent: Parent | None) -> tuple[Any, Self]:
+        train = splits.examples["train"]
+        speakers = Speakers.of(train)
+        if config.data.respond != BOTH:
+            speakers.check(config.data.respond, "data.respond")
+        if parent is None:
+            config, (tokenizer,), _ = learned(config, [train], partial(_learned, config, train))
+        else:
+            tokenizer = parent.tokenizer("tokens", self.alternatives)
+        return config, replace(self, tokenizer=tokenizer, speakers=speakers.tagged(tokenizer))
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / _TOKENIZER)
+        text = json.dumps([*self.speakers.known], ensure_ascii=False) + "\n"
+        write_whole(folder / _SPEAKERS, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
+        size = tokenizer.vocab_size
+        speakers = Speakers(("", *names)).tagged(tokenizer)
+        if tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
+            raise damaged(folder / _SPEAKERS, f"{_TOKENIZER} has no tokens for some of its {len(names)} speakers")
+        return replace(self, tokenizer=tokenizer, speakers=speakers)
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        return {"tokens": self.tokenizer}
+
+    def rows(self) -> Mapping[str, Rows]:
+        tokens = self.tokenizer.tokens
+        if self.reads_turns:
+            return {"tokens": Rows(tokens), "speakers": Rows(["unknown", *self.speakers.known])}
+        return {side: Rows(tokens, unit="tokens") for side in ("source", "target")}
+
+    @property
+    def reads_turns(self) -> bool:
+        """True if the model reads turn by turn, not a joined history."""
+        return self.body is not None and self.body.interface == "turn_decoder"
+
+    @property
+    def reading(self) -> Reading:
+        """The way in which the model reads the turns before a response."""
+        kind = TurnReading if self.reads_turns else Reading
+        return kind(self.config.data, self.speakers, self.tokenizer.special)
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        positions = work.head.positions  # type: ignore[attr-defined]
+        if positions is not None:
+            costs = {name: self.costs(self.units(work.encoded(name))) for name in work.split_names}  # type: ignore[arg-type]
+            needed = {name: int(cost.max(initial=1)) for name, cost in costs.items()}
+            check_positions(positions, needed, work.config.generation.max_length)
+        return {}
+
+    def size(self, work: Work) -> str:
+        count = self.num_answers("train", work)
+        if count < _SMALL:
+            return "tiny"
+        return "small" if count < _BASE else "base"
+
+    # Conversations as tokens ----------------------------------------------------------------------------------
+
+    encoding: ClassVar = "every turn, uncut"
+
+    def encode(self, examples: Sequence[Conversation], split: str = "") -> Any:
+        """Conversations as tokens, and the responses in them, as `Talk`."""
+        rows: Iterable[Numbers]
+        if split:
+            encode = lambda: map(self._rows_of, in_turn(examples))  # noqa: E731
+            what: dict[str, Any] = {"tokenizer": self.tokenizer.text, "speakers": self.speakers.names}
+            kept: Corpus[Numbers] = corpus_of(examples, encode, ["<i4"] * 3, lambda rows: rows, **what)
+            rows = kept
+        else:
+            rows = self._rows_of(examples)
+        encoded = [[*map(TokenTurn, parts_of(tokens, sizes), speakers)] for tokens, sizes, speakers in rows]
+        every = zip(examples, encoded, strict=True)
+        responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
+        return Talk(encoded, responses)
+
+    def _rows_of(self, conversations: Sequence[Conversation]) -> list[Numbers]:
+        """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
+        ids = iter(self.tokenizer.encode_all([turn for one in conversations for turn in one.turns]))
+        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in conversations]
+        return [[*joined([*islice(ids, len(own))]), own] for own in speakers]
+
+    def responses(self, conversation: Conversation) -> list[int]:
+        """Numbers of the turns that are responses."""
+        respond = self.config.data.respond
+        return [n for n in range(1, len(conversation.turns)) if respond in (BOTH, conversation.speaker(n))]
+
+    def units(self, encoded: Talk) -> list[list[Response]]:
+        """All responses, in the groups that a batch keeps together."""
+        return self.reading.units(encoded.responses)
+
+    def costs(self, encoded: Sequence[list[Response]]) -> NDArray[np.int64]:
+        costs: Any = self.reading.costs(encoded)
+        return costs  # type: ignore[no-any-return]
+
+    @property
+    def at_once(self) -> int:
+        return int(self.config.training.batch_tokens)
+
+    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
+        return plan_batches(self.costs(encoded), tokens) if len(encoded) else []
+
+    def collate(self, encoded: Sequence[list[Response]], indices: list[int], draw: Draw | None) -> Batch:
+        return self.reading.batch(take(encoded, indices), indices)
+
+    # Training -------------------------------------------------------------------------------------------------
+
+    def training(self, work: Work) -> list[list[Response]]:
+        """The responses that are trained on, in groups that are never split across batches."""
+
+        def made() -> list[list[Response]]:
+            talk, data = work.encoded("train"), work.config.data
+            short = [one for one in talk.responses if len(one.target.ids) <= data.max_turn]  # type: ignore[attr-defined]
+            if units := self.reading.units(short):
+                return units
+            respond = data.respond
+            what = "has a turn after its first one" if respond == BOTH else f"has a response of '{respond}'"
+            raise DataError(f"no training conversation {what} with at most data.max_turn {data.max_turn} tokens")
+
+        return work.once("training set", made)  # type: ignore[no-any-return]
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        units = self.training(work)
+        costs = work.once("training costs", lambda: self.costs(units))
+        plan = plan_pass(costs, work.config.training.batch_tokens, *draw)
+        return Pass(plan, lambda pieces: self.collate(units, list(pieces), draw), costs)
+
+    def piece_of(self, work: Work, piece: int) -> tuple[Response, Conversation]:
+        first = self.training(work)[piece][0]
+        return first, work.splits.examples["train"][first.conversation]
+
+    def first(self, example: tuple[Response, Conversation]) -> str:
+        response, one = example
+        where = one.origin or f"training conversation {response.conversation}"
+        return f"in {where}: {one.turns[response.turn]!r}"
+
+    # Writing --------------------------------------------------------------------------------------------------
+
+    def groups(self, sources: Sequence[History], rows: int) -> list[list[int]]:
+        """Groups of histories to read together, if each becomes `rows` rows."""
+        return self.reading.plan([source.turns for source in sources], rows)
+
+    def memory(self, model: Any, sources: Sequence[History], device: torch.device) -> Memory:
+        """The model's memory of histories, a row each."""
+        return self.reading.memory(model, [source.turns for source in sources], device)
+
+    def positions_read(self, sources: Sequence[History]) -> int:
+        """Number of positions that are computed when histories are read together."""
+        return self.reading.positions([source.turns for source in sources])
+
+    def ids_read(self, source: History) -> list[int]:
+        """The tokens of a history."""
+        return [token for turn in source.turns for token in (turn.speaker, *turn.ids)]
+
+    def first_token(self, source: History) -> int:
+        """The first token of the response to a history."""
+        return self.reading.start(source.speaker)
+
+    @property
+    def target_tokenizer(self) -> TextTokenizer:
+        """The tokenizer of responses."""
+        return self.tokenizer
+
+    def references(self, examples: Sequence[Conversation]) -> list[str]:
+        """The texts of all turns."""
+        return [turn for one in examples for turn in one.turns]
+
+    def responses_of(self, split: str, work: Work) -> list[Response]:
+        """The responses of a split."""
+        talk: Any = work.encoded(split)
+        return talk.responses  # type: ignore[no-any-return]
+
+    def num_answers(self, split: str, work: Work) -> int:
+        count = len(self.responses_of(split, work))
+        return min(count, VALIDATE_AT_MOST) if split == "valid" else count
+
+    def written_lengths(self, work: Work) -> list[int]:
+        """Tokens of the validation references."""
+        return [len(one.target.ids) for one in self.responses_of("valid", work)]
+
+    def longest_trained(self, work: Work) -> int:
+        """Tokens of the longest response that is trained on."""
+        return max(len(one.target.ids) for unit in self.training(work) for one in unit)
+
+    def to_write(self, work: Work) -> ToWrite[History]:
+        """An even sample of the validation responses."""
+        every, known = self.responses_of("valid", work), work.splits.examples["valid"]
+        few = every[:: -(-len(every) // VALIDATE_AT_MOST) or 1]
+        # An output longer than every reference is wrong whatever follows, so writing it out would only cost time.
+        longest = max((len(one.target.ids) for one in few), default=0) + 2
+        references = [known[one.conversation].turns[one.turn] for one in few]
+        most = work.config.generation.max_length or longest
+        return ToWrite([one.history for one in few], references, min(longest, most))
+
+    # Questions ------------------------------------------------------------------------------------------------
+
+    @property
+    def columns(self) -> Any:
+        """The names of a conversation's fields in JSON."""
+        return self.config.data.columns
+
+    def questions(self, given: Any) -> tuple[list[Conversation], bool]:
+        """A conversation (`Said`), or a list of lists, dicts or `Conversation`s."""
+        if isinstance(given, str | Mapping | Conversation):
+            return [self.conversation(given)], True
+        if isinstance(given, bytes) or not has_items(given):
+            raise DataError(f"conversation is {described(given)}, expected a text or a list of turns")
+        several = list(given)
+        if several and all(isinstance(one, str) for one in several):
+            return [self.conversation(several)], True
+        return [self.conversation(one) for one in several], False
+
+    def conversation(self, said: Said) -> Conversation:
+        """Convert user input to a conversation; turns without speakers alternate so that the model responds next.
+
+        Raises:
+            DataError: The input is not a conversation.
+        """
+        if isinstance(said, Conversation):
+            return said
+        if isinstance(said, str):
+            said = self._typed(said)
+        made = conversation_of(said, self.columns, "the conversation", "conversation", "", Findings(hint=False))
+        assert isinstance(made, Conversation), "without findings a bad conversation is an error"
+        if made.speakers or not made.turns or not self.speakers.known:
+            return made
+        return alternate(self.speakers, made.turns, self.parts(None)[0])
+
+    def _typed(self, text: str) -> Any:
+        """The turns of a text, or its JSON object."""
+        if text.lstrip().startswith("{"):
+            try:
+                value = load_json(text)
+            except RepeatedKeyError as error:
+                raise DataError(f"{error}: {text[:60]!r}") from None
+            except ValueError:
+                value = None
+            if isinstance(value, dict):
+                return value
+        separator = getattr(self.config.data, "separator", None) or ""
+        for one in filter(None, (separator, END_OF_UTTERANCE, "\t")):
+            if one in text:
+                return text.split(one)
+        return [text]
+
+    def parts(self, speaker: str | None) -> tuple[str, str]:
+        """The names of the model and of the user as speakers in a conversation; "" if the data names no speakers.
+
+        Raises:
+            ConfigError: The speaker does not exist.
+        """
+        speakers, respond = self.speakers, self.config.data.respond
+        if speaker is not None:
+            speakers.check(speaker, "speaker")
+        first = speakers.known[0] if speakers.known else ""
+        own = speaker or speakers.next_after(first, respond)
+        return own, next((name for name in speakers.known if name != own), own)
+
+    def who_responds(self, conversation: Conversation, speaker: str | None = None) -> str:
+        """The next speaker: the given one; else the one in `data.respond`; else one who did not speak last."""
+        if speaker is not None:
+            return speaker
+        last = conversation.speaker(len(conversation.turns) - 1)
+        return self.speakers.next_after(last, self.config.data.respond) if last else ""
+
+    def num_cut(self, conversation: Conversation) -> int:
+        """The number of first turns that the model does not read when it responds to a conversation."""
+        return self.reading.read(self.encode([conversation]).conversations[0]).first
+
+    def question(self, example: Conversation) -> Conversation:
+        """The conversation without its last turn."""
+        return Conversation(example.turns[:-1], example.speakers[:-1])
+
+    def typed(self, texts: Sequence[str]) -> list[str]:
+        if len(texts) < 2:
+            return list(texts)
+        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
+
+    # For people -----------------------------------------------------------------------------------------------
+
+    def lines(self, work: Work) -> list[str]:
+        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
+        rows = [self.token_counts(split, work) for split in work.split_names]
+        known = ", ".join(self.speakers.known) or "none named"
+        return [
+            work.splits.summary,
+            *found_table(work.splits.found),
+            f"\nspeakers: {known}; responses of {self.config.data.respond}",
+            *self._counts(work),
+            *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
+            *self._samples(work),
+        ]
+
+    def _counts(self, work: Work) -> list[str]:
+        """Turns and responses of each split, and the numbers of those that are not read in full or not trained on."""
+        lines = []
+        data = self.config.data
+        for split, counts in work.report_counts().items():
+            turns = counts["turns"] / max(1, counts["examples"])
+            lines.append(
+                f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} per conversation), "
+                f"{counted(counts['responses'], 'response')}"
+            )
+            if counts["history_cut"]:
+                window = [] if data.history is None else [f"data.history {data.history} turns"]
+                limits = [*window, *([] if self.reads_turns else [f"data.max_length {data.max_length} tokens"])]
+                lines.append(
+                    f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
+                    f"({' and '.join(limits)})"
+                )
+            if counts["turns_cut"]:
+                trained = ", and they are not trained on as responses" if split == "train" else ""
+                lines.append(
+                    f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; "
+                    f"the rest is not read{trained}"
+                )
+        return lines
+
+    def _samples(self, work: Work) -> list[str]:
+        """A few training conversations, and one as the model sees it."""
+        lines = ["\nas read and, in brackets, as the model sees them:"]
+        conversations, talk = work.splits.examples["train"], work.encoded("train")
+        for number in range(0, len(conversations), max(1, len(conversations) // _SAMPLES))[:_SAMPLES]:
+            one, read = conversations[number], talk.conversations[number]  # type: ignore[attr-defined]
+            lines.append(f"  {one.origin}")
+            for n, text in enumerate(one.turns[:_TURNS]):
+                who = f"{one.speaker(n)}: " if one.speaker(n) else ""
+                lines.append(f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}")
+                lines.append(f"      [{tokens_text(self.tokenizer, read[n].ids)}]")
+            if len(one.turns) > _TURNS:
+                lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")
+        return lines
+
+    def token_counts(self, split: str, work: Work) -> SideCounts:
+        """The tokens of all turns of a split."""
+        talk: Any = work.encoded(split)
+        ids = [turn.ids for turns in talk.conversations for turn in turns]
+        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+        tokens = np.bincount(np.fromiter(chain.from_iterable(ids), np.int64), minlength=self.tokenizer.vocab_size)
+        return SideCounts(split, "turns", lengths, tokens, self.tokenizer.special.unknown)
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        """Conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
+        talk: Any = work.encoded(split)
+        reading, tokens, most = self.reading, self.token_counts(split, work), self.config.data.max_turn
+        lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
+        counts = work.splits.counts.get(split)
+        return {
+            "examples": len(talk.conversations),
+            **({} if counts is None else counts.as_values()),
+            "turns": len(tokens.lengths),
+            "responses": len(talk.responses),
+            "tokens": tokens.total,
+            "unknown": tokens.unknown,
+            "history_cut": sum(reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses),
+            "turns_cut": int((tokens.lengths > most).sum()),
+        }
+
+
+def _learned(config: Any, train: Sequence[Conversation]) -> Learned[Any]:
+    """Decide the kind and size of the tokenizer, and train it on all turns."""
+    texts = [turn for one in train for turn in one.turns]
+    config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
+    return config, [TextTokenizer.train(texts, config.tokenizer)], len(train)
