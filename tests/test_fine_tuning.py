@@ -85,13 +85,20 @@ def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
     assert added > 0 and made.tokenizers()["tokens"].tokens[: theirs.vocab_size] == theirs.tokens
     assert taken.tokens[name] == (theirs.vocab_size, made.tokenizers()["tokens"].vocab_size)
     assert torch.equal(model.state_dict()[name][: theirs.vocab_size], parent.model.state_dict()[name])
-    assert not made.tokenizers()["tokens"].unknown_in("\u03b1\u03b2") and f"tokenizer extended by {added} tokens" in made.notes
+    assert (
+        not made.tokenizers()["tokens"].unknown_in("\u03b1\u03b2")
+        and f"tokenizer extended by {added} tokens" in made.notes
+    )
 
 
 def test_a_tokenizer_of_ones_own_is_trained_where_its_kind_is_given(folder, parent):
     made, _, taken = child(parent, "classification", folder / "texts.txt", tokenizer={"kind": "word", "min_count": 1})
     known, total = taken.tokens["body.inputs.embedding.weight"]
-    assert made.tokenizers()["tokens"].unit == "word" and total == made.tokenizers()["tokens"].vocab_size and 0 < known < total
+    assert (
+        made.tokenizers()["tokens"].unit == "word"
+        and total == made.tokenizers()["tokens"].vocab_size
+        and 0 < known < total
+    )
 
 
 def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):

@@ -14,7 +14,7 @@ from heed.cli.train import settings_from
 from heed.config import config_text
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, task_class
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 

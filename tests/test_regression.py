@@ -235,7 +235,9 @@ def test_commands_and_python_give_the_number(folder, run, capsys, tmp_path):
     values = [one.value for one in run.predict(rows)]
     assert values == pytest.approx([2000, 2300], abs=150)
     assert [one.value for one in predict_rows(heed.load(run.folder), tmp_path / "new.csv")] == values
-    assert run.predict(rows[0]).value == pytest.approx(values[0]) and repr(run.predict(rows[0])) == f"<'{values[0]:.7g}'>"
+    assert (
+        run.predict(rows[0]).value == pytest.approx(values[0]) and repr(run.predict(rows[0])) == f"<'{values[0]:.7g}'>"
+    )
     assert run.predict(rows).to_frame()["value"].tolist() == pytest.approx(values, rel=1e-6)
     code, out, _ = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv")
     assert code == 0 and [float(line) for line in out.splitlines()] == pytest.approx(values, rel=1e-6)

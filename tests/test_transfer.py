@@ -125,7 +125,10 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
     task, own, _, taken = child(folder, pairs, "classification", "others.txt", tokenizer=tokenizer)
     fields, theirs = task.config.model.model_extra, pairs.model.state_dict()
     assert (task.config.model.name, fields["cell"], fields["d_embedding"]) == ("rnn", "gru", 6)
-    assert task.tokenizers()["tokens"].first_difference(pairs.task.input.source_tokenizer) == "" and not task.config.tokenizer.shared
+    assert (
+        task.tokenizers()["tokens"].first_difference(pairs.task.input.source_tokenizer) == ""
+        and not task.config.tokenizer.shared
+    )
     assert torch.equal(own[EMBEDDING], theirs[OTHER]) and taken.tokens[EMBEDDING] == (len(own[EMBEDDING]),) * 2
     assert all(torch.equal(own[name], theirs[name.removeprefix("body.")]) for name in taken.whole)
     assert {f"body.{name}" for name in theirs if name.startswith("encoder.")} == set(taken.whole)

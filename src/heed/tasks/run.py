@@ -25,8 +25,6 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.written import Written, combined
-from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 
@@ -47,6 +45,10 @@ class Run(runs.Run[Work, Any]):
     @property
     def names(self) -> tuple[str, str]:  # type: ignore[override]
         return self.input.key, self.head.names
+
+    @property
+    def has_outputs(self) -> bool:  # type: ignore[override]
+        return self.head.has_outputs
 
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
@@ -97,7 +99,7 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self._writing.candidates(self, examples, **options)]
+            return [some[0] for some in self.head.candidates(self, examples, **options)]
         answers, unread = self._answers(examples, **options)
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
@@ -133,19 +135,22 @@ class Run(runs.Run[Work, Any]):
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        return self._writing.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
+        examples, _ = self.input.questions(given)
+        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
+        return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        best = self.candidates([given], **options)[0][0]
-        return given if isinstance(given, str) else self._writing.shown(given), best
+        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
+        return given if isinstance(given, str) else self.head.shown(given), best
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        return self._writing.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
+        return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
         """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
@@ -153,11 +158,12 @@ class Run(runs.Run[Work, Any]):
             raise AttributeError(f"a run of {self.config.task} holds no conversations")
         return self.task.task.chat(self, speaker, **options)
 
-    @property
-    def _writing(self) -> Written:
-        if not isinstance(self.head, Written):
-            raise AttributeError(f"a run of {self.config.task} writes no texts")
-        return self.head
+    def rank(self, *given: Any, **options: Any) -> list[Any]:
+        """Order given outputs by their probability, most probable first; arguments are those of the task."""
+        if self.task.task.ranks is None:
+            raise AttributeError(f"a run of {self.config.task} ranks nothing")
+        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
+        return ranked
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -216,13 +222,19 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if self.head.writes:
-            if not len(examples):
-                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-            made: Outcomes = self._writing.scored(self, examples, outputs, others)
-            return made
-        outputs = self._to_score(examples) if outputs is None else outputs
-        return self.head.outcomes(outputs, examples, self.input, others)
+        self._check_any(examples)
+        return self.head.scored(self, examples, outputs, others)
+
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        of_text = self.task.task.scores_text
+        if isinstance(examples, str) and of_text is not None:
+            return of_text(self, examples, **options)
+        return super().score(examples)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         if self.head.writes:
@@ -231,12 +243,17 @@ class Run(runs.Run[Work, Any]):
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        self._check_any(examples)
+        return self.predicted(examples)
+
+    def _check_any(self, examples: Sequence[Any]) -> None:
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
-        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        if not self.has_outputs:
+            return super().score_and_loss(examples)
         if self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
@@ -248,10 +265,7 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                if self.head.writes:
-                    made[name] = self._writing.beside(self, examples, predict)
-                else:
-                    made[name] = self.outcomes(examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict)
         return made
 
     @cached_property
@@ -294,7 +308,8 @@ class Run(runs.Run[Work, Any]):
             if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
                 raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
         deciding = next((run for run in several if run.head.decides), first)
-        model = combined([run.model for run in several]) if first.head.writes else deciding.model
+        head: Any = first.head
+        model = head.combined([run.model for run in several]) if head.writes else deciding.model
         return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
@@ -325,11 +340,31 @@ class Run(runs.Run[Work, Any]):
         first: Run = self.members[0]
         return first
 
-    aligner: Any = AlignsWords.aligner
-    aligned_heads: Any = AlignsWords.aligned_heads
-    alignment_scores: Any = AlignsWords.alignment_scores
-    align: Any = AlignsWords.align
-    _links_of: Any = AlignsWords._links_of
+    @property
+    def _links(self) -> Any:
+        return capability(self, "align").task.task.aligns
+
+    def aligner(self, **options: Any) -> Any:
+        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        return self._links.aligner(self, **options)
+
+    def align(self, source: Any, target: Any, **options: Any) -> Any:
+        """Links between the words of a source and of a target, or of several."""
+        return self._links.align(self, source, target, **options)
+
+    def aligned_heads(self, examples: Sequence[Any]) -> dict[int, list[float]]:
+        """What each head of the attention to the source looks at."""
+        heads: dict[int, list[float]] = self._links.aligned_heads(self, examples)
+        return heads
+
+    def alignment_scores(self, examples: Sequence[Any], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
+        """Scores of the links against those of a file, and remarks."""
+        scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
+        return scores
+
+    def _links_of(self, source: str, prediction: Any) -> Any:
+        return self._links._links_of(self, source, prediction)
+
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens

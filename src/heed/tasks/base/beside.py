@@ -92,7 +92,7 @@ def look_beside(run: Any, look: Look, beside: str | Run[Any, Any], text: Any, op
         ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
     """
     name, said, other = other_of(run, beside)
-    look_at = other.look_at
+    look_at: Any = other.look_at
     see = partial(look_at, other.task, other.model, other.readable(text), title=other.title, **options)
     try:
         own = same = see()
