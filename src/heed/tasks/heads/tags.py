@@ -369,8 +369,8 @@ class Tags(Head):
 
     def encode(self, examples: Sequence[Sentence], input: Input | None = None) -> Truths:
         number = {label: n for n, label in enumerate(self.labels)}
-        encode = lambda: ([[[number.get(tag, -1) for tag in e.tags]] for e in some] for some in in_turn(examples))  # noqa: E731
-        made = corpus_of(examples, encode, ["<i4"], lambda rows: [tags for (tags,) in rows], labels=self.labels)
+        chunks = lambda: ([[[number.get(tag, -1) for tag in e.tags]] for e in some] for some in in_turn(examples))  # noqa: E731
+        made = corpus_of(examples, chunks, ["<i4"], _alone, labels=self.labels)
         return Truths(made, examples)
 
     def collate(self, truths: Truths, batch: Batch, draw: Draw | None) -> Batch:
@@ -468,3 +468,8 @@ def _refuse(sentence: Sentence, labels: Sequence[str]) -> None:
     """Refuse a sentence with a tag that is none of these."""
     for tag in sentence.tags:
         number_of(tag, labels, sentence.origin)
+
+
+def _alone(rows: Sequence[Any]) -> list[list[int]]:
+    """The only row of each sentence."""
+    return [tags for (tags,) in rows]
