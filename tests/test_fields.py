@@ -4,7 +4,6 @@ A case names the settings that both sides share, two values of the field, and wh
 the table with the classes: a new field needs a case.
 """
 
-import importlib
 import itertools
 import json
 import time
