@@ -17,7 +17,7 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
+from heed.tasks import CAPABILITIES, spec_of, task_class, task_names
 from heed.tasks.base import sizing
 from heed.tasks.tagging.task import TAG_HEADS
 from small_runs import SMALL, TRAINING, assert_alike, usable
@@ -218,8 +218,8 @@ def summed(task, model, indices):
 
 
 @every_task
-def test_a_task_without_looks_says_why(name):
-    assert hasattr(run_class(name), "look") != ("look" in spec_of(name).why_not)
+def test_a_task_without_looks_says_why(name, runs):
+    assert runs(name)[0].can("look") != ("look" in spec_of(name).why_not)
 
 
 @every_task

@@ -9,6 +9,9 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError
@@ -47,6 +50,10 @@ class Run(runs.Run[Work, Any]):
     @property
     def names(self) -> tuple[str, str]:  # type: ignore[override]
         return self.input.key, self.head.names
+
+    @property
+    def has_outputs(self) -> bool:  # type: ignore[override]
+        return self.head.has_outputs
 
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
@@ -97,15 +104,24 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self._writing.candidates(self, examples, **options)]
+            return [some[0] for some in self.head.candidates(self, examples, **options)]
+        answers, unread = self._answers(examples, **options)
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(self.head, made, examples, unread)
+
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that are not read."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
-        answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        together = self.head.together
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+
+    def probabilities(self, given: Sequence[Any]) -> Tensor:
+        """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
+        return torch.stack(self._answers(self.input.questions(given)[0])[0])
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
@@ -121,20 +137,20 @@ class Run(runs.Run[Work, Any]):
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
         examples, _ = self.input.questions(given)
-        texts: list[list[Any]] = self._writing.candidates(self, examples, num_best=num_best, **options)
+        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
         return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        best = self.candidates([given], **options)[0][0]
-        return given if isinstance(given, str) else self._writing.shown(given), best
+        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
+        return given if isinstance(given, str) else self.head.shown(given), best
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        pieces: Generator[str, None, Any] = self._writing.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
         return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
@@ -143,11 +159,12 @@ class Run(runs.Run[Work, Any]):
             raise AttributeError(f"a run of {self.config.task} holds no conversations")
         return self.task.task.chat(self, speaker, **options)
 
-    @property
-    def _writing(self) -> Any:
-        if not self.head.writes:
-            raise AttributeError(f"a run of {self.config.task} writes no texts")
-        return self.head
+    def rank(self, *given: Any, **options: Any) -> list[Any]:
+        """Order given outputs by their probability, most probable first; arguments are those of the task."""
+        if self.task.task.ranks is None:
+            raise AttributeError(f"a run of {self.config.task} ranks nothing")
+        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
+        return ranked
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -206,13 +223,19 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if self.head.writes:
-            if not len(examples):
-                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-            made: Outcomes = self._writing.scored(self, examples, outputs, others)
-            return made
-        outputs = self._to_score(examples) if outputs is None else outputs
-        return self.head.outcomes(outputs, examples, self.input, others)
+        self._check_any(examples)
+        return self.head.scored(self, examples, outputs, others)
+
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        of_text = self.task.task.scores_text
+        if isinstance(examples, str) and of_text is not None:
+            return of_text(self, examples, **options)
+        return super().score(examples)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         if self.head.writes:
@@ -221,12 +244,17 @@ class Run(runs.Run[Work, Any]):
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        self._check_any(examples)
+        return self.predicted(examples)
+
+    def _check_any(self, examples: Sequence[Any]) -> None:
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
-        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        if not self.has_outputs:
+            return super().score_and_loss(examples)
         if self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
@@ -238,10 +266,7 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                if self.head.writes:
-                    made[name] = self._writing.beside(self, examples, predict)
-                else:
-                    made[name] = self.outcomes(examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict)
         return made
 
     @cached_property

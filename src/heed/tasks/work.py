@@ -28,7 +28,7 @@ from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
-from heed.tasks import spec_of
+from heed.tasks import spec_of, task_class
 from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
@@ -47,6 +47,7 @@ from heed.tasks.base.transfer import (
 )
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
+from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
@@ -120,6 +121,10 @@ class Task:
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
     aligns: Any = None
     """The functions by which its runs link the words of a source with those of a target, if they do."""
+    ranks: Callable[..., Any] | None = None
+    """`run.rank`: orders given outputs by their probability; the run is its first argument."""
+    scores_text: Callable[..., Any] | None = None
+    """`run.score` of one text, token by token; the run is its first argument."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -132,9 +137,8 @@ class Task:
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
-    positions_per_parameter = 0.0
-    texts_are_examples = False
-    settles = ()
+    texts_are_examples = property(lambda self: self.input.texts_are_examples)
+    settles = property(lambda self: self.input.settles)
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
@@ -223,6 +227,9 @@ class Task:
         work.input.leave_out(work)
         return work.settle(parent)
 
+    def __reduce__(self) -> Any:
+        return task_class, (self.name,)  # a pickled run names its task
+
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
         return Work(self, config, self.input.taught(learned[0]), self.head.taught(*learned[1:-1]), None)
@@ -293,15 +300,19 @@ class Work(Transfers, Trainable):
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter = task.positions_per_parameter
+        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more  # type: ignore[misc]
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self._carried = CarriedRows()
         self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_passes": {}}  # made again when they are needed
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
@@ -334,8 +345,6 @@ class Work(Transfers, Trainable):
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
             self.config = fit_to_budget(self)
-        if self.task.measured is not None and not self.is_imported:
-            self.task.measured(self)
         config = self.settled()
         if is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
@@ -537,7 +546,8 @@ class Work(Transfers, Trainable):
     @property
     def sizes(self) -> Mapping[str, str]:
         own = self.body_class.config_class.model_fields
-        return {kind: name for kind, name in self.size_fields.items() if name in own}
+        counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
+        return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         return self.input.tokenizers()
@@ -599,7 +609,15 @@ class Work(Transfers, Trainable):
         return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
-        return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
+        return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
+
+    def carried(self) -> dict[str, Tensor]:
+        """The states that batches go on from, for a checkpoint; empty for a model without such states."""
+        return self._carried.tensors()
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Go on from these states; from none if there are none."""
+        self._carried = CarriedRows(state)
 
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
@@ -612,7 +630,7 @@ class Work(Transfers, Trainable):
         counts = {name: self.input.num_answers(name, self) for name in self.split_names}
         tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
         # A validation is greedy; a beam search costs at most the beam size times as much.
-        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
         return each * tested / max(1, counts["valid"])
 
     @property
@@ -622,7 +640,7 @@ class Work(Transfers, Trainable):
     @property
     def trained_validation(self) -> float:
         """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
-        if not self.head.writes:
+        if not self.head.samples:
             return 1.0
         lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
         # Outputs of a batch are written together, until the longest ends.
@@ -633,10 +651,8 @@ class Work(Transfers, Trainable):
         return None if self.task.most_updates is None else self.task.most_updates(self)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        if self.head.writes:
-            return self.head.validation_memory(self, model)
-        return self.head.memory(round(self.input.at_once * activations), self)
+        """Bytes that scoring takes, of what libraries take that it imports, too."""
+        return self.head.scoring_memory(self, model, activations)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
@@ -647,10 +663,12 @@ class Work(Transfers, Trainable):
 
         A model that writes is judged by all references, and writes outputs for some examples.
         """
+        if (whole := self.head.validated(self, model)) is not None:
+            return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
         units = self.input.units(encoded)
         numbers = [*self.validated_part(range(len(units)))]
-        if self.head.writes:
+        if self.head.samples:
             judged = current().map(lambda part: self._judged(model, units, part), numbers)
             nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
             scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
@@ -698,6 +716,11 @@ class Work(Transfers, Trainable):
                 for place, result in zip(places, score(batch), strict=True):
                     results[place] = result
         return results
+
+    def batch_of(self, given: Sequence[Any]) -> Batch:
+        """The batch of several inputs, as `predict` takes them."""
+        encoded = self.input.encode(self.input.questions(given)[0])
+        return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
         """The answer for each example, of a head with the options of a prediction."""
