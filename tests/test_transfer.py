@@ -112,7 +112,7 @@ def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from
     assert run.report["parent"]["run"] == str(labels.folder) and run.config.model.model_extra["d_hidden"] == 4
     task, own, drawn, taken = child(folder, run, "classification", "others.txt")
     theirs = run.model.state_dict()
-    assert task.config.model.model_extra["head"] == "softmax" and task.labels == ["a", "b", "c"]
+    assert task.config.model.model_extra["head"] == "softmax" and list(task.head.labels) == ["a", "b", "c"]
     tokens = task.tokenizers()["tokens"].tokens, run.tokenizer.tokens
     known, total = assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)
     assert taken.tokens == {EMBEDDING: (known, total)} and known == total - 1  # "eight"
