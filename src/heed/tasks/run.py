@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -31,6 +32,10 @@ from heed.threads import sparing
 
 class Run(runs.Run[Work, Any]):
     """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
 
     @property
     def input(self) -> Input:
@@ -374,3 +379,17 @@ class Run(runs.Run[Work, Any]):
     def attribute(self: Any, text: Any, **options: Any) -> Any:
         """As the task attributes."""
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
+
+
+def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
+    """A method of a run with the keywords of its task in its signature."""
+
+    @wraps(method)
+    def call(*given: Any, **options: Any) -> Any:
+        return method(*given, **options)
+
+    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+    parameters = [one for one in shown.parameters.values() if one.kind < only]
+    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
+    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
