@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
-from heed.tasks.classification.ngrams import Fit, Ngrams
+from heed.tasks.inputs.ngrams import Fit, Ngrams
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
@@ -14,7 +14,7 @@ import heed
 from heed.data.tokens.special import UNKNOWN
 from heed.errors import RunError
 from heed.tasks import check_config
-from heed.tasks.classification import ngrams
+from heed.tasks.inputs import ngrams
 from heed.tasks.classification.task import Classification
 from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
 

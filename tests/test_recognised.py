@@ -9,7 +9,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from heed.tasks.classification.run import ClassificationOutputs
+from heed.tasks.classification.task import ClassificationOutputs
 
 import heed
 from contract import data_of
