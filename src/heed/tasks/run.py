@@ -253,14 +253,15 @@ class Run(runs.Run[Work, Any]):
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
-        if not self.has_outputs:
-            return super().score_and_loss(examples)
-        if self.head.writes:
+        if self.has_outputs and not self.head.writes:
+            outputs = self.predicted(examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+        score, loss = super().score_and_loss(examples)
+        if loss is None and self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
-            return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
-        outputs = self.predicted(examples)
-        score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
-        return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+            loss = rate("loss", "loss", nats, tokens, 3)
+        return score, loss
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         made = {}
