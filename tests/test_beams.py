@@ -15,7 +15,7 @@ from heed.generation import SearchOptions, generate
 from heed.observe.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
 from heed.tasks.dialogue.task import _histories
-from heed.tasks.language_modelling.writing import _never_written
+from heed.tasks.heads.continuing import _never_written
 from heed.visible import clean
 from small_runs import SMALL
 from test_generation import END, make_pair_model, make_sources, next_log_probs, starts
@@ -47,10 +47,10 @@ def looked(run, **options):
 
 def of_model(run):
     """Log-probabilities of the next token after a prefix, by a pass over all of it, and the tokens never written."""
-    task, read = run.task, run.readable(TEXT)
+    read = run.readable(TEXT)
     if run.config.task == "language_modelling":
-        prompt = task.prompt_tokens(task.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
-        return next_log_probs(run.model, prompt), _never_written(task)
+        prompt = run.input.prompt_tokens(run.input.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
+        return next_log_probs(run.model, prompt), _never_written(run.input)
     if run.config.task == "dialogue":
         (source,) = _histories(run.input, [read], None)
     else:
@@ -94,7 +94,7 @@ def plain_search(of, never, end, penalty, early="never"):
 @pytest.mark.parametrize("name", tasks_with("beams"))
 def test_every_node_is_that_of_a_plain_search_and_the_output_that_of_predict(name, penalty, writer):
     run = writer(name, length_penalty=penalty)
-    tokenizer = getattr(run.task, "target_tokenizer", None) or run.task.tokenizer
+    tokenizer = [*run.task.tokenizers().values()][-1]
     beams = looked(run).beams
     expected = plain_search(*of_model(run), tokenizer.special.end, penalty)
     finished = "cut off" if name == "language_modelling" else "ended"

@@ -50,7 +50,7 @@ def prepared(book, seconds_of_small, monkeypatch, minutes=2.0, **sections):
         "measure",
         lambda trial, budget: (0.0, seconds_of_small * {"small": 1.0, "tiny": 0.05}[trial.task.config.model.size]),
     )
-    monkeypatch.setattr("heed.tasks.language_modelling.task.LanguageModelling.tokens_of_size", {"small": 10**9})
+    monkeypatch.setattr("heed.tasks.inputs.stream.Stream.tokens_of_size", {"small": 10**9})
     training = {"minutes": minutes, "threads": 1, **sections.pop("training", {})}
     values = {"task": "language_modelling", "data": {"train": [str(book)]}, "training": training, **sections}
     return task_class("language_modelling").prepare(check_config(values, "the test"))
@@ -87,7 +87,7 @@ def test_the_trial_of_a_size_leaves_the_task_as_it_was(book, monkeypatch):
     task = task_class("language_modelling").prepare(check_config(values, "the test"))
     assert task.config.model.size == "tiny"
     one, other = (task.collate(batch) for batch in task.train_batches(0)[:2])
-    assert one.tokens.shape[1] == other.tokens.shape[1] == 64
+    assert one.inputs["tokens"].shape[1] == other.inputs["tokens"].shape[1] == 64
     assert not task.carried()
 
 
