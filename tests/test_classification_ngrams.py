@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 import torch
+from heed.tasks.classification.ngrams import Fit, Ngrams
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
@@ -14,9 +15,8 @@ from heed.data.tokens.special import UNKNOWN
 from heed.errors import RunError
 from heed.tasks import check_config
 from heed.tasks.classification import ngrams
-from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
-from heed.tasks.classification.ngrams import Fit, Ngrams
 from heed.tasks.classification.task import Classification
+from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
 
 WORDS = "the of and film story it was we saw plot".split()
 SMALL = {"d_embedding": 8, "d_hidden": 6, "d_pooling": 6, "dropout": 0.0, "cell": "gru"}

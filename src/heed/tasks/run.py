@@ -8,6 +8,9 @@ from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError
@@ -22,8 +25,6 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.written import combined
-from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 
@@ -99,14 +100,23 @@ class Run(runs.Run[Work, Any]):
             return []
         if self.head.writes:
             return [some[0] for some in self.head.candidates(self, examples, **options)]
+        answers, unread = self._answers(examples, **options)
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(self.head, made, examples, unread)
+
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that are not read."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
-        answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        together = self.head.together
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+
+    def probabilities(self, given: Sequence[Any]) -> Tensor:
+        """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
+        return torch.stack(self._answers(self.input.questions(given)[0])[0])
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
@@ -121,7 +131,9 @@ class Run(runs.Run[Work, Any]):
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        return self.head.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
+        examples, _ = self.input.questions(given)
+        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
+        return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
@@ -133,7 +145,8 @@ class Run(runs.Run[Work, Any]):
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        return self.head.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
+        return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
         """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
@@ -291,7 +304,8 @@ class Run(runs.Run[Work, Any]):
             if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
                 raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
         deciding = next((run for run in several if run.head.decides), first)
-        model = combined([run.model for run in several]) if first.head.writes else deciding.model
+        head: Any = first.head
+        model = head.combined([run.model for run in several]) if head.writes else deciding.model
         return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
@@ -322,11 +336,31 @@ class Run(runs.Run[Work, Any]):
         first: Run = self.members[0]
         return first
 
-    aligner: Any = AlignsWords.aligner
-    aligned_heads: Any = AlignsWords.aligned_heads
-    alignment_scores: Any = AlignsWords.alignment_scores
-    align: Any = AlignsWords.align
-    _links_of: Any = AlignsWords._links_of
+    @property
+    def _links(self) -> Any:
+        return capability(self, "align").task.task.aligns
+
+    def aligner(self, **options: Any) -> Any:
+        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        return self._links.aligner(self, **options)
+
+    def align(self, source: Any, target: Any, **options: Any) -> Any:
+        """Links between the words of a source and of a target, or of several."""
+        return self._links.align(self, source, target, **options)
+
+    def aligned_heads(self, examples: Sequence[Any]) -> dict[int, list[float]]:
+        """What each head of the attention to the source looks at."""
+        heads: dict[int, list[float]] = self._links.aligned_heads(self, examples)
+        return heads
+
+    def alignment_scores(self, examples: Sequence[Any], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
+        """Scores of the links against those of a file, and remarks."""
+        scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
+        return scores
+
+    def _links_of(self, source: str, prediction: Any) -> Any:
+        return self._links._links_of(self, source, prediction)
+
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens

@@ -28,7 +28,7 @@ from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
-from heed.tasks import spec_of
+from heed.tasks import spec_of, task_class
 from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
@@ -119,12 +119,12 @@ class Task:
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    aligns: Any = None
+    """The functions by which its runs link the words of a source with those of a target, if they do."""
     ranks: Callable[..., Any] | None = None
     """`run.rank`: orders given outputs by their probability; the run is its first argument."""
     scores_text: Callable[..., Any] | None = None
     """`run.score` of one text, token by token; the run is its first argument."""
-    aligns: bool = False
-    """True if its runs link the words of a source with those of a target."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -198,7 +198,7 @@ class Task:
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
             "export": self.export,
-            "align": self.aligns or None,
+            "align": self.aligns,
             "beams": self.head.writes or None,
             "errors": None if self.head.writes else self,
         }
@@ -226,6 +226,9 @@ class Task:
         work = Work(self, config, input, head, splits)
         work.input.leave_out(work)
         return work.settle(parent)
+
+    def __reduce__(self) -> Any:
+        return task_class, (self.name,)  # a pickled run names its task
 
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
@@ -308,6 +311,9 @@ class Work(Transfers, Trainable):
         self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_passes": {}}  # made again when they are needed
+
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
         before = self.input.encoding
@@ -339,8 +345,6 @@ class Work(Transfers, Trainable):
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
             self.config = fit_to_budget(self)
-        if self.task.measured is not None and not self.is_imported:
-            self.task.measured(self)
         config = self.settled()
         if is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
@@ -712,6 +716,11 @@ class Work(Transfers, Trainable):
                 for place, result in zip(places, score(batch), strict=True):
                     results[place] = result
         return results
+
+    def batch_of(self, given: Sequence[Any]) -> Batch:
+        """The batch of several inputs, as `predict` takes them."""
+        encoded = self.input.encode(self.input.questions(given)[0])
+        return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
         """The answer for each example, of a head with the options of a prediction."""

@@ -63,6 +63,11 @@ class Written(Head):
         """Scores of texts in validations and of baselines."""
         return self.of_texts
 
+    @staticmethod
+    def combined(models: Sequence[Any]) -> Any:
+        """The model of an ensemble of models that write: the mean of their probabilities."""
+        return models[0] if len(models) == 1 else Ensemble(models)
+
     def fitted(self, work: Work) -> Self:
         return replace(super().fitted(work), tokenizer=[*work.tokenizers().values()][-1])
 
@@ -283,11 +288,6 @@ class Written(Head):
             raise DataError(f"the baseline '{name}' needs the training data: {error}") from None
         beside = [BaselineText(name, next(texts)) if one.source.strip() else None for one in examples]
         return [[replace(one, baseline=text) for one in each] for each, text in zip(found, beside, strict=True)]
-
-
-def combined(models: Sequence[Any]) -> Any:
-    """The model of an ensemble of models that write: the mean of their probabilities."""
-    return models[0] if len(models) == 1 else Ensemble(models)
 
 
 def settings(config: Any, work: Any) -> Any:
