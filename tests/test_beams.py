@@ -35,6 +35,7 @@ def writer(data, tmp_path):
         changed = {"max_length": LIMIT, "beam_size": beam_size, "length_penalty": length_penalty}
         generation = run.task.config.generation.model_copy(update=changed)
         run.task.config = run.task.config.model_copy(update={"generation": generation})
+        run.task.fit()
         return run
 
     return make
