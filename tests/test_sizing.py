@@ -93,7 +93,7 @@ def test_the_trial_of_a_size_leaves_the_task_as_it_was(book, monkeypatch):
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    monkeypatch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("heed.tasks.work.choose_device", lambda name: torch.device("cuda"))
 
 
 def test_a_time_budget_on_a_gpu_is_shared_out_among_batches_from_large_to_small(book, on_gpu, monkeypatch):
@@ -139,7 +139,7 @@ def test_what_a_gpu_has_by_default_is_told_and_kept_by_a_resumed_run(book, tmp_p
     monkeypatch.setattr("heed.config.settling.LEAST_UPDATES", 4)
     config = check_config(settings(book, BASE), "the test")
     with monkeypatch.context() as patch:
-        patch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+        patch.setattr("heed.tasks.work.choose_device", lambda name: torch.device("cuda"))
         told = forecast(config)
         run, _ = train_config(config, tmp_path / "run", Quiet())
     batch = run.config.training.batch_tokens
