@@ -48,8 +48,7 @@ def hidden(case: Case, *edits) -> torch.Tensor:
         if case.is_label:
             return case.model.body(**batch_of(case).inputs)[0]
         words = [[label.lstrip("?") for label in case.look.shadings[0].axis.labels]]
-        batch = case.task.collate_encoded(case.task.encode_words(words), [0])
-        return case.task.hidden(case.model, batch)[0]
+        return case.model(**case.task.batch_of(words).inputs)[0]
 
 
 def probability(case: Case, label: str, text: str) -> float:

@@ -49,7 +49,7 @@ def model_of(folder):
 
 def assert_scores(run, logits):
     """The run's probabilities of the labels are those of the logits."""
-    ours = [[one.probabilities[label] for label in run.task.labels] for one in run.predict(TEXTS)]
+    ours = [[one.probabilities[label] for label in run.head.labels] for one in run.predict(TEXTS)]
     torch.testing.assert_close(torch.tensor(ours), logits.softmax(-1), rtol=1e-5, atol=1e-5)
 
 

@@ -119,9 +119,13 @@ class Run(runs.Run[Work, Any]):
         together = self.head.together
         return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
 
+    def answers(self, given: Sequence[Any]) -> list[Any]:
+        """The head's answer to each of several inputs, of which `predict` makes a prediction."""
+        return self._answers(self.input.questions(given)[0])[0]
+
     def probabilities(self, given: Sequence[Any]) -> Tensor:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
-        return torch.stack(self._answers(self.input.questions(given)[0])[0])
+        return torch.stack(self.answers(given))
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
