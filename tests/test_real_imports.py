@@ -218,7 +218,7 @@ def test_the_tokens_that_were_read_are_counted_without_the_start_token(tmp_path,
     gpt2(tmp_path / "theirs", 1, "LMHeadModel")
     with_field(tmp_path / "theirs", file="tokenizer_config.json", add_bos_token=begins)
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    context, word = run.task.context, "a"
+    context, word = run.input.context, "a"
     predict = ("predict", str(tmp_path / "run"), "--length", "2")
     count = len(run.tokenizer.encode(word * 200).ids)
     (cut,) = run.candidates([word * 200], length=2)[0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -31,6 +32,10 @@ from heed.threads import sparing
 
 class Run(runs.Run[Work, Any]):
     """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
 
     @property
     def input(self) -> Input:
@@ -252,14 +257,15 @@ class Run(runs.Run[Work, Any]):
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
-        if not self.has_outputs:
-            return super().score_and_loss(examples)
-        if self.head.writes:
+        if self.has_outputs and not self.head.writes:
+            outputs = self.predicted(examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+        score, loss = super().score_and_loss(examples)
+        if loss is None and self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
-            return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
-        outputs = self.predicted(examples)
-        score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
-        return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+            loss = rate("loss", "loss", nats, tokens, 3)
+        return score, loss
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         made = {}
@@ -378,3 +384,17 @@ class Run(runs.Run[Work, Any]):
     def attribute(self: Any, text: Any, **options: Any) -> Any:
         """As the task attributes."""
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
+
+
+def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
+    """A method of a run with the keywords of its task in its signature."""
+
+    @wraps(method)
+    def call(*given: Any, **options: Any) -> Any:
+        return method(*given, **options)
+
+    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+    parameters = [one for one in shown.parameters.values() if one.kind < only]
+    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
+    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call
