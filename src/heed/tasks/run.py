@@ -231,6 +231,7 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
         return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
