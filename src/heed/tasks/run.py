@@ -249,6 +249,7 @@ class Run(runs.Run[Work, Any]):
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
         self._check_any(examples)
+        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
         return self.predicted(examples)
 
     def _check_any(self, examples: Sequence[Any]) -> None:
