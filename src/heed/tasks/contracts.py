@@ -40,6 +40,7 @@ from heed.tasks.base.transfer import Parent, Started
 from heed.training.contracts import Loss
 
 if TYPE_CHECKING:
+    from heed.tasks.run import Run
     from heed.tasks.work import Work
 
 
@@ -263,6 +264,10 @@ class Input(Part):
     """Interfaces of the models that can read it, the preferred one first."""
     section: ClassVar[Any] = None
     """The class of the `data` section, for a task without a configuration of its own."""
+    texts_are_examples: ClassVar[bool] = False
+    """True if an example is only a text, so that a list of strings may be a list of examples."""
+    positions_per_parameter: ClassVar[float] = 0.0
+    """Positions that a model must see for each parameter under a time budget, else a smaller one learns more."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -445,6 +450,8 @@ class Head(Part):
     """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
     """True if answers are texts that the model writes: `heads.written.Written`."""
+    has_outputs: ClassVar[bool] = True
+    """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 
@@ -531,6 +538,10 @@ class Head(Part):
         """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
 
+    def validated(self, work: Work, model: Any) -> dict[str, float] | None:
+        """The scores of a validation of what is no example in a row; None for those by `judge`."""
+        return None
+
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
@@ -579,6 +590,11 @@ class Head(Part):
     def nats(self, predictions: Sequence[Any], examples: Sequence[Any]) -> Sequence[float] | None:
         """What each prediction costs, in nats; None if that is not known."""
         return None
+
+    def scored(self, run: Run, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        """As `Run.outcomes`."""
+        outputs = run.predicted(examples) if outputs is None else outputs
+        return self.outcomes(outputs, examples, run.input, others)
 
     def memory(self, batch: int, work: Work) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""

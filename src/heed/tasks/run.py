@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -44,6 +44,10 @@ class Run(runs.Run[Work, Any]):
     @property
     def names(self) -> tuple[str, str]:  # type: ignore[override]
         return self.input.key, self.head.names
+
+    @property
+    def has_outputs(self) -> bool:  # type: ignore[override]
+        return self.head.has_outputs
 
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
@@ -137,6 +141,25 @@ class Run(runs.Run[Work, Any]):
             raise AttributeError(f"a run of {self.config.task} holds no conversations")
         return self.task.task.chat(self, speaker, **options)
 
+    def rank(self, *given: Any, **options: Any) -> list[Any]:
+        """Order given outputs by their probability, most probable first; arguments are those of the task."""
+        ranked: list[Any] = self._of_task("rank", self.task.task.ranks)(self, *given, **options)
+        return ranked
+
+    def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[Any]:
+        """Predict for each pair of texts the probability that the second follows the first.
+
+        Raises:
+            ConfigError: The run has no head for pairs, or a text is blank.
+        """
+        made: Predictions[Any] = self._of_task("follows", self.task.task.follows)(self, pairs)
+        return made
+
+    def _of_task(self, name: str, function: Callable[..., Any] | None) -> Callable[..., Any]:
+        if function is None:
+            raise AttributeError(f"a run of {self.config.task} has no method '{name}'")
+        return function
+
     @property
     def _writing(self) -> Written:
         if not isinstance(self.head, Written):
@@ -200,27 +223,27 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if self.head.writes:
-            if not len(examples):
-                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-            made: Outcomes = self._writing.scored(self, examples, outputs, others)
-            return made
-        outputs = self._to_score(examples) if outputs is None else outputs
-        return self.head.outcomes(outputs, examples, self.input, others)
+        self._check_any(examples)
+        return self.head.scored(self, examples, outputs, others)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
-        if self.head.writes:
+        if self.head.writes or not self.has_outputs:
             return super().report_of(examples)
         scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
+        self._check_any(examples)
+        return self.predicted(examples)
+
+    def _check_any(self, examples: Sequence[Any]) -> None:
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
-        return self.predicted(examples)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        if not self.has_outputs:
+            return super().score_and_loss(examples)
         if self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
