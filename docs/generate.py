@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
@@ -11,7 +10,7 @@ from pydantic import BaseModel
 
 from heed import config
 from heed.registry import list_models
-from heed.tasks import config_class, task_names
+from heed.tasks import config_class, task_class, task_names
 
 HERE = Path(__file__).parent
 SHARED: list[tuple[str, type[BaseModel]]] = [
@@ -32,9 +31,8 @@ def sections_of(task: str) -> Iterator[tuple[str, type[BaseModel]]]:
             for inner, nested in kind.model_fields.items():
                 for part in members(nested.annotation):
                     yield f"{name}.{inner}", part
-    for kind in vars(sys.modules[owner.__module__]).values():
-        if isinstance(kind, type) and kind.__module__ == owner.__module__ and kind.__name__.endswith("Head"):
-            yield "model", kind
+    if (options := task_class(task).head_class).model_fields:
+        yield "model", options
 
 
 def members(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -18,9 +18,8 @@ from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
 from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.task import Classification
 from heed.tasks.inputs.windows import Stretch
 from heed.tasks.series.task import TASK as SERIES
 from heed.tasks.series.task import look_at_series
@@ -74,6 +73,10 @@ class Case:
         return said | {line: None for line in lines if re.match("share: |at the end of a row: |No attention: ", line)}
 
     @property
+    def is_label(self) -> bool:
+        return isinstance(self.model, Classifier)
+
+    @property
     def attention(self) -> list[Any]:
         return [one for one in self.look.maps if one.shares]
 
@@ -108,13 +111,9 @@ def classifier(folder, body: str, **tokenizer: Any):
         "model": BODIES[body],
         "training": {"steps": 1},
     }
-    task = Classification.prepare(check_config(values, "test"))
+    task = task_class("classification").prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = sharpened(task.build_model())
-    if model.ngrams is not None:  # fitted before training elsewhere
-        with torch.no_grad():
-            model.ngrams.weight.normal_()
-            model.ngrams.idf.uniform_(0.5, 2.0)
     return task, model
 
 

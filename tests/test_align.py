@@ -13,7 +13,7 @@ from contract import forced_batch
 from heed.data.examples import Pair
 from heed.data.kinds.links import read_links
 from heed.errors import ConfigError
-from heed.tasks.translation.alignment import AttentionPlace, usual_place, word_weights
+from heed.tasks.heads.alignment import AttentionPlace, usual_place, word_weights
 
 NOUNS = {"cat": "aja", "dog": "kelb", "house": "dar", "garden": "bustan", "book": "kitab"}
 VERBS = {"sees": "kan", "likes": "habb", "reads": "qara"}

@@ -11,8 +11,9 @@ from torch import nn
 from heed.errors import ConfigError
 from heed.observe import attribution
 from heed.observe.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
-from heed.tasks import run_class, tasks_with
+from heed.tasks import tasks_with
 from heed.tasks.base.attributing import table_of
+from heed.tasks.images.look import opened
 from small_runs import SMALL
 from test_conformance import usable
 
@@ -127,20 +128,19 @@ def test_integrated_gradients_equal_those_of_captum(model, data, tmp_path):
     run = SMALL["classification"].untrained(data, tmp_path, model, {})
     steps, text = 40, TEXT
     ours = run.attribute(text, method="ig", target="a", steps=steps, baseline="zero").of.values
-    (encoded,) = run.task.encode_texts([text])
-    batch = run.task.collate_encoded([encoded], [0])
+    inputs = run.task.batch_of([text]).inputs
     module, name = run.model, table_of(run.model).removesuffix(".weight")
     embedding = run.model.get_submodule(name)
 
     def forward(vectors):
         handle = embedding.register_forward_hook(lambda *_: vectors)
         try:
-            tokens, mask = (t.expand(len(vectors), -1) for t in (batch.tokens, batch.mask))
-            return module(tokens, mask)[:, run.task.labels.index("a")]
+            tokens, mask = (t.expand(len(vectors), -1) for t in (inputs["tokens"], inputs["mask"]))
+            return module(tokens, mask)[:, run.head.labels.index("a")]
         finally:
             handle.remove()
 
-    vectors = embedding(batch.tokens).detach()
+    vectors = embedding(inputs["tokens"]).detach()
     given = IntegratedGradients(forward).attribute(
         vectors, torch.zeros_like(vectors), n_steps=steps, method="riemann_middle"
     )
@@ -158,7 +158,7 @@ def every_model():
 def test_vectors_in_a_virtual_table_are_read_as_tokens_are_and_values_add_up(name, model, data, tmp_path):
     run = SMALL[name].untrained(data, tmp_path, model, {})
     text = TEXT if name != "pretraining" else TEXT.replace("two", "[MASK]")
-    explained = run_class(name).explain(run.task, run.model, run.readable(text))
+    explained = run.explain(run.task, run.model, run.readable(text))
     scored = explained.scored
     several = torch.stack([scored.tokens, scored.tokens.roll(1)])
     if scored.held is not None:
@@ -177,8 +177,8 @@ def test_vectors_in_a_virtual_table_are_read_as_tokens_are_and_values_add_up(nam
 
 def test_what_is_left_out_is_what_a_text_without_the_word_gives(run):
     found = run.attribute(TEXT, method="loo", target="a")
-    texts = run.task.encode_texts([TEXT, "two three four", "one three four"])
-    whole, *others = run.task.logits(run.model, texts)[:, 0].tolist()
+    batch = run.task.batch_of([TEXT, "two three four", "one three four"])
+    whole, *others = run.head.states(run.model, batch)[:, 0].tolist()
     assert found.values[:2] == pytest.approx([whole - other for other in others], abs=1e-6)
     assert found.axis.labels == ("one", "two", "three", "four") and found.of.score == pytest.approx(whole, abs=1e-6)
 
@@ -213,13 +213,13 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     from captum.attr import IntegratedGradients
 
     run = SMALL["images"].untrained(data, tmp_path, model, {})
-    task, file = run.task, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
-    (array,), _ = run.opened(str(file))
-    pixels, label = task.form.tensor(task.form.sizing.apply_all([array])), task.labels[0]
+    head, form, file = run.head, run.input.form, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
+    (array,), _ = opened(run, str(file))
+    pixels, label = form.tensor(form.sizing.apply_all([array])), head.labels[0]
 
     def forward(given):
         logits = run.model(given)
-        return logits[:, 0] if not task.sigmoid else -logits[:, 0]
+        return logits[:, 0] if not head.sigmoid else -logits[:, 0]
 
     found = run.attribute(file, target=label, baseline="zero", steps=30)
     of = IntegratedGradients(forward).attribute(pixels, torch.zeros_like(pixels), n_steps=30, method="riemann_middle")

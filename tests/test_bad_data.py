@@ -17,7 +17,7 @@ from heed.data.kinds.pairs import pair_reader
 from heed.data.text_files import lines_of
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 
 CLEAN = [(f"the cat number {n}", f"ologbo naa {n} ni") for n in range(60)]
 SKIP = "; data.bad_lines=skip leaves such lines out and counts them"

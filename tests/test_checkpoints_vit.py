@@ -44,7 +44,7 @@ def vit(folder, n=1, kind="ForImageClassification", classes=CLASSES, name="ViT",
 
 
 def pixels_of(run, seed=1):
-    sizing = run.task.form.sizing
+    sizing = run.input.form.sizing
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(3, sizing.channels, sizing.height, sizing.width, generator=generator)
 
@@ -179,7 +179,7 @@ def test_a_body_alone_has_no_classes_and_says_so(tmp_path, pictures):
     assert set(imported.unused) == {"pooler.dense.weight", "pooler.dense.bias"}
     assert "no classes: train a classifier from it with heed train images FOLDER --from RUN" in str(imported)
     run = heed.load(tmp_path / "run")
-    assert run.task.labels == []
+    assert run.head.labels == ()
     card = (tmp_path / "run" / "README.md").read_text()
     assert "heed look run PICTURE" in card and "heed train images FOLDER --from run" in card
     assert "heed predict" not in card and "heed evaluate" not in card
@@ -240,8 +240,8 @@ def test_other_classes_start_from_an_imported_model_and_are_exported(tmp_path):
     parent = heed.import_model(tmp_path / "theirs", tmp_path / "parent", quiet=True)
     photos = folder_of(tmp_path / "photos", classes=("cat", "newt", "dog"))
     run = train(tmp_path / "child", str(tmp_path / "photos"), parent=parent.folder)
-    assert run.task.form == parent.task.form  # its pictures are what the weights were made for
-    assert run.task.labels == ["cat", "dog", "newt"] and run.config.model.name == "vit"
+    assert run.input.form == parent.input.form  # its pictures are what the weights were made for
+    assert run.head.labels == ("cat", "dog", "newt") and run.config.model.name == "vit"
     written = heed.export(run, "huggingface", out=tmp_path / "out")
     assert written.numbered_as == "theirs"
     model = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "out").eval()

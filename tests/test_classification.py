@@ -16,10 +16,9 @@ from heed.evaluation.labels import calibration_error, f1_measures, label_outcome
 from heed.evaluation.measures import values_of
 from heed.evaluation.significance import summarise
 from heed.observe.edits import Uniform
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.classification.look import look_at_text
-from heed.tasks.classification.task import Classification
 
 FILLER = "the of and film story it was we saw plot".split()
 TRAINING = {"steps": 60, "batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.01}
@@ -58,7 +57,7 @@ def settings(files, **model):
 
 
 def prepare(values):
-    return Classification.prepare(check_config(values, "test"))
+    return task_class("classification").prepare(check_config(values, "test"))
 
 
 @pytest.fixture(scope="module")
@@ -116,9 +115,9 @@ def test_what_each_word_gives_to_the_vector_of_the_text_is_a_step(files, model, 
     network = task.build_model().eval()
     frames = look_at_text(task, network, text).encoder
     assert [frame.token for frame in frames] == text.split()
-    batch = task.collate_encoded(task.encode_texts([text]), [0])
+    batch = task.batch_of([text])
     with torch.no_grad():
-        vector = network.body(batch.tokens, batch.mask)[0]
+        vector = network.body(**batch.inputs)[0]
         if model == "mlp":
             found = torch.tanh(sum(frame.states["W_i x_i"] for frame in frames) + network.body.hidden.bias)
         else:
@@ -148,7 +147,7 @@ def test_of_a_text_without_tokens_only_the_bias_is_left(files, pooling):
     task = prepare(settings(files, pooling=pooling))
     model = task.build_model().eval()
     batch = task.collate([0, 1])
-    empty = model(batch.tokens, torch.zeros_like(batch.mask))
+    empty = model(batch.inputs["tokens"], torch.zeros_like(batch.inputs["mask"]))
     torch.testing.assert_close(empty, model.output.bias.expand(2, 2))
 
 
@@ -158,11 +157,10 @@ def test_cls_is_a_token_before_the_text_whose_state_is_classified(files, tmp_pat
     values["model"] = encoder
     task = prepare(values)
     model = task.build_model().eval()
-    texts = task.encode_texts(["great", "we saw the film and it was awful"])
-    together = task.collate_encoded(texts, [0, 1])
-    logits = model(together.tokens, together.mask)
+    texts = task.input.encode_texts(["great", "we saw the film and it was awful"])
+    logits = model(**task.input.collate(texts, [0, 1], None).inputs)
     for row, text in enumerate(texts):
-        before = torch.tensor([[START, *task.tokens_of(text)]])
+        before = torch.tensor([[START, *task.input.tokens_of(text)]])
         state = model.body(before, torch.ones_like(before, dtype=torch.bool))[:, 0]
         torch.testing.assert_close(logits[row], model.output(state)[0], rtol=1e-4, atol=1e-5)
     look = look_at_text(task, model, "it was awful")
@@ -178,9 +176,9 @@ def test_last_pooling_takes_each_direction_where_it_has_read_everything(files):
     task = prepare(settings(files, pooling="last"))
     model = task.build_model().eval()
     batch = task.collate([0, 1, 2])
-    hidden = model.body(batch.tokens, batch.mask)
-    last = model.body.last(hidden, batch.mask)
-    for row, length in enumerate(batch.mask.sum(1).tolist()):
+    hidden, mask = model.body(**batch.inputs), batch.inputs["mask"]
+    last = model.body.last(hidden, mask)
+    for row, length in enumerate(mask.sum(1).tolist()):
         d = SMALL["d_hidden"]
         torch.testing.assert_close(last[row], torch.cat([hidden[row, length - 1, :d], hidden[row, 0, d:]]))
 
@@ -191,11 +189,11 @@ def test_one_output_is_two_with_the_difference_of_their_logits(files):
     model = task.build_model()
     assert model.output.out_features == 1
     batch = task.collate([0, 1, 2])
-    logits = model(batch.tokens, batch.mask)
+    logits = model(**batch.inputs)
     both = torch.cat([torch.zeros_like(logits), logits], dim=1)
-    expected = torch.nn.functional.cross_entropy(both, batch.labels, reduction="sum")
+    expected = torch.nn.functional.cross_entropy(both, batch.targets["labels"], reduction="sum")
     torch.testing.assert_close(task.loss(model, batch, 0.0), expected)
-    torch.testing.assert_close(task.probabilities(logits), both.softmax(-1))
+    torch.testing.assert_close(task.head.probabilities(logits), both.softmax(-1))
 
 
 def test_balanced_weights_make_every_class_count_alike(files, tmp_path):
@@ -204,9 +202,10 @@ def test_balanced_weights_make_every_class_count_alike(files, tmp_path):
     values = settings(files)
     values["data"] = {"train": str(path), "valid": str(path), "class_weights": "balanced"}
     task = prepare(values)
-    assert task.class_weights == pytest.approx([40 / 60, 40 / 20])
+    assert task.head.class_weights(task.truths("train")) == pytest.approx([40 / 60, 40 / 20])
     values["data"]["class_weights"] = {"b": 3.0}
-    assert prepare(values).class_weights == [1.0, 3.0]
+    task = prepare(values)
+    assert task.head.class_weights(task.truths("train")) == [1.0, 3.0]
     values["data"]["class_weights"] = {"c": 3.0}
     with pytest.raises(ConfigError, match="no training text has the label 'c'"):
         prepare(values)
@@ -257,7 +256,7 @@ def test_a_long_text_is_read_up_to_a_length_and_told(files, tmp_path):
     values["data"] = {"train": str(path), "valid": str(path), "max_length": 100}
     task = prepare(values)
     assert "train: 1 text is longer than data.max_length 100 tokens" in task.notes
-    assert task.collate([0, 1]).tokens.shape == (2, 100)
+    assert task.collate([0, 1]).inputs["tokens"].shape == (2, 100)
 
 
 # --- scores

@@ -6,15 +6,16 @@ import random
 import numpy as np
 import pytest
 import torch
-from heed.tasks.classification.ngrams import ALONE, NAME, Reading, TfidfClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import heed
 from heed.data.tokens.special import UNKNOWN
-from heed.layers.ngrams import HashedNgrams
-from heed.tasks import check_config
-from heed.tasks.classification import ngrams
-from heed.tasks.classification.task import Classification
+from heed.errors import RunError
+from heed.tasks import check_config, task_class
+from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
+from heed.tasks.inputs import ngrams
+from heed.tasks.inputs.ngrams import Fit, Ngrams
 
 WORDS = "the of and film story it was we saw plot".split()
 SMALL = {"d_embedding": 8, "d_hidden": 6, "d_pooling": 6, "dropout": 0.0, "cell": "gru"}
@@ -49,10 +50,16 @@ def settings(folder, stem="", **changed):
 
 
 def prepared(values):
-    task = Classification.prepare(check_config(values, "test"))
+    task = task_class("classification").prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = task.build_model()
     return task, model, task.start(model)
+
+
+def right(task, logits, examples):
+    """Whether logits decide for the labels of each example."""
+    said = [{*task.head.predict(row).labels} for row in task.head.probabilities(logits)]
+    return [labels == {*one.labels} for labels, one in zip(said, examples, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -68,39 +75,45 @@ def run(folder, tmp_path_factory):
     )
 
 
-def ngrams_of(ids, longest):
-    return {tuple(ids[i : i + n]) for n in range(1, longest + 1) for i in range(len(ids) - n + 1)}
+def drawn_ngrams(words, characters):
+    rng, rows = np.random.default_rng(0), len(words) + len(characters)
+    idf, weight, bias = (rng.random(shape, dtype=np.float32) for shape in (rows, (rows, 3), 3))
+    return Ngrams(Fit(2, 4, "logistic", 1.0, 1), (tuple(words), tuple(characters)), idf, weight, bias)
 
 
 def test_logits_are_those_of_numpy():
-    torch.manual_seed(0)
-    layer = HashedNgrams(500, 3, characters=True)
-    for name in ("weight", "bias", "idf"):
-        getattr(layer, name).copy_(torch.rand_like(getattr(layer, name)))
-    weight, bias, idf = (getattr(layer, name).numpy() for name in ("weight", "bias", "idf"))
-    texts = [[3, 41, 500, 999], [7], [600], []]
-    found = layer(torch.tensor([row + [-1] * (4 - len(row)) for row in texts])).numpy()
-    for row, held in enumerate(texts):
-        expected = bias.copy()
-        for kind in ([b for b in held if b < 500], [b for b in held if b >= 500]):  # words; characters
-            if kind:
-                expected += idf[kind] / np.linalg.norm(idf[kind]) @ weight[kind]
-        assert np.allclose(found[row], expected, atol=1e-6)
+    made = drawn_ngrams(["good", "not", "not good"], [" go", "goo", "ood "])
+    found = made.logits([["not", "good", "good"], ["dull"], []]).numpy()
+    idf, expected = made.idf, made.bias.copy()
+    for kind in ([0, 1, 2], [3, 4, 5]):  # words; characters
+        expected += idf[kind] / np.linalg.norm(idf[kind]) @ made.weight[kind]
+    assert np.allclose(found, [expected, made.bias, made.bias], atol=1e-6)
+    parts = made.parts(["not", "good", "good"])
+    assert [*parts] == ["good", "not", "not good", "go-", "-goo-", "-ood"]
+    assert np.allclose(sum(parts.values()) + made.bias, expected, atol=1e-6)
 
 
-def test_n_grams_are_of_words_in_lower_case_and_of_characters_within_them():
-    reading = Reading(2, 4, 10**6)
-    words = ngrams.words_of("Not GOOD, I")
-    assert words == ["not", "good", ",", "i"]
-    names = reading.names(words)
-    assert names[:7] == ["not", "good", ",", "i", "not good", "good ,", ", i"]
-    assert names[7:12] == ["no-", "-not-", "-ot", "not-", "-not"] and {"goo-", "-ood"} < {*names[12:]}
-    rows = reading.rows(words)
-    assert len(rows) == len(names) and (rows[:7] < 10**6).all() and (rows[7:] >= 10**6).all()
-    # An n-gram is in the same row wherever it occurs.
-    again = dict(zip(reading.names(["good", "i"]), reading.rows(["good", "i"]).tolist(), strict=True))
-    first = dict(zip(names, rows.tolist(), strict=True))
-    assert all(first[name] == row for name, row in again.items() if name in first and name != "i")
+def test_what_was_saved_is_restored_and_damage_is_refused(tmp_path):
+    made = drawn_ngrams(["a", "b"], [" a "])
+    made.save(tmp_path)
+    again = Ngrams.restore(tmp_path)
+    assert again.fit == made.fit and again.names == made.names
+    assert torch.equal(again.logits([["a"], ["b", "a"]]), made.logits([["a"], ["b", "a"]]))
+    names = (tmp_path / "ngrams.json").read_text()
+    drawn_ngrams(["a"], [" a "]).save(tmp_path)
+    (tmp_path / "ngrams.json").write_text(names)
+    with pytest.raises(RunError, match=r"ngrams.safetensors is damaged: .*'weight': \(2, 3\).* expected .*\(3, 3\)"):
+        Ngrams.restore(tmp_path)
+    (tmp_path / "ngrams.safetensors").write_bytes(b"no")
+    with pytest.raises(RunError, match=r"ngrams.safetensors is damaged"):
+        Ngrams.restore(tmp_path)
+    (tmp_path / "ngrams.json").unlink()
+    with pytest.raises(RunError, match=r"ngrams.json"):
+        Ngrams.restore(tmp_path)
+
+
+def test_words_are_in_lower_case():
+    assert ngrams.words_of("Not GOOD, I") == ["not", "good", ",", "i"]
 
 
 def test_words_that_the_tokenizer_does_not_know_count(tmp_path):
@@ -114,84 +127,106 @@ def test_words_that_the_tokenizer_does_not_know_count(tmp_path):
 
     for name, count in (("train", 80), ("valid", 40), ("test", 40)):
         (tmp_path / f"{name}.txt").write_text(drawn(count))
-    task, model, started = prepared(settings(tmp_path))
-    test = task.encoded("test")
-    assert all(UNKNOWN in task.tokens_of(text) for text in test)
-    alone = task.ngram_logits(model, test)
-    assert (task.decide(task.probabilities(alone)) == task.indicators(test)).all()
-    assert started["ngrams"].characters == 4 and started["ngrams"].held_out > 0.95
+    task, _, started = prepared(settings(tmp_path))
+    examples = task.splits.examples["test"]
+    test = task.input.encode(examples)
+    assert all(UNKNOWN in task.input.tokens_of(text) for text in test)
+    assert all(right(task, torch.tensor(np.stack([text.ngrams for text in test])), examples))
+    assert started["ngrams"].fit.characters == 5 and started["ngrams"].fit.held_out > 0.95
 
 
 @pytest.mark.parametrize("stem", ["", "3"])
-def test_the_fit_is_the_mean_of_two_logistic_regressions_over_tfidf(folder, stem):
+def test_the_fit_is_scikit_learns(folder, stem):
     model = {"name": "rnn", "ngrams": 2, "ngram_characters": 0, **SMALL}
     task, model, started = prepared(settings(folder, stem, model=model))
-    texts = task.encoded("train")
-    grams = [ngrams_of(example.text.split(), 2) for example in task.splits.examples["train"]]
-    names = sorted(set().union(*grams))
-    x = np.array([[name in own for name in names] for own in grams], dtype=float)
-    x *= np.log((1 + len(x)) / (1 + x.sum(0))) + 1
-    x /= np.linalg.norm(x, axis=1, keepdims=True)
-    labels = np.array([text.labels[0] for text in texts])
+    texts, fit = [example.text for example in task.splits.examples["train"]], started["ngrams"].fit
+    vectorizer = TfidfVectorizer(ngram_range=(1, fit.longest), token_pattern=r"\S+", binary=True)
+    x, labels = vectorizer.fit_transform(texts), task.head.true(task.truths("train"), range(len(texts))).numpy()
+    assert sorted(vectorizer.vocabulary_) == [*started["ngrams"].names[0]]
 
     def one(label):
-        ratio = [np.log((np.sum(x[labels == label] > 0, 0) + 1) / (np.sum(x[labels == label] > 0, 0) + 1).sum())]
-        ratio += [np.log((np.sum(x[labels != label] > 0, 0) + 1) / (np.sum(x[labels != label] > 0, 0) + 1).sum())]
-        made = LogisticRegression(C=started["ngrams"].strength, solver="liblinear")
-        r = ratio[0] - ratio[1]
-        return (made.fit(x, labels == label).decision_function(x)
-                + made.fit(x * r, labels == label).decision_function(x * r)) / 2  # fmt: skip
+        made = LogisticRegression(C=fit.strength, solver="liblinear")
+        return made.fit(x, labels == label).decision_function(x)
 
     right = np.stack([one(0), one(1), one(2)], 1) if stem else np.stack([-one(1) / 2, one(1) / 2], 1)
-    right *= task.chosen_ngrams.scale
-    batch = task.collate_encoded(texts, list(range(len(texts))))
-    assert np.allclose(model.ngrams(batch.ngrams).numpy(), right, atol=0.02 * np.abs(right).max())
+    found = started["ngrams"].logits(map(str.split, texts)).numpy()
+    assert np.allclose(found, right * fit.scale, atol=0.02 * np.abs(right * fit.scale).max())
     assert "alone they are right on 100.0% of training texts held out from the fit" in str(started["ngrams"])
     json.dumps(started["ngrams"].as_report())
 
 
-def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder):
+def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder, tmp_path):
     task, model, _ = prepared(settings(folder))
-    texts = task.encoded("train")
-    batch = task.collate_encoded(texts, [0, 1, 2])
+    batch, beside = task.collate([0, 1, 2]), task.input.fit()[1]
     model.eval()
     with torch.no_grad():
-        fitted = model.ngrams(batch.ngrams)
-        beside = task.chosen_ngrams.logits[[0, 1, 2]]
-        expected = task.forward(model, batch) - fitted + beside
-        loss = float(task.loss(model, task.collate([0, 1, 2]), 0.0))
+        assert torch.equal(batch.inputs["ngrams"], beside[[0, 1, 2]])
+        logits = model(**batch.inputs | {"ngrams": torch.zeros(3, 2)}) + beside[[0, 1, 2]]
+        loss = float(task.loss(model, batch, 0.0))
+    encoded = task.input.encode(task.splits.examples["train"])
+    fitted = torch.tensor([text.ngrams for text in encoded])
     assert not torch.allclose(fitted, beside, atol=1e-3)
-    assert np.isclose(loss, float(torch.nn.functional.cross_entropy(expected, batch.labels, reduction="sum")))
-    again = Classification.prepare(check_config(settings(folder), "test"))
+    assert np.isclose(loss, float(torch.nn.functional.cross_entropy(logits, batch.targets["labels"], reduction="sum")))
+    task.save(tmp_path)
+    again = task_class("classification").restore(task.config, tmp_path)
     # A resumed run continues with the same logits.
-    assert torch.equal(again.chosen_ngrams.logits, task.chosen_ngrams.logits)
+    assert torch.equal(again.collate([3, 4]).inputs["ngrams"], beside[[3, 4]])
 
 
-def test_the_strength_is_the_one_that_is_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):
+def test_of_many_texts_a_sample_is_fitted_and_the_others_have_logits_of_that_fit(folder):
+    task, _, _ = prepared(settings(folder))
+    texts, targets = task.splits.examples["train"], task.head.linear_targets(task.truths("train"))
+    made, beside = ngrams.learn(texts, task.input.words_of, targets, (2, 0), work=2.5 * 4)
+    assert made.fit.step == 3 and made.fit.texts == 80 and len(beside) == 240
+    others = [n for n in range(240) if n % 3]
+    assert torch.equal(beside[others], made.logits([task.input.words_of(texts[n]) for n in others]))
+    assert torch.equal(made.beside(texts, task.input.words_of, targets), beside)
+    assert targets.right(beside.numpy()) > 0.95
+
+
+def test_loss_and_c_are_those_that_are_right_on_most_held_out_texts(folder, tmp_path, monkeypatch):
     given = sorted((folder / "train.txt").read_text().splitlines(keepends=True))
     rare = tmp_path / "rare.txt"  # of few texts with a label, too weak a regression finds none
     rare.write_text("".join(given[:80] + given[-20:]))
 
-    def chosen(*strengths, most=ngrams._MANY):
-        monkeypatch.setattr(ngrams, "_STRENGTHS", strengths)
-        monkeypatch.setattr(ngrams, "_MANY", most)
-        return prepared(settings(folder, train=str(rare)))[2]["ngrams"]
+    def chosen(*losses):
+        monkeypatch.setattr(ngrams, "_LOSSES", losses)
+        return prepared(settings(folder, train=str(rare)))[2]["ngrams"].fit
 
-    weak, good = chosen(1e-6), chosen(10.0)
-    assert weak.held_out == 0.8 < good.held_out
-    for strengths in ((1e-6, 10.0), (10.0, 1e-6)):
-        assert chosen(*strengths) == good
-    assert chosen(20.0, 10.0).strength == 20.0  # as good as each other: the first
-    large = chosen(1e-6, 10.0, most=10)  # too much work to choose
-    assert large == weak
-    assert large.as_report()["strength"] == 1e-6
+    weak, good, hinge = ("logistic", 1e-6), ("logistic", 10.0), ("squared_hinge", 1.0)
+    assert chosen(weak).held_out == 0.8 < chosen(good).held_out
+    for losses in ((weak, good), (good, weak)):
+        assert chosen(*losses) == chosen(good)
+    assert chosen(weak, hinge).loss == "squared_hinge"
+    assert chosen(("logistic", 20.0), good).strength == 20.0  # as good as each other: the first
+
+
+def test_of_many_classes_single_words_and_characters_are_chosen_too(tmp_path):
+    """Each of 40 labels has a stem, in words with an ending that the others share; pairs of words only distract."""
+    rng, letters = random.Random(3), "bcdfghklmnprstvz"
+    stems = ["".join(rng.choices(letters, k=5)) for _ in range(40)]
+    for name, count in (("train", 400), ("valid", 40), ("test", 80)):
+        ends = ["".join(rng.choices(letters, k=4)) for _ in range(count)]
+        words = [[stems[n % 40] + end, *rng.choices(WORDS, k=4)] for n, end in enumerate(ends)]
+        lines = (f"{stems[n % 40]} {' '.join(rng.sample(text, 5))}\n" for n, text in enumerate(words))
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    task, _, started = prepared(settings(tmp_path, model={"name": "bag", "ngrams": 2}))
+    fit = started["ngrams"].fit
+    assert fit.characters == 5 and fit.held_out > 0.9
+    examples = task.splits.examples["test"]
+    alone = right(task, started["ngrams"].logits(map(task.input.words_of, examples)), examples)
+    svm = TfidfClassifier(
+        [e.text for e in task.splits.examples["train"]], [e.labels for e in task.splits.examples["train"]], False
+    )
+    of_svm = [one.labels == e.labels for one, e in zip(svm.predict([e.text for e in examples]), examples, strict=True)]
+    assert sum(alone) / len(alone) > 0.9 > sum(of_svm) / len(of_svm)
 
 
 def test_nothing_is_drawn_for_n_grams(folder):
     without, beside = (prepared(settings(folder, model={"name": "rnn", "ngrams": n, **SMALL}))[1] for n in (0, 2))
     own = without.state_dict()
     assert all(torch.equal(own[name], tensor) for name, tensor in beside.state_dict().items() if name in own)
-    assert {*beside.state_dict()} - {*own} == {"ngram_scale", "ngrams.weight", "ngrams.bias", "ngrams.idf"}
+    assert {*beside.state_dict()} - {*own} == {"ngram_scale"}
 
 
 @pytest.mark.parametrize(
@@ -208,8 +243,9 @@ def test_n_grams_stand_beside_every_body_and_head(folder, changed, model):
     task, made, _ = prepared(settings(folder, model=model, **changed))
     made.output.weight.data.zero_()
     made.output.bias.data.zero_()
-    texts = task.encoded("test")
-    assert (task.decide(task.classify(made, texts)) == task.indicators(texts)).all()
+    examples = task.splits.examples["test"]
+    said = [{*task.head.predict(one).labels} for one in task.answers(made, task.input.encode(examples))]
+    assert said == [{*one.labels} for one in examples]
 
 
 def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
@@ -222,14 +258,20 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
     assert shown.target == "neg" and shading.axis.labels[int(np.argmax(shading.weights))] == "not good"
     assert shading.axis.labels.count("not good") == 1
     task, model = run.task, run.model
-    (encoded,) = task.encode_texts(["the film was not good"])
-    batch = task.collate_encoded([encoded], [0])
-    with torch.no_grad():
-        neg, pos = model.ngrams(batch.ngrams)[0].tolist()
-    bias = model.ngrams.bias[0].item() - model.ngrams.bias.mean().item()
-    (shading,) = (s for s in run.look("the film was not good").look.shadings if s.title.startswith("N-gram classifier"))
+    corpus, linear = task.input.encode_texts(["the film was not good"]), task.input.linear
+    neg, pos = corpus[0].ngrams
+    bias = linear.bias[0] - linear.bias.mean()
+    look = run.look("the film was not good").look
+    (shading,) = (s for s in look.shadings if s.title.startswith("N-gram classifier"))
     scaled = model.ngram_scale.item() * ((neg - pos) / 2 - bias)
-    assert np.isclose(sum(shading.weights), scaled, atol=1e-5)  # nine n-grams: all are listed
+    everything = linear.parts(task.input.words_of(task.input.example_of("the film was not good")))
+    if len(everything) <= 12:  # all are listed
+        assert np.isclose(sum(shading.weights), scaled, atol=1e-5)
+    first, second = model(**task.input.collate(corpus, [0], None).inputs)[0].tolist()
+    linear, together = model.ngram_scale.item() * (neg - pos) / 2, (first - second) / 2
+    (note,) = (note for note in look.notes if note.startswith("score of"))
+    parts = f"n-grams {linear:+.4f}, network {together - linear:+.4f}, together {together:+.4f}"
+    assert note == f"score of 'neg' (minus the mean score of all labels): {parts}"
     child = heed.train(
         "classification",
         train=folder / "train.txt",
@@ -243,7 +285,11 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
 
 def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
     def settled(model, training):
-        config = Classification.prepare(check_config(settings(folder, model=model, training=training), "test")).config
+        config = (
+            task_class("classification")
+            .prepare(check_config(settings(folder, model=model, training=training), "test"))
+            .config
+        )
         return config.model.model_extra["ngrams"], config.training
 
     longest, training = settled({}, {"minutes": 1})
@@ -257,6 +303,8 @@ def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
 def test_the_baseline_stands_in_the_report(run):
     values = run.report["scores"]["test"]["baselines"][NAME]
     assert {*values} == {"accuracy", "macro_f1"} and values["accuracy"]["value"] == 1.0
+    network = run.report["scores"]["test"]["baselines"][NETWORK]["accuracy"]["value"]
+    assert network == run.evaluate("test")["baselines"][NETWORK]["accuracy"]["value"] <= 1.0
     alone = run.report["scores"]["test"]["baselines"][ALONE]["accuracy"]["value"]
     assert alone >= 0.95 and run.evaluate("test")["baselines"][ALONE]["accuracy"]["value"] == alone
 

@@ -17,7 +17,7 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.tasks import CAPABILITIES, run_class, spec_of, task_class, task_names
+from heed.tasks import CAPABILITIES, spec_of, task_class, task_names
 from heed.tasks.base import sizing
 from heed.tasks.tagging.task import TAG_HEADS
 from small_runs import SMALL, TRAINING, assert_alike, usable
@@ -114,8 +114,9 @@ def tensors_in(value):
         yield value
     elif dataclasses.is_dataclass(value):
         yield from itertools.chain.from_iterable(tensors_in(getattr(value, f.name)) for f in dataclasses.fields(value))
-    elif isinstance(value, list | tuple):
-        yield from itertools.chain.from_iterable(map(tensors_in, value))
+    elif isinstance(value, list | tuple | dict):
+        each = value.values() if isinstance(value, dict) else value
+        yield from itertools.chain.from_iterable(map(tensors_in, each))
 
 
 @every_task
@@ -155,7 +156,7 @@ def test_every_command_works_or_says_for_which_tasks_it_is(name, runs, data, tmp
         if command == "look" and not SMALL[name].look:  # without an input, the curves of training are drawn
             continue
         code, out, err = call(capsys, *commands[command])
-        if capability is None or hasattr(run_class(name), capability):
+        if capability is None or one.can(capability):
             assert code == 0 and out, f"{command}: {err}"
         else:
             assert code == 2 and f"{CAPABILITIES[capability]} is not available for {name}" in err, command
@@ -217,8 +218,8 @@ def summed(task, model, indices):
 
 
 @every_task
-def test_a_task_without_looks_says_why(name):
-    assert hasattr(run_class(name), "look") != ("look" in spec_of(name).why_not)
+def test_a_task_without_looks_says_why(name, runs):
+    assert runs(name)[0].can("look") != ("look" in spec_of(name).why_not)
 
 
 @every_task

@@ -13,8 +13,8 @@ from heed.cli import main
 from heed.config import TokenizerConfig
 from heed.errors import HeedError
 from heed.tasks import check_config
+from heed.tasks.inputs.few_pairs import auto_size
 from heed.tasks.translation.config import TranslationConfig
-from heed.tasks.translation.start import auto_size
 
 PAGE = (Path(__file__).parent.parent / "docs" / "data.md").read_text(encoding="utf-8")
 MESSAGES = (Path(__file__).parent / "fixtures" / "data_messages.md").read_text(encoding="utf-8")

@@ -20,8 +20,8 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import share
 from heed.generation import SamplingOptions
 from heed.tasks import check_config
-from heed.tasks.dialogue.reading import Speakers
 from heed.tasks.dialogue.task import TASK, by_conversation, by_turns_read
+from heed.tasks.inputs.histories import Speakers
 
 SMALL = {
     "hred": {"d_embedding": 8, "d_hidden": 8, "d_context": 8, "d_attention": 8},

@@ -227,7 +227,7 @@ def test_tests_that_the_page_of_systems_names_exist():
 
 def test_the_reading_path_has_the_lines_that_it_says():
     rows = re.findall(r"^\| `(\w[\w/]+\.py)` \| (\d+) \|", page("CONTRIBUTING.md"), flags=re.MULTILINE)
-    assert len(rows) == 10
+    assert len(rows) == 8
     for path, stated in rows:
         count = len((ROOT / "src" / "heed" / path).read_text(encoding="utf-8").splitlines())
         assert abs(count - int(stated)) <= 0.1 * count, (path, count)

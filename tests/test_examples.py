@@ -17,8 +17,8 @@ from heed.data.readers import Reader
 from heed.data.splits import open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
+from heed.tasks.inputs.few_pairs import open_pairs
 from heed.tasks.inputs.pairs import TrainingSet, Weighted
-from heed.tasks.translation.start import open_pairs
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 

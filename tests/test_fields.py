@@ -4,7 +4,6 @@ A case names the settings that both sides share, two values of the field, and wh
 the table with the classes: a new field needs a case.
 """
 
-import importlib
 import itertools
 import json
 import time
@@ -30,6 +29,7 @@ from heed.errors import HeedError
 from heed.runs.train import train_config
 from heed.tasks import check_config, config_class, task_class, task_names
 from heed.tasks.base.writing import output_measures
+from heed.tasks.work import Task, Work
 from heed.training.progress import Quiet
 
 # --- small runs of every task
@@ -175,6 +175,7 @@ def trained(settings, folder, scores=None, ticks=None):
     """Train, and keep what can be seen of it; with scripted validation scores, or by a clock that ticks when read."""
     config, seen = configured(settings, folder), Seen()
     kind, out = task_class(config.task), folder / f"run-{next(_numbers)}"
+    kind = Work if isinstance(kind, Task) else kind
     whole_loss, script = kind.loss, itertools.cycle(scores or [])
 
     def loss(task, model, batch, label_smoothing):
@@ -292,7 +293,7 @@ def cleaned(made):
 def kept_text(made):
     """How a text is read, and the vocabulary."""
     task, _ = made
-    return task.tokenizer.normalize("\ufb01ne Cafe\u0301"), task.tokenizer.tokens
+    return task.input.tokenizer.normalize("\ufb01ne Cafe\u0301"), task.input.tokenizer.tokens
 
 
 def loss(made):
@@ -308,7 +309,7 @@ def trainable(made):
 
 
 def ngram_rows(made):
-    return made[1].ngrams.idf.shape
+    return made[0].input.linear.fit.characters, made[0].input.linear.idf.shape
 
 
 def refused(made):
@@ -318,7 +319,7 @@ def refused(made):
 
 def scored_by(made):
     """The notes of a text's scores."""
-    return [one.note for one in output_measures(["a b"], ["a b"], ("bleu",), None, made[0].bleu_tokenize)]
+    return [one.note for one in output_measures(["a b"], ["a b"], ("bleu",), None, made[0].head.bleu_tokenize)]
 
 
 def kept(seen):
@@ -518,14 +519,13 @@ CASES = {
     "TextModelSection.vector_words": (MORE, "model.vector_words", BOTH, kept_text, prepared),
     "TextModelSection.word_vectors": (TEXTS, "model.word_vectors", (None, "vectors.txt"), loss, prepared),
     "TextModelSection.train_embeddings": (TEXTS, "model.train_embeddings", (True, False), trainable, prepared),
-    "ClassificationHead.pooling": (TEXTS, "model.pooling", ("mean", "max"), loss, prepared),
-    "ClassificationHead.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
-    "ClassificationHead.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
-    "ClassificationHead.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
-    "ClassificationHead.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
+    "PooledOptions.pooling": (TEXTS, "model.pooling", ("mean", "max"), loss, prepared),
+    "PooledOptions.pooling_score": (TEXTS, "model.pooling_score", ("additive", "dot"), loss, prepared),
+    "PooledOptions.d_pooling": (TEXTS, "model.d_pooling", (6, 5), loss, prepared),
+    "PooledOptions.pooling_hops": (TEXTS | HOPS, "model.pooling_hops", (2, 3), loss, prepared),
+    "PooledOptions.output_bias": (TEXTS, "model.output_bias", (True, False), loss, prepared),
     "ClassificationHead.ngrams": (TEXTS, "model.ngrams", (0, 2), loss, prepared),
     "ClassificationHead.ngram_characters": (TEXTS | NGRAMS, "model.ngram_characters", (0, 4), ngram_rows, prepared),
-    "ClassificationHead.ngram_buckets": (TEXTS | NGRAMS, "model.ngram_buckets", (100, 2), loss, prepared),
     "ClassificationHead.head": (TEXTS | TWO_LABELS, "model.head", ("auto", "sigmoid"), loss, prepared),
     "TaggingHead.head": (TAGS, "model.head", ("softmax", "crf"), loss, prepared),
     "TaggingHead.characters": (TAGS, "model.characters", ("none", "cnn"), loss, prepared),
@@ -593,7 +593,5 @@ def test_every_field_has_a_case():
         for section in ("training", "tokenizer", "generation", "evaluation", "model", "augment"):
             if section in config.model_fields:
                 expected |= set(fields_of(config.model_fields[section].annotation))
-        module = importlib.import_module(config.__module__)
-        heads = [value for name, value in vars(module).items() if name.endswith("Head") and isinstance(value, type)]
-        expected |= {name for head in heads for name in fields_of(head)}
+        expected |= {*fields_of(task_class(task).head_class)}
     assert set(CASES) | set(ELSEWHERE) == expected

@@ -20,7 +20,7 @@ from heed.data.splits import hold_out as mask
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 from heed.tasks.translation.task import TASK
 
 relaxed = settings(deadline=None, max_examples=50)

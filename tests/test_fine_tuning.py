@@ -97,6 +97,8 @@ def test_a_tokenizer_of_ones_own_is_trained_where_its_kind_is_given(folder, pare
 def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):
     made, *_ = child(parent, "classification", folder / "texts.txt", training={"steps": 40})
     assert made.config.training.learning_rate < 0.03 and made.config.training.warmup == "auto"
+    whys = made.config.reasons
+    assert whys["training.learning_rate"].startswith("fine-tuning") and whys["model.name"].startswith("as in ")
     given = {"steps": 40, "learning_rate": 0.002, "warmup": 9}
     made, *_ = child(parent, "classification", folder / "texts.txt", training=given)
     assert (made.config.training.learning_rate, made.config.training.warmup) == (0.002, 9)

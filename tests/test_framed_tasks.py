@@ -36,8 +36,7 @@ def test_a_classifier_gives_framed_texts_to_its_body(folder, pooling):
     task, model = made(folder, "classification", "texts.txt", pooling=pooling)
     given = []
     model.body.register_forward_hook(lambda module, inputs, hidden: given.append((*inputs, hidden)))
-    batch = task.collate_encoded(task.encode_texts(["one two", "", "six five four"]), [0, 1, 2])
-    logits = model(batch.tokens, batch.mask)
+    logits = model(**task.batch_of(["one two", "", "six five four"]).inputs)
     tokens, mask, hidden = given[0]
     assert tokens[1].tolist() == [START, END, 0, 0, 0] and tokens[0].tolist()[::3] == [START, END]
     assert mask.sum(1).tolist() == [4, 2, 5]
@@ -56,16 +55,17 @@ def test_a_start_token_is_not_put_before_it_twice(folder):
 
 def test_a_text_longer_than_the_positions_is_cut_and_counted(folder):
     task, model = made(folder, "classification", "texts.txt", max_length=4)
-    assert len(task.tokens_of(task.encode_texts(["one two three four"])[0])) == 2
+    encoded = task.input.encode_texts(["one two three four"])
+    assert len(task.input.tokens_of(encoded[0])) == 2
     assert "32 texts are longer than the model's 2 tokens; the rest is not read" in task.notes
-    assert task.logits(model, task.encode_texts(["one two three four"])).shape == (1, 2)
+    assert task.answers(model, encoded)[0].shape == (2,)
 
 
 def test_a_look_at_a_classifier_shows_the_frame(folder):
     config = config_of(folder, "classification", "texts.txt", pooling="last")
     run = train_config(config, folder / "classifier", Quiet())[0]
     look = run.look("one zebra").look
-    start, end = run.task.tokenizer.token(START), run.task.tokenizer.token(END)
+    start, end = run.tokenizer.token(START), run.tokenizer.token(END)
     (seen,) = look.maps
     assert seen.key.labels == seen.query.labels == (start, "one", "?zebra", end)
     torch.testing.assert_close(seen.weights.sum(-1), torch.ones(4))
@@ -116,7 +116,7 @@ def test_a_look_at_a_tagger_shows_the_frame(folder):
     config = config_of(folder, "tagging", "tags.conll", characters="cnn")
     run = train_config(config, folder / "tagger", Quiet())[0]
     look = run.look("one two").look
-    start, end = run.task.tokenizer.token(START), run.task.tokenizer.token(END)
+    start, end = run.tokenizer.token(START), run.tokenizer.token(END)
     assert look.maps[0].key.labels == (start, "one", "two", end) and look.shadings[0].axis.labels == ("one", "two")
     with pytest.raises(ConfigError, match=r"the text has 11 tokens, but model bert reads 10 at a time"):
         run.look(" ".join(["one"] * 11))

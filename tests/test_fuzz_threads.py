@@ -12,7 +12,7 @@ import pytest
 
 import heed
 from heed.generation import SamplingOptions
-from heed.tasks import run_class
+from heed.tasks import tasks_with
 from small_runs import SMALL, write_data
 from test_fuzz_runs import SEED
 
@@ -50,7 +50,7 @@ def asked(runs):
             yield (name, "predict", place), lambda run=run, given=given, options=options: run.predict(given, **options)
             if SMALL[name].look:
                 yield (name, "look", place), lambda run=run, given=given: run.look(given).text()
-            if hasattr(run_class(name), "attribute"):
+            if name in tasks_with("attribute"):
                 yield (name, "attribute", place), lambda run=run, given=given: run.attribute(given, method="loo")
 
 

@@ -13,9 +13,8 @@ from heed.cli.options import held_out
 from heed.cli.train import settings_from
 from heed.config import config_text
 from heed.errors import ConfigError, DataError
-from heed.tasks import check_config
-from heed.tasks.classification.task import Classification
-from heed.tasks.translation.start import open_pairs
+from heed.tasks import check_config, task_class
+from heed.tasks.inputs.few_pairs import open_pairs
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")
 
@@ -184,7 +183,7 @@ def labelled(folder, labels, feature, **fields):
 )
 def test_texts_and_labels_of_a_data_set(tmp_path, labels, feature, fields, wanted):
     config = labelled(tmp_path / "set", labels, feature, **fields)
-    splits = Classification.open_splits(config)
+    splits = task_class("classification").read_splits(config)
     texts = sorted((text for split in splits.examples.values() for text in split), key=lambda text: text.text)
     assert [text.labels for text in texts] == wanted * 5 and texts[3].text == "text 3"
     assert texts[3].origin == f"{tmp_path / 'set'}:train:4"
@@ -197,7 +196,7 @@ def test_columns_of_text_and_label_are_recognised_and_stored(tmp_path):
     run = heed.train("classification", hub=str(tmp_path / "set"), model="bag", steps=1, out=tmp_path / "run",
                      settings=settings, quiet=True)  # fmt: skip
     assert (run.config.data.columns.text, run.config.data.columns.label) == ("review", "stars")
-    assert run.task.labels == ["bad", "good"] and heed.load(tmp_path / "run").evaluate("valid")["examples"] >= 8
+    assert list(run.head.labels) == ["bad", "good"] and heed.load(tmp_path / "run").evaluate("valid")["examples"] >= 8
     assert "train: columns: text is 'review', label is 'stars'" in run.task.splits.remarks
 
 
@@ -227,7 +226,7 @@ def test_columns_of_text_and_label_are_recognised_and_stored(tmp_path):
 )
 def test_labels_that_cannot_be_are_refused_with_their_row(tmp_path, labels, feature, fields, message):
     with pytest.raises(DataError, match=message):
-        Classification.open_splits(labelled(tmp_path / "set", labels, feature, **fields))
+        task_class("classification").read_splits(labelled(tmp_path / "set", labels, feature, **fields))
 
 
 def test_a_format_of_files_is_refused_for_a_data_set():

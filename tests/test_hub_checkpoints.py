@@ -332,7 +332,7 @@ def test_outputs_maps_and_export_of_a_checkpoint_of_pictures(tmp_path, name):
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     picture = np.random.default_rng(1).integers(0, 256, (80, 101, 3), dtype=np.uint8)
     pixels = processor(Image.fromarray(picture), return_tensors="pt").pixel_values
-    torch.testing.assert_close(imported.run.task.form.tensor([picture]), pixels, **CLOSE)
+    torch.testing.assert_close(imported.run.input.form.tensor([picture]), pixels, **CLOSE)
     heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
     again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
     assert_same_pictures(imported.run, again)

@@ -16,8 +16,8 @@ from heed.errors import ConfigError, DataError
 from heed.sklearn import ImageClassifier
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction
-from heed.tasks.images.pictures import places_of
-from heed.tasks.images.run import most
+from heed.tasks.images.task import most
+from heed.tasks.inputs.pictures import places_of
 
 SMALL = {"model.name": "cnn", "model.num_filters": [4, 8], "model.convolutions": 1, "model.dropout": 0.0}
 QUICK = {"training.threads": 1, "training.warmup": 0, "training.learning_rate": 0.01, "evaluation.bootstrap": 20}
@@ -62,7 +62,7 @@ def test_a_folder_of_classes_is_learned_and_opened_again(run):
     said = again.predict(pictures)
     assert [one.label for one in said] == ["across"] * 10 + ["down"] * 10
     assert said == run.predict(pictures)
-    assert again.task.form == run.task.form and again.task.labels == ["across", "down"]
+    assert again.input.form == run.input.form and again.head.labels == ("across", "down")
 
 
 def test_a_file_an_array_and_a_picture_of_pillow_are_the_same(run, photos):
@@ -170,6 +170,7 @@ def test_batches_of_a_pass_have_every_picture_once_and_nearly_one_size(photos):
     task.config = task.config.model_copy(
         update={"training": task.config.training.model_copy(update={"batch_size": 16})}
     )
+    task.fit()
     assert sorted(map(len, task.train_batches(0))) == [15, 15, 15, 15]
     assert list(task.train_batches(0)) != list(task.train_batches(1))
 
@@ -184,15 +185,15 @@ def test_a_run_starts_from_one_with_other_classes_and_another_size(photos, tmp_p
     given = {**QUICK, "data.valid": 10, "data.size": 16}
     child = heed.train("images", train=others, parent=parent.folder, steps=1, settings=given, quiet=True,
                        out=tmp_path / "child")  # fmt: skip
-    assert child.config.model.name == "vit" and child.task.labels == ["down", "over"]
+    assert child.config.model.name == "vit" and child.head.labels == ("down", "over")
     assert child.model.body.grid == (4, 4) and parent.model.body.grid == (3, 3)
-    assert child.task.form.normalisation == parent.task.form.normalisation
+    assert child.input.form.normalisation == parent.input.form.normalisation
     taken = child.report["parent"]
     assert "body.positions.table.weight" in taken["whole"] and "body.embedding.weight" in taken["whole"]
     assert taken["tokens"]["output.weight"] == {"taken": 1, "of": 2}
     same = heed.train("images", train=photos, parent=parent.folder, steps=1, settings={**QUICK, "data.valid": 20},
                       quiet=True, out=tmp_path / "same")  # fmt: skip
-    assert same.task.form == parent.task.form and not same.report["parent"]["new"]
+    assert same.input.form == parent.input.form and not same.report["parent"]["new"]
 
 
 def test_data_in_python_is_trained_on_scored_and_resumed(tmp_path):
@@ -215,8 +216,9 @@ def test_a_smaller_training_set_has_the_classes_of_the_whole(photos):
         {"task": "images", "data": {"train": [str(photos)], "valid": 20}, "training": {"train_size": 9}}, "t"
     )
     task = task_class("images").prepare(config)
-    assert sum(task.label_counts("train").values()) == 9 and set(task.label_counts("train").values()) == {4, 5}
-    assert task.labels == ["across", "down"] and len(task.splits.left_out) == 51
+    counts = task.report_counts()["train"]["labels"]
+    assert sum(counts.values()) == 9 and set(counts.values()) == {4, 5}
+    assert task.head.labels == ("across", "down") and len(task.splits.left_out) == 51
 
 
 def test_an_estimator_of_scikit_learn_reads_arrays_and_files(photos, tmp_path):
@@ -238,18 +240,19 @@ def test_validation_worked_out_from_the_logits(photos):
     task = prepare(photos, valid=20)
     torch.manual_seed(0)
     model = task.build_model().eval()
-    true = torch.tensor([task.labels.index(one.label) for one in task.splits.examples["valid"]])
-    logits = task.logits(model, task.sized("valid"))
+    true = torch.tensor([task.head.labels.index(one.label) for one in task.splits.examples["valid"]])
+    with torch.no_grad():
+        logits = model(task.input.form.tensor(task.encoded("valid").take(range(len(true)))))
     found = task.validate(model)
     assert found["loss"] == pytest.approx(float(torch.nn.functional.cross_entropy(logits, true)), rel=1e-5)
     assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == true).float().mean()))
 
 
 def test_classes_come_as_they_are_listed_and_those_of_few_pictures_from_all(photos):
-    assert prepare(photos, valid=20, classes=["down", "across"]).labels == ["down", "across"]
+    assert prepare(photos, valid=20, classes=["down", "across"]).head.labels == ("down", "across")
     data = {"train": [str(photos)], "valid": [str(photos)]}
     config = check_config({"task": "images", "data": data, "training": {"train_size": 1}}, "t")
-    assert task_class("images").prepare(config).labels == ["across", "down"]
+    assert task_class("images").prepare(config).head.labels == ("across", "down")
 
 
 def test_the_pictures_of_a_folder_come_by_name(photos):

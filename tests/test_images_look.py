@@ -60,7 +60,7 @@ def cnn(photos):
 def test_maps_are_the_models_own_weights(vit, photos):
     path = photos / "red" / "3.png"
     shown = vit.look(path, layer="all", head="all", map=["attention", "rollout"])
-    pixels = vit.task.form.tensor([np.asarray(Image.open(path))])
+    pixels = vit.input.form.tensor([np.asarray(Image.open(path))])
     with torch.no_grad(), heed.trace(vit.model.eval()) as seen:
         probabilities = vit.model(pixels).softmax(-1)[0]
     weights = [seen.maps("encoder", layer).weights[0] for layer in range(3)]
@@ -80,7 +80,7 @@ def test_maps_are_the_models_own_weights(vit, photos):
 
 def plant(run):
     """Make the class token look at red patches only: the first unit of an embedding is how red a patch is."""
-    body, form = run.model.body, run.task.form
+    body, form = run.model.body, run.input.form
     with torch.no_grad():
         for parameter in body.parameters():
             parameter.zero_()
@@ -147,11 +147,11 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     assert field.marked.top == pytest.approx(top * 60 / 32) and field.marked.left == pytest.approx(20 + left * 60 / 32)
     with pytest.raises(ConfigError, match="no unit in row 8, column 0: the last feature maps of this model have 8"):
         cnn.look(photos / "red" / "1.png", patch=(8, 0))
-    pixels = cnn.task.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
-    number = cnn.task.labels.index(shown.look.label)
+    pixels = cnn.input.form.tensor([np.asarray(Image.open(photos / "red" / "1.png"))]).requires_grad_()
+    number = cnn.head.labels.index(shown.look.label)
     cnn.model(pixels)[0, number].backward()
     assert torch.allclose(saliency.weights, pixels.grad[0].abs().amax(0), atol=1e-6)
-    other = cnn.look(photos / "red" / "1.png", map="saliency", attribution_for=cnn.task.labels[1 - number]).maps[0]
+    other = cnn.look(photos / "red" / "1.png", map="saliency", attribution_for=cnn.head.labels[1 - number]).maps[0]
     assert not torch.allclose(other.weights, saliency.weights)
 
 

@@ -52,7 +52,7 @@ def test_a_text_has_the_probabilities_that_transformers_gives(made, family, text
     with torch.no_grad():
         expected = model(**read(folder, text)).logits.softmax(-1)[0]
     (found,) = run.predict([text])
-    torch.testing.assert_close(torch.tensor([found.probabilities[name] for name in run.task.labels]), expected, **CLOSE)
+    torch.testing.assert_close(torch.tensor([found.probabilities[name] for name in run.head.labels]), expected, **CLOSE)
     look = run.look(text, contributions=False).look
     assert look.source == text and look.target == found.label
 
@@ -66,7 +66,7 @@ def test_a_pair_has_the_probabilities_that_transformers_gives(made, family, tmp_
     for pair, found in zip(pairs, run.predict(pairs), strict=True):
         with torch.no_grad():
             expected = model(**read(folder, *pair)).logits.softmax(-1)[0]
-        own = torch.tensor([found.probabilities[name] for name in run.task.labels])
+        own = torch.tensor([found.probabilities[name] for name in run.head.labels])
         torch.testing.assert_close(own, expected, **CLOSE)
 
 
@@ -95,7 +95,8 @@ def test_sources_of_translations_are_read_as_by_transformers(tmp_path, monkeypat
     run = heed.import_model(tmp_path, tmp_path / "run", quiet=True)
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path)
     texts, read = [" the", "\x85the\u2028", "the\n.\x85", " \n "], []
-    monkeypatch.setattr(run.task, "write", lambda model, sources, *_: read.extend(sources) or [[_BLANK]] * len(sources))
+    written = lambda head, input, model, sources, *_: read.extend(sources) or [[_BLANK]] * len(sources)  # noqa: E731
+    monkeypatch.setattr(type(run.head), "write", written)
     run.task.head.translate(run.task, run.model, texts)
     assert read == [tokenizer(text)["input_ids"] for text in texts[:3]]  # a blank text is not read
 

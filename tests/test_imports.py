@@ -44,8 +44,9 @@ def part_of(path: Path) -> str:
 def part_named(words) -> str:
     """The part that a dotted name below `heed` belongs to; the finder of tasks stands beside what tasks share."""
     if words[0] == "tasks":
-        is_task = words[1:] and words[1] != "base" and (ROOT / "tasks" / words[1]).is_dir()
-        return "tasks" if is_task else "tasks.base"
+        path = ROOT / "tasks" / (words[1] if words[1:] else "base")
+        is_module = path.with_suffix(".py").exists() or path.is_dir()
+        return "tasks" if is_module and path.name != "base" else "tasks.base"
     is_module = (ROOT / f"{words[0]}.py").exists() or (ROOT / words[0]).is_dir()
     return words[0] if is_module else "heed"
 
@@ -190,6 +191,10 @@ def is_weights_only(node: ast.AST) -> bool:
     return isinstance(only, ast.Constant) and only.value is True
 
 
+MAY_START = {"cli/dev.py"}
+"""Starts the tests of a checkout, for contributors."""
+
+
 def unsafe(tree: ast.AST) -> set[str]:
     safe = {id(node.func) for node in ast.walk(tree) if is_weights_only(node)}
     found = {name for name in modules_imported(tree) if name.split(".")[0] in UNSAFE_MODULES}
@@ -204,7 +209,8 @@ def unsafe(tree: ast.AST) -> set[str]:
 
 
 def test_nothing_that_is_read_can_execute():
-    assert not {name_of(path): found for path in FILES if (found := unsafe(TREES[path]))}
+    found = {name_of(path): found for path in FILES if (found := unsafe(TREES[path]))}
+    assert found == {name: {"subprocess"} for name in MAY_START}
 
 
 def test_the_check_sees_what_executes():

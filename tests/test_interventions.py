@@ -176,7 +176,7 @@ def test_masks_and_pairs_are_answers_and_a_text_without_them_has_none(tmp_path):
 
 def test_the_label_of_a_picture_has_its_line_and_still_maps_are_grey(tmp_path):
     run = small("images", "vit", tmp_path)
-    picture = np.random.default_rng(1).integers(0, 255, (*run.task.form.sizing.shape[:2], 3), dtype=np.uint8)
+    picture = np.random.default_rng(1).integers(0, 255, (*run.input.form.sizing.shape[:2], 3), dtype=np.uint8)
     shown = run.look(picture)
     (drawn,) = [one for one in shown.look.maps if one.effect is not None]
     plain = run.predict(picture)

@@ -9,7 +9,7 @@ import heed
 from heed.data import corpus as reading
 from heed.data.corpus import Corpus, StoredExamples
 from heed.tasks import check_config, task_class
-from heed.tasks.base import text_task
+from heed.tasks.inputs import tokens
 
 WORDS = "the a red old big cat dog man sees eats likes fish house.".split()
 SETTINGS = {"training.device": "cpu", "training.threads": 1, "evaluation.bootstrap": 5, "data.valid": 8}
@@ -75,7 +75,7 @@ def test_files_that_may_take_more_than_a_quarter_of_the_memory_are_kept_on_disk(
 
 
 def test_a_large_corpus_trains_its_tokenizer_on_a_sample_and_says_so(files, monkeypatch):
-    monkeypatch.setattr(text_task, "_SAMPLE", 1_000)
+    monkeypatch.setattr(tokens, "_SAMPLE", 1_000)
     task = prepared("classification", files["classification"], in_memory=20)
     assert "tokenizer trained on a sample of" in task.notes and task.tokenizer.vocab_size > 4
 

@@ -12,7 +12,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.links import OUT_OF_RANGE, WordLink, checked, linked, read_links, word_spans, written_links
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.tasks.translation.supervision import rows_of
+from heed.tasks.inputs.supervision import rows_of
 
 SOURCE, TARGET = "Main ghar ja raha hoon", "I am going home"
 PAIR = Pair(SOURCE, TARGET, origin="my.hi:4")

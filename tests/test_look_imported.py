@@ -71,11 +71,11 @@ def test_every_layer_and_head_is_shown_as_theirs(tmp_path, make, kind):
     run, model = imported(tmp_path, make, kind)
     look = run.look(TEXT, layer="all", head="all", **options_for(run, pieces=True))
     assert [(one.layer, one.head) for one in look.maps] == [(i, h) for i in range(2) for h in range(3)]
-    ids = run.task.tokenizer.encode(TEXT).ids
+    ids = run.tokenizer.encode(TEXT).ids
     if run.config.task == "tagging":  # words are cut one by one
         ids = [i for word in run.task.encode_words([re.findall(r"\w+|[^\w\s]", TEXT)])[0].words for i in word]
     if make is bert:
-        ids = [run.task.tokenizer.special.start, *ids, run.task.tokenizer.special.end]
+        ids = [run.tokenizer.special.start, *ids, run.tokenizer.special.end]
         assert look.maps[0].query.labels[0] == "[CLS]" and look.maps[0].key.labels[-1] == "[SEP]"
         assert "##ing" in look.maps[0].query.labels
     assert len(look.maps[0].query) == len(look.maps[0].key) == len(ids)
@@ -175,7 +175,7 @@ def test_every_attention_of_vit_is_shown_as_theirs_and_drawn(tmp_path):
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
     picture = np.random.default_rng(1).integers(0, 256, (40, 30, 3), dtype=np.uint8)
     look = run.look(picture, map="attention", layer="all", head="all")
-    pixels = run.task.form.tensor(run.task.form.sizing.apply_all([picture]))
+    pixels = run.input.form.tensor(run.input.form.sizing.apply_all([picture]))
     model.set_attn_implementation("eager")
     with torch.no_grad():
         theirs = model.eval()(pixels, output_attentions=True).attentions

@@ -39,23 +39,22 @@ def cases(tmp_path_factory):
 
 
 def batch_of(case: Case):
-    (encoded,) = case.task.encode_texts([case.text.strip()])
-    return case.task.collate_encoded([encoded], [0]), encoded
+    return case.task.batch_of([case.text.strip()])
 
 
 def hidden(case: Case, *edits) -> torch.Tensor:
     """The states that the body gives for the tokens, `(tokens, d)`, of labels and tags."""
     with torch.no_grad(), edit(case.model, *edits):
-        if hasattr(case.task, "classify"):
-            return case.model.body(*(batch := batch_of(case)[0]) and (batch.tokens, batch.mask))[0]
+        if case.is_label:
+            return case.model.body(**batch_of(case).inputs)[0]
         words = [[label.lstrip("?") for label in case.look.shadings[0].axis.labels]]
         batch = case.task.collate_encoded(case.task.encode_words(words), [0])
         return case.task.hidden(case.model, batch)[0]
 
 
 def probability(case: Case, label: str, text: str) -> float:
-    (row,) = case.task.classify(case.model, case.task.encode_texts([text]))
-    return float(row[case.task.labels.index(label)])
+    (row,) = case.task.answers(case.model, case.task.input.encode_texts([text]))
+    return float(row[case.task.head.labels.index(label)])
 
 
 def moved(before: torch.Tensor, after: torch.Tensor) -> list[bool]:
@@ -186,15 +185,16 @@ def leaving_a_word_out_does_that(case, shading, label):
     words = [name.lstrip("?") for name in shading.axis.labels]
     if len(words) < len(case.text.split()):
         return  # cut at the largest length
-    if case.task.hierarchical:  # a text without a full stop has other sentences, so tokens are left out
-        (encoded,) = case.task.encode_texts([case.text])
+    if case.task.input.hierarchical:  # a text without a full stop has other sentences, so tokens are left out
+        (encoded,) = case.task.input.encode_texts([case.text])
         falls = []
         for number, sentence in enumerate(encoded.sentences):
             for i in range(len(sentence)):
                 left = [*encoded.sentences]
                 left[number] = sentence[:i] + sentence[i + 1 :]
-                (row,) = case.task.classify(case.model, [replace(encoded, sentences=left)])
-                falls.append(probability(case, label, case.text) - float(row[case.task.labels.index(label)]))
+                batch = case.task.input.collate([replace(encoded, sentences=left)], [0], None)
+                (row,) = case.task.head.decode(case.model, case.model(**batch.inputs), batch)
+                falls.append(probability(case, label, case.text) - float(row[case.task.head.labels.index(label)]))
         assert shading.weights == pytest.approx(tuple(falls), abs=1e-5)
         return
     for i, fall in enumerate(shading.weights):
@@ -208,14 +208,14 @@ def leaving_a_word_out_does_that(case, shading, label):
 )
 def ngrams_add_up_to_the_score(case, shading, count, label):
     assert len(shading.weights) == int(count) <= 12
-    batch, _ = batch_of(case)
     with torch.no_grad():
-        scores = case.model(batch.tokens, batch.mask)[0]
-    score = float(scores[case.task.labels.index(label)] - scores.mean())
+        scores = case.model(**batch_of(case).inputs)[0]
+    number = case.task.head.labels.index(label)
+    score = float(scores[number] - scores.mean())
     bias = case.model.output.bias.detach()
     filters = sum(int(re.search(r"of (\d+) filter", said)[1]) for said in shading.others)
     assert filters == sum(bank.out_channels for bank in case.model.body.filters), "all n-grams are shown here"
-    offset = float(bias[case.task.labels.index(label)] - bias.mean())
+    offset = float(bias[number] - bias.mean())
     assert sum(shading.weights) + offset == pytest.approx(score, abs=1e-5)
 
 
@@ -228,9 +228,22 @@ def probabilities_of_labels(case, _, *, sentence):
         assert probability(case, label, case.text) == pytest.approx(float(value), abs=6e-4)
 
 
+@says(
+    r"score of '(\w)' \(minus the mean score of all labels\): n-grams ([+-][\d.]+), network ([+-][\d.]+), "
+    r"together ([+-][\d.]+)"
+)
+def the_parts_of_a_score_add_up(case, _, label, linear, network, together):
+    number, (encoded,) = case.task.labels.index(label), case.task.encode_texts([case.text])
+    (scores,) = case.task.logits(case.model, [encoded])
+    assert float(scores[number] - scores.mean()) == pytest.approx(float(together), abs=6e-5)
+    logits = case.model.ngram_scale.item() * encoded.ngrams
+    assert logits[number] - logits.mean() == pytest.approx(float(linear), abs=6e-5)
+    assert float(linear) + float(network) == pytest.approx(float(together), abs=2e-4)
+
+
 @says(r"only the first (\d+) tokens are read \(data\.max_length\); (\d+) more are not")
 def what_is_cut_changes_nothing(case, _, read, left):
-    tokens = case.task.tokenizer.encode(case.text).ids
+    tokens = case.task.input.tokenizer.encode(case.text).ids
     assert len(tokens) == int(read) + int(left)
     words = case.text.split()
     assert probability(case, "a", case.text) == probability(case, "a", " ".join(words[:-1]) + " story.")
@@ -239,9 +252,9 @@ def what_is_cut_changes_nothing(case, _, read, left):
 @says(r"never seen in training: (.*); read as the unknown token(?: by the network, not by the n-grams)?, marked \?")
 def unseen_words_are_read_alike(case, _, words):
     for word in words.split():
-        if getattr(case.model, "ngrams", None) is not None:
+        if getattr(case.model, "ngram_scale", None) is not None:
             assert f"?{word}" in case.look.shadings[-1].axis.labels
-        elif hasattr(case.task, "classify") and word.isalpha():
+        elif case.is_label and word.isalpha():
             other = case.text.replace(word, "Qqq")
             assert_close(case.again(other).shadings[0].weights, case.look.shadings[0].weights)
             assert f"?{word}" in case.look.shadings[-1].axis.labels

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from heed.data.examples import Link
 from heed.evaluation.measures import Outcomes, length_buckets, share
 from heed.evaluation.significance import intervals, summarise
-from heed.tasks.translation.alignment import aligned_characters
+from heed.tasks.heads.alignment import aligned_characters
 
 # --- bootstrap
 

@@ -458,7 +458,7 @@ def dropouts(model):
 
 
 DROPPING = {"dropout", "attention_dropout", "token_dropout"}
-WEIGHTS_NEVER_DROPPED = {"HAN", "LSTMN", "SelfRNN", "LstmnLanguageModel", "SelfRnnLanguageModel"}
+WEIGHTS_NEVER_DROPPED = {"HAN", "LSTMN", "SelfRNN", "LstmnLanguageModel", "LstmnSeries", "SelfRnnLanguageModel"}
 """Bodies that drop vectors only, by a module called dropout, and never an attention's weights."""
 
 

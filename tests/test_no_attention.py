@@ -134,7 +134,7 @@ def test_the_report_says_that_nothing_attends(name):
 @pytest.mark.parametrize("name", ["seq2seq", "bahdanau"])
 def test_an_unknown_word_is_written_only_where_attention_can_replace_it(name):
     run = make_run(name, TokenizerConfig(kind="word", min_count=1))
-    assert run.task.writes_unknown
+    assert run.head.replaces_unknown
     with torch.no_grad():
         run.model.output.weight.zero_()
         run.model.output.bias.zero_()[UNKNOWN] = 9.0  # it would write nothing else

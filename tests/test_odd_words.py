@@ -308,6 +308,7 @@ def named_options():
         "serve": ["no-run"],  # a run would be served
         "models": [],
         "demo": [],
+        "dev": [],  # of contributors
     }
     for name in typer.main.get_command(app).commands:
         words = rest[name]

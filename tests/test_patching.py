@@ -15,7 +15,7 @@ from heed.observe.maps import Axis, SignedMap, Tokens
 from heed.observe.patching import Patching, sites_of
 from heed.observe.shown import ShownLook
 from heed.observe.trace import trace
-from heed.tasks import run_class, tasks_with
+from heed.tasks import tasks_with
 from small_runs import SMALL
 from test_conformance import usable
 from test_look_imported import gpt2, imported
@@ -42,11 +42,11 @@ def test_all_states_of_a_layer_give_the_score_of_the_other_text_and_none_that_of
         with pytest.raises(ConfigError, match=f"model {model} has no states of single tokens"):
             run.patch(TEXT, OTHER)
         return
-    asked = run_class(name).contrast(run.task, run.model, TEXT, OTHER)
+    asked = run.contrast(run.task, run.model, TEXT, OTHER)
     if name == "tagging":  # an untrained one gives both texts the same tags
         asked = {"target": f"{run.task.labels[0]}:1", "rather_than": None}
     grid = run.patch(TEXT, OTHER, **{name: asked[name] for name in ("target", "rather_than") if name in asked})
-    own, there = (run_class(name).explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
+    own, there = (run.explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
     length = sum(map(len, own.around)) + len(own.scored.tokens)
     tokens = [one.scored.tokens.unsqueeze(0) for one in (own, there)]
     with torch.no_grad(), trace(run.model) as seen:
@@ -82,7 +82,7 @@ def test_a_patched_block_is_one_whose_output_was_replaced(untrained):
     grid = run.patch(TEXT, OTHER, target="a")
     assert grid.maps[0].key.labels == ("<s>", "one", "two/five", "three", "four/six", "</s>")
     block, kept = run.model.body.blocks[0], []
-    of = run_class("classification").explain
+    of = run.explain
     own, there = (of(run.task, run.model, text, "a").scored for text in (TEXT, OTHER))
     handle = block.register_forward_hook(lambda *given: kept.append(given[-1].clone()))
     scores = [float(one.of_tokens(one.tokens.unsqueeze(0))) for one in (own, there)]
@@ -192,7 +192,7 @@ def test_grids_stand_alone_and_take_edits(untrained):
 def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrained):
     run = untrained(task, model)
     grid = run.lens(TEXT)
-    read, axis, name = run_class(task).lens_reads(run.task, run.model, TEXT)
+    read, axis, name = run.lens_reads(run.task, run.model, TEXT)
     with trace(run.model):  # unwatched, a single token is read by another form, which agrees to rounding
         best = torch.softmax(read()[0].float(), -1).max(-1)
     assert torch.equal(grid.maps[0].weights[-1], best.values) and grid.maps[0].key == axis

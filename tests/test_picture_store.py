@@ -10,7 +10,7 @@ from PIL import Image
 
 from heed.config.pictures import AugmentSection
 from heed.data.pictures.sizing import Augment, Normalisation, PictureForm, Sizing, settled_size
-from heed.data.pictures.store import PictureBatch, PictureStore, Pixels
+from heed.data.pictures.store import PictureStore, Pixels
 from heed.errors import DataError, RunError
 
 SIZES = [(20, 30), (30, 20), (16, 16), (40, 17)]
@@ -121,11 +121,6 @@ def test_a_file_that_is_gone_is_named(photos, tmp_path):
     (tmp_path / "7.jpg").unlink()
     with pytest.raises(DataError, match=r"7\.jpg' does not exist"):
         store.take(range(40))
-
-
-def test_a_batch_has_as_many_targets_as_pictures():
-    batch = PictureBatch([7, 0, 39], torch.zeros(3, 1, 16, 16), torch.tensor([1, 0, 1]))
-    assert batch.num_targets == 3 and batch.padding_share == 0.0
 
 
 def noise(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:

@@ -14,7 +14,7 @@ from heed.data.findings import Findings
 from heed.data.kinds.pictures import hold_pictures
 from heed.data.pictures.store import Pixels
 from heed.errors import DataError
-from heed.tasks.images.pictures import open_pictures
+from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise
 
 pytestmark = pytest.mark.usefixtures("datasets_cache")

@@ -19,7 +19,7 @@ from heed.data.kinds.contents import picture_content
 from heed.data.pictures import store
 from heed.data.pictures.store import Pixels
 from heed.errors import DataError
-from heed.tasks.images.pictures import open_pictures, places_of
+from heed.tasks.inputs.pictures import open_pictures, places_of
 from pictures import encoded, folder_of, noise
 
 

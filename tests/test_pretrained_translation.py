@@ -79,23 +79,23 @@ def states_of(run, tokens):
 def test_the_encoder_is_the_body_by_default(parents, children, name):
     parent, child = parents[name], children(name)
     assert child.config.model.name == "transformer"
-    ids = child.task.input.framed(child.task.input.source_tokenizer.encode("The quick dog").ids)
+    ids = child.input.framed(child.input.source_tokenizer.encode("The quick dog").ids)
     assert (ids[0], ids[-1]) == ((START, END) if name == "bert" else (ids[0], ids[-1]))
-    assert child.task.input.source_tokenizer.tokens == parent.task.tokenizer.tokens
+    assert child.input.source_tokenizer.tokens == parent.tokenizer.tokens
     tokens = torch.tensor([ids])
     for ours, theirs in zip(encoded(child, tokens), states_of(parent, tokens), strict=True):
         assert_close(ours, theirs, **CLOSE)
     taken = child.report["parent"]
     assert {name.split(".")[0] for name in taken["new"]} >= {"decoder", "target_embedding"}
     assert not any(name.startswith("encoder") for name in taken["new"])
-    count = len(parent.task.tokenizer.tokens)
+    count = len(parent.tokenizer.tokens)
     assert taken["tokens"] == {"source_embedding.weight": {"taken": count, "of": count}}
 
 
 def test_the_decoder_is_the_language_model(parents, children):
     parent, child = parents["gpt"], children("gpt")
-    assert child.task.input.target_tokenizer.tokens == parent.task.tokenizer.tokens
-    tokens = torch.tensor([[START, *child.task.input.target_tokenizer.encode("The quick dog").ids]])
+    assert child.input.target_tokenizer.tokens == parent.tokenizer.tokens
+    tokens = torch.tensor([[START, *child.input.target_tokenizer.encode("The quick dog").ids]])
     model = child.model
     blocks = [block for block in model.decoder if isinstance(block, DecoderBlock)]
     kept = [block.cross.w_out.weight.clone() for block in blocks]
@@ -115,7 +115,7 @@ def test_the_decoder_is_the_language_model(parents, children):
 
 def test_both_halves_of_one_body(parents, children):
     parent, child = parents["bert"], children("bert", "both")
-    assert child.config.tokenizer.shared and child.task.input.source_tokenizer is child.task.input.target_tokenizer
+    assert child.config.tokenizer.shared and child.input.source_tokenizer is child.input.target_tokenizer
     state, theirs = child.model.state_dict(), parent.task.body(parent.model).state_dict()
     for half in ("encoder", "decoder"):
         for name, tensor in theirs.items():

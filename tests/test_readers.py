@@ -22,7 +22,7 @@ from heed.data.kinds.tagged import read_sentences
 from heed.data.kinds.texts import text_reader
 from heed.data.text_files import lines_of
 from heed.errors import DataError
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 
 PAIRS = [("the cat", "ológbò náà"), ('she said "no", twice', "kò,\u00a0rárá"), ("", "x"), (" a  b ", "\U0001f600")]
 PACK = {"": lambda data: data, ".gz": gzip.compress, ".xz": lzma.compress}

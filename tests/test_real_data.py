@@ -12,7 +12,7 @@ from heed.data.kinds.pairs import pair_reader
 from heed.data.kinds.tagged import ColumnFile, by_sentence, entities, read_sentences
 from heed.data.kinds.texts import text_reader
 from heed.evaluation.labels import tag_measures
-from heed.tasks.translation.start import open_pairs
+from heed.tasks.inputs.few_pairs import open_pairs
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="HEED_DATA names no folder with the corpora")

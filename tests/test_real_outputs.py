@@ -26,7 +26,7 @@ from heed.observe.trace import edit
 from heed.serve.served import Served
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
-from heed.tasks.translation.alignment import replace_unknown
+from heed.tasks.heads.alignment import replace_unknown
 from heed.tasks.translation.look import look_at
 
 EARLIER = "an earlier version of it is unchanged"

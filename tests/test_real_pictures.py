@@ -12,8 +12,8 @@ from commands import call
 from heed.data.pictures.decode import decode, eight_bits, from_pillow
 from heed.errors import DataError
 from heed.serve.served import open_runs
+from heed.tasks import task_class
 from heed.tasks.images.config import ImagesConfig
-from heed.tasks.images.task import Images
 from pictures import encoded, noise
 
 LOW, HIGH = 1040, 1239
@@ -49,7 +49,7 @@ def test_pictures_of_more_than_8_bits_are_scaled_by_the_range_of_the_training_se
     assert code == 0 and (out + err).count(said) == 1
     assert json.loads((tmp_path / "run" / "pictures.json").read_text())["levels"] == [LOW, HIGH]
     run = heed.load("run")
-    seen = run.task.sized("train").take(range(20))
+    seen = run.task.encoded("train").take(range(20))
     assert (seen.min(), seen.max()) == (0, 255) and 80 < seen.mean() < 175
     assert run.evaluate("valid")["accuracy"]["value"] == 1.0
 
@@ -71,7 +71,7 @@ def test_a_picture_alone_is_scaled_as_in_training_wherever_it_is_read(wide_run, 
     values[0] = 0, 500, 60_000, *[LOW] * 9
     file = folder / "dim.png"
     Image.fromarray(values).save(file)
-    (sized,) = run.task.form.sizing.apply_all([decode(file.read_bytes())])
+    (sized,) = run.input.form.sizing.apply_all([decode(file.read_bytes())])
     assert sized[1, :, 0].tolist() == [77] * 6 + [0] * 6  # 60 of 199, as 255 * 60 / 199
     assert sized[0, :3, 0].tolist() == [0, 0, 255]
     expected = run.predict(str(file)).probabilities
@@ -85,7 +85,7 @@ def test_a_picture_alone_is_scaled_as_in_training_wherever_it_is_read(wide_run, 
     again = heed.train(
         "images", train=str(folder / "photos"), parent=folder / "run", valid=4, steps=1, out=folder / "b"
     )
-    assert again.task.form.sizing.levels == (LOW, HIGH)
+    assert again.input.form.sizing.levels == (LOW, HIGH)
 
 
 def test_pictures_of_8_bits_are_as_they_were_and_have_no_levels(tmp_path):
@@ -244,13 +244,13 @@ def test_pictures_are_read_as_large_as_the_time_budget_allows(photos, monkeypatc
         return 0.0, seconds * task.places
 
     monkeypatch.setattr("heed.tasks.images.task.seconds_of", measured)
-    monkeypatch.setattr("heed.tasks.images.task._FEW", 10_000)  # these are many
+    monkeypatch.setattr("heed.tasks.images.task.FEW", 10_000)  # these are many
     given = {"task": "images", "data": {"train": [photos]}, "training": {}, "model": {"size": "tiny"}}
     for name, value in settings.items():
         section, field = name.split(".")
         given[section][field] = value
-    task = Images.prepare(ImagesConfig.model_validate(given))
-    assert task.form.sizing.shape == (*size, 3) and task.sized("train").sizing == task.form.sizing
+    task = task_class("images").prepare(ImagesConfig.model_validate(given))
+    assert task.input.form.sizing.shape == (*size, 3) and task.encoded("train").sizing == task.input.form.sizing
     assert (task.config.model.height, task.config.model.width) == size
     remarks = [one for one in task.splits.remarks if "fit into the time budget" in one and one.startswith("pictures")]
     assert len(remarks) == (said is not None) and (said is None or said in remarks[0])

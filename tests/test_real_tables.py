@@ -211,7 +211,7 @@ def test_a_table_with_words_and_gaps_is_learned_from_a_file_and_from_a_frame(tmp
     assert np.mean([one.label == str(s) for one, s in zip(from_frame, frame["Survived"], strict=True)]) > 0.8
     settings = {**QUICK, "data.columns.label": "Survived"}
     other = heed.train("table", train=frame, out=None, settings=settings, quiet=True)
-    assert other.task.features.names == run.task.input.features.names
+    assert other.task.input.features.names == run.task.input.features.names
     with pytest.raises(DataError, match="'old' is not a number, but those of the training rows are"):
         run.predict([{"Sex": "male", "Age": "old", "Cabin": "A1"}, {"Sex": "male", "Age": "young", "Cabin": "A1"}])
 

@@ -9,7 +9,7 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from heed.tasks.classification.run import ClassificationOutputs
+from heed.tasks.classification.task import ClassificationOutputs
 
 import heed
 from contract import data_of
@@ -27,8 +27,8 @@ from heed.data.readers import hold
 from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
+from heed.tasks.inputs.few_pairs import open_pairs
 from heed.tasks.tagging.run import TaggingOutputs
-from heed.tasks.translation.start import open_pairs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]

@@ -17,12 +17,12 @@ from sklearn.preprocessing import StandardScaler
 import heed
 from commands import call
 from heed.data.examples import evenly
+from heed.data.kinds.target import target_of
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served
 from heed.tasks import check_config
 from heed.tasks.heads.labels import Labels
-from heed.tasks.heads.target import target_of
 from heed.tasks.table.task import TASK, predict_rows
 
 QUICK = {"training.threads": 1, "training.device": "cpu", "evaluation.bootstrap": 20, "training.warmup": 5}
@@ -235,7 +235,9 @@ def test_commands_and_python_give_the_number(folder, run, capsys, tmp_path):
     values = [one.value for one in run.predict(rows)]
     assert values == pytest.approx([2000, 2300], abs=150)
     assert [one.value for one in predict_rows(heed.load(run.folder), tmp_path / "new.csv")] == values
-    assert run.predict(rows[0]).value == pytest.approx(values[0]) and repr(run.predict(rows[0])) == f"<{values[0]:.7g}>"
+    assert (
+        run.predict(rows[0]).value == pytest.approx(values[0]) and repr(run.predict(rows[0])) == f"<'{values[0]:.7g}'>"
+    )
     assert run.predict(rows).to_frame()["value"].tolist() == pytest.approx(values, rel=1e-6)
     code, out, _ = call(capsys, "predict", run.folder, "--input", tmp_path / "new.csv")
     assert code == 0 and [float(line) for line in out.splitlines()] == pytest.approx(values, rel=1e-6)

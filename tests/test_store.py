@@ -16,7 +16,7 @@ from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.translation import start
+from heed.tasks.inputs import few_pairs as start
 from heed.tasks.translation.task import TASK
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -173,7 +173,7 @@ def test_a_second_start_makes_nothing_and_sees_the_same(tmp_path, monkeypatch):
     first = prepare(files, kind="bpe")
     assert len(made) == 3  # the pairs, the tokenizers, the tokens
     monkeypatch.setattr("heed.data.kinds.pairs._parallel", None)
-    monkeypatch.setattr("heed.tasks.translation.start.train_tokenizers", None)
+    monkeypatch.setattr("heed.tasks.inputs.few_pairs.train_tokenizers", None)
     monkeypatch.setattr(Pairs, "_tagged", None)
     second = prepare(files, kind="bpe")
     assert len(made) == 3

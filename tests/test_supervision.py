@@ -19,9 +19,9 @@ from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.contracts import Draw
+from heed.tasks.inputs.few_pairs import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
+from heed.tasks.inputs.supervision import attention_loss, guides, rows_of
 from heed.tasks.translation.config import AlignmentSection, TranslationConfig
-from heed.tasks.translation.start import FEW_PAIRS, PAIRS_A_MINUTE, few_because, for_few_pairs
-from heed.tasks.translation.supervision import attention_loss, guides, rows_of
 from heed.tasks.translation.task import TASK
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet
@@ -435,7 +435,7 @@ def test_guides_are_shares_of_a_label_and_the_end_token_looks_where_it_likes():
 
 def test_a_weak_link_says_nothing_and_strong_ones_share_a_row(monkeypatch):
     links = torch.tensor([[0.29, 0.2, 0.0], [0.31, 0.2, 0.29], [0.9, 0.6, 0.1]])
-    monkeypatch.setattr("heed.tasks.translation.supervision.align_tokens", lambda sources, targets: [links])
+    monkeypatch.setattr("heed.tasks.inputs.supervision.align_tokens", lambda sources, targets: [links])
     words = TextTokenizer.train(["ab c de"] * 2, TokenizerConfig(kind="word", min_count=1))
     ids = words.encode("ab c de").ids
     (guide,) = guides([TokenPair(ids, ids)], words, words)
@@ -490,7 +490,7 @@ def test_many_pairs_for_a_short_time_on_a_processor_have_them_too(monkeypatch):
         few_because(config, 29_000) == "29,000 pairs are more than a CPU can train on in 2 minutes (training.minutes)"
     )
     assert few_because(config, 500) == "fewer than 10,000 pairs"
-    monkeypatch.setattr("heed.tasks.translation.start.choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("heed.tasks.inputs.few_pairs.choose_device", lambda name: torch.device("cuda"))
     assert few_because(config, 29_000) is None
 
 

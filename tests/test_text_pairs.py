@@ -76,54 +76,53 @@ def test_pairs_are_read_from_two_columns(folder, file, columns):
 @pytest.mark.parametrize("model", [{"name": "bert", "size": "tiny", "max_length": 6}, {"name": "han", "size": "tiny"}])
 def test_batches_are_planned_by_the_tokens_that_are_read(folder, model):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, **model)
-    read = [task.tokens_of(encoded) for encoded in task.encoded("train")]
+    read = [task.input.tokens_of(encoded) for encoded in task.encoded("train")]
     assert {len(tokens) for tokens in read} == ({4} if model["name"] == "bert" else {5})  # 3 words, END, 1 word
-    assert task.costs("train").tolist() == [len(tokens) + 2 * task.framed for tokens in read]
-    assert any("longer than the model's 4 tokens" in line for line in task.notes.splitlines()) == task.framed
+    assert task.costs("train").tolist() == [len(tokens) + 2 * task.input.framed for tokens in read]
+    assert any("longer than the model's 4 tokens" in line for line in task.notes.splitlines()) == task.input.framed
 
 
 def test_the_model_reads_both_texts_framed(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     model = task.build_model()
-    (encoded,) = task.encode_texts([("red old", "big")])
     read = []
     model.body.register_forward_hook(lambda module, given, result: read.append(given))
-    batch = task.collate_encoded([encoded], [0])
-    model(batch.tokens, batch.mask)
-    (tokens, mask), number = read[0], task.tokenizer.tokens.index
+    batch = task.batch_of([("red old", "big")])
+    model(**batch.inputs)
+    (tokens, mask), number = read[0], task.input.tokenizer.tokens.index
     assert tokens.tolist() == [[START, number("red"), number("old"), END, number("big"), END]] and mask.all()
     assert task.config.model.model_extra["pooling"] == "mean"
     assert model.body.segments_of(tokens).tolist() == [[0, 0, 0, 0, 1, 1]]
-    both = task.collate_encoded(task.encode_texts([("red old", "big"), ("red", "big cat dog")]), [0, 1])
-    torch.testing.assert_close(model.eval()(both.tokens, both.mask)[:1], model(batch.tokens, batch.mask))
+    both = task.batch_of([("red old", "big"), ("red", "big cat dog")])
+    torch.testing.assert_close(model.eval()(**both.inputs)[:1], model(**batch.inputs))
 
 
 def test_two_end_tokens_stand_between_the_texts_where_the_model_wants_them(folder):
     fields = {key.removeprefix("model."): value for key, value in SMALL.items()}
     columns = {"text": ["premise", "hypothesis"]}
     task = prepared(folder, "pairs.tsv", columns, name="bert", double_separator=True, **fields)
-    assert task.tokens_of(task.encode_texts([("red", "big")])[0])[1:3] == [END, END]
+    assert task.input.tokens_of(task.input.encode_texts([("red", "big")])[0])[1:3] == [END, END]
 
 
 @pytest.mark.parametrize("name", ["rnn", "cnn", "han", "bag", "encoder"])
 def test_other_models_read_an_end_token_between_the_texts(folder, name):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, name=name, size="tiny")
-    encoded = task.encode_texts([("red old", "big"), ("red", "")])
-    assert [task.tokens_of(one).index(END) for one in encoded] == [2, 1]
+    encoded = task.input.encode_texts([("red old", "big"), ("red", "")])
+    assert [task.input.tokens_of(one).index(END) for one in encoded] == [2, 1]
     model = task.build_model().eval()
-    assert task.logits(model, encoded).shape == (2, 2)
+    assert len(task.answers(model, encoded)) == 2
 
 
 def test_of_a_pair_that_is_too_long_the_longer_text_is_cut_first(folder):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]})
     long, short = " ".join(["red"] * 60), "big cat"
-    (encoded,) = task.encode_texts([(long, short)])
-    ids = task.tokens_of(encoded)
+    (encoded,) = task.input.encode_texts([(long, short)])
+    ids = task.input.tokens_of(encoded)
     assert len(ids) == 38 and ids.index(END) == 35 and encoded.cut == 25  # 40 positions, three of them special
-    logits = task.logits(task.build_model(), [encoded])
-    assert logits.shape == (1, 2)
-    (encoded,) = task.encode_texts([(long, long)])
-    assert task.tokens_of(encoded).index(END) == 19 and len(task.tokens_of(encoded)) == 38
+    (answer,) = task.answers(task.build_model(), task.input.encode_texts([(long, short)]))
+    assert answer.shape == (2,)
+    (encoded,) = task.input.encode_texts([(long, long)])
+    assert task.input.tokens_of(encoded).index(END) == 19 and len(task.input.tokens_of(encoded)) == 38
 
 
 def test_a_run_predicts_pairs_in_every_form(run, folder):
@@ -158,7 +157,7 @@ def test_a_run_is_scored_on_pairs_from_files_and_from_memory(run, folder):
 def test_a_look_at_a_pair_names_the_special_tokens(run):
     look = run.look(("red old", "zebra big"), mechanism="encoder").look
     (seen,) = [one for one in look.maps if one.mechanism == "encoder"]
-    names = [run.task.tokenizer.token(START), run.task.tokenizer.token(END)]
+    names = [run.tokenizer.token(START), run.tokenizer.token(END)]
     assert list(seen.key.labels) == [names[0], "red", "old", names[1], "?zebra", "big", names[1]]
     added = next(one for one in look.shadings if one.title.startswith("Contribution of each word"))
     assert added.axis.labels == ("red", "old", "?zebra", "big")

@@ -66,7 +66,7 @@ def assert_units(look, network, expected, last=None):
 def read(task, model, text):
     """A traced pass over one text to classify."""
     with torch.no_grad(), trace(model.eval()) as seen:
-        task.forward(model, task.collate_encoded(task.encode_texts([text]), [0]))
+        model(**task.batch_of([text]).inputs)
     return seen
 
 
@@ -74,7 +74,7 @@ def test_units_of_a_text_are_the_recurrences_and_a_word_of_several_tokens_has_th
     task, model = classifier(folder, "rnn", kind="bpe", vocab_size=34)
     look = look_at_text(task, model, "great film", units=[*range(10)])
     records = read(task, model, "great film").gate_records
-    words = task.tokenizer.words(task.encode_texts(["great film"])[0].sentences[0])
+    words = task.input.tokenizer.words(task.input.encode_texts(["great film"])[0].sentences[0])
     assert len(words) == 2 and len(words[0]) > 1
     for record in records:
         kind, last = ("backward", [w.start for w in words]) if record.order is not None else (
@@ -102,7 +102,7 @@ def test_the_units_of_largest_variance_come_first_and_named_ones_in_their_order(
 def test_units_of_both_networks_of_a_hierarchical_model(folder):
     task, model = classifier(folder, "han")
     look = look_at_text(task, model, TEXT, units=[*range(6)])
-    (encoded,) = task.encode_texts([TEXT])
+    (encoded,) = task.input.encode_texts([TEXT])
     alone = [read(task, model, sentence) for sentence in ("The film was great.", "It was Zebra of all.")]
     whole = read(task, model, TEXT)
     for kind in ("forward", "backward"):

@@ -12,8 +12,8 @@ from heed.observe.edits import Force
 from heed.observe.maps import MERGED, Axis, Map, merge_subwords
 from heed.observe.records import AttentionRecord, SelfCheckError
 from heed.observe.trace import edit
+from heed.tasks.heads.alignment import replace_unknown, unknown_words
 from heed.tasks.run import Run
-from heed.tasks.translation.alignment import replace_unknown, unknown_words
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK

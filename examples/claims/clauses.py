@@ -56,7 +56,7 @@ def measure(cell: Cell) -> list[Row]:
     for filler in FILLERS:
         asked = list(islice(two_clauses((filler,), f"{cell.seed}:asked"), ASKED))
         found = run.probabilities([text for text, _ in asked]).argmax(-1).tolist()
-        pairs = [(run.task.labels[one], label) for one, (_, label) in zip(found, asked, strict=True)]
+        pairs = [(run.head.labels[one], label) for one, (_, label) in zip(found, asked, strict=True)]
         both = sum(given == label for given, label in pairs)
         second = sum(given.split("-")[1] == label.split("-")[1] for given, label in pairs)
         rows.append({"filler": filler, "both": both / ASKED, "second": second / ASKED})

@@ -38,15 +38,15 @@ def planted(run: Any, count: int) -> Iterator[tuple[Planted, Any, int]]:
     """Held-out documents with a deciding word: the document, the score of its label, and the place of that word."""
     drawn = (one for one in draw_documents("test", 2 * count, SENTENCES, 1) if one.word)
     for document, _ in zip(drawn, range(count), strict=False):
-        scored = type(run).explain(run.task, run.model, document.text.text).scored
-        labels = [run.task.tokenizer.label(token).lower() for token in scored.tokens.tolist()]
+        scored = run.explain(run.task, run.model, document.text.text).scored
+        labels = [run.tokenizer.label(token).lower() for token in scored.tokens.tolist()]
         yield document, scored, labels.index(document.word)
 
 
 def traced(run: Any, text: str) -> Trace:
     """A trace of one text."""
     with watched(run.model) as seen:
-        run.task.forward(run.model, run.task.collate_encoded(run.task.encode_texts([text]), [0]))
+        run.head.states(run.model, run.task.batch_of([text]))
     return seen
 
 

@@ -48,7 +48,7 @@ def measure(cell: Cell) -> list[Row]:
     rows: list[Row] = []
     for length in SENTENCES:
         texts, labels = zip(*_documents(_ASKED, (length, length), f"{cell.seed}:{length}"), strict=True)
-        predicted = (run.task.labels[number] for number in run.probabilities(texts).argmax(-1).tolist())
+        predicted = (run.head.labels[number] for number in run.probabilities(texts).argmax(-1).tolist())
         rows.append({"sentences": length, "accuracy": sum(map(eq, predicted, labels)) / _ASKED})
     return rows
 

@@ -62,7 +62,7 @@ def recalled(run: Any, lag: int, seed: int) -> float:
     """Share of new texts of one lag whose symbol is recalled."""
     asked = list(islice(delayed_recall((lag,), f"{seed}:asked"), _ASKED))
     found = run.probabilities([text for text, _ in asked]).argmax(-1).tolist()
-    right: int = sum(run.task.labels[one] == symbol for one, (_, symbol) in zip(found, asked, strict=True))
+    right: int = sum(run.head.labels[one] == symbol for one, (_, symbol) in zip(found, asked, strict=True))
     return right / _ASKED
 
 
@@ -74,11 +74,11 @@ def gradients(run: Any, lags: tuple[int, ...], seed: int) -> list[float]:
         embedded: list[Tensor] = []
         layer = next(one for one in run.model.modules() if isinstance(one, TokenEmbedding))
         hook = layer.register_forward_hook(lambda *given, to=embedded: to.append(given[2]))
-        encoded = run.task.encode_texts([text for text, _ in asked])
+        batch = run.task.batch_of([text for text, _ in asked])
         with torch.enable_grad():
-            scores = run.task.forward(run.model, run.task.collate_encoded(encoded, [0] * _GRADIENTS))
+            scores = run.head.states(run.model, batch)
         hook.remove()
-        right = scores[range(_GRADIENTS), [run.task.labels.index(symbol) for _, symbol in asked]] - scores.mean(1)
+        right = scores[range(_GRADIENTS), [run.head.labels.index(symbol) for _, symbol in asked]] - scores.mean(1)
         (grad,) = torch.autograd.grad(right.sum(), embedded)  # (texts, lag + 1, width)
         norms.append(float(grad[:, 0].double().norm(dim=-1).mean()))
     return [math.log10(max(norm, 1e-45) / norms[0]) for norm in norms]  # 1e-45: the least positive float32

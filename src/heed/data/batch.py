@@ -190,14 +190,14 @@ def unframed(hidden: Tensor) -> Tensor:
 class TokenText:
     """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
 
-    `cut` is the number of tokens left out at the end; `ngrams` are the text's distinct n-grams as rows of a table, in
-    order, for a model with n-grams.
+    `cut` is the number of tokens left out at the end; `ngrams` are the logits of its n-grams, `(num_outputs,)`, for a
+    model with n-grams.
     """
 
     sentences: list[list[int]]
     labels: list[int]
     cut: int = 0
-    ngrams: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, dtype=np.int32), compare=False)
+    ngrams: NDArray[np.float32] | None = field(default=None, compare=False)
 
     @property
     def length(self) -> int:
@@ -213,8 +213,7 @@ class TextBatch(Batch):
     tokens: Tensor  # `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`
     mask: Tensor  # shape of the tokens, True on real ones
     labels: Tensor  # `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data
-    # `(batch, most)` rows of a table of n-grams, -1 in unused places; None if not asked for
-    ngrams: Tensor | None = None
+    ngrams: Tensor | None = None  # `(batch, num_outputs)`, logits of n-grams; None without them
 
     @property
     def num_targets(self) -> int:
@@ -226,19 +225,16 @@ class TextBatch(Batch):
 
 
 def collate_texts(
-    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None, ngrams: bool = False
+    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
 ) -> TextBatch:
-    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`, with their `ngrams` if asked for."""
+    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`."""
     chosen = take(texts, indices)
     if hierarchical:
         tokens, mask = pad_nested([text.sentences for text in chosen])
     else:
         tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
-    labels, rows = label_tensor(chosen, num_labels), None
-    if ngrams:
-        rows, used = pad_rows([text.ngrams for text in chosen])
-        rows.masked_fill_(~used, -1)
-    return TextBatch(indices, tokens, mask, labels, rows)
+    logits = [torch.from_numpy(text.ngrams) for text in chosen if text.ngrams is not None]
+    return TextBatch(indices, tokens, mask, label_tensor(chosen, num_labels), torch.stack(logits) if logits else None)
 
 
 def label_tensor(texts: Sequence[TokenText], num_labels: int | None) -> Tensor:

@@ -124,7 +124,7 @@ def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) ->
 def _who(run: Any) -> Tensor:
     """Probability of the right noun for both sentences, largest difference of probabilities, held-out score."""
     rows = run.probabilities(list(_PAIR)).double()
-    right = [float(row[run.task.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
+    right = [float(row[run.head.labels.index(word)]) for row, word in zip(rows, _WORDS, strict=True)]
     return double([*right, float((rows[0] - rows[1]).abs().max()), score_on_test(run, "accuracy")])
 
 

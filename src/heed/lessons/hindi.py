@@ -14,7 +14,7 @@ from heed.data.examples import Pair, Span
 from heed.data.kinds.links import WordLink, linked, word_spans, written_links
 from heed.lessons.parts import Script, Stage, Table, double
 from heed.observe.number_tables import three_decimals
-from heed.tasks.translation.supervision import attention_loss, rows_of
+from heed.tasks.inputs.supervision import attention_loss, rows_of
 
 TITLE = "Main ghar ja raha hoon -> I am going home"
 SOURCE = "The pair, its alignment, the third row of weights and its three losses are the lecture notes' example."

@@ -113,7 +113,7 @@ def stages() -> tuple[Stage, ...]:
 
 def _probabilities(run: Any, texts: Sequence[str]) -> Tensor:
     """The probability of each label for each text, `(texts, labels)`."""
-    order = [run.task.labels.index(label) for label in _LABELS]
+    order = [run.head.labels.index(label) for label in _LABELS]
     return run.probabilities(list(texts))[:, order].double()  # type: ignore[no-any-return]
 
 

@@ -82,7 +82,7 @@ def stages() -> tuple[Stage, ...]:
     run = train_small("classification", _STEPS, _SETTINGS, **data)
     reading = _read(run, DOCUMENT)
     dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
-    labels, shares = list(run.task.labels), reading.probabilities
+    labels, shares = list(run.head.labels), reading.probabilities
     table = Table("probability", ("document",), tuple(labels), shares.unsqueeze(0), heat=True)
     shown = next(document for document in drawn["train"] if document.label == "politics")
     numbered = tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT)))
@@ -101,11 +101,11 @@ def stages() -> tuple[Stage, ...]:
 
 def _read(run: Any, sentences: Sequence[str]) -> Reading:
     """One traced pass over a document."""
-    (encoded,) = run.task.encode_texts([" ".join(sentences)])
-    batch = run.task.collate_encoded([encoded], [0])
+    (encoded,) = encodings = run.input.encode_texts([" ".join(sentences)])
+    batch = run.input.collate(encodings, [0], None)
     with torch.no_grad(), trace(run.model) as seen:
-        run.model(batch.tokens, batch.mask)
-    tokens = run.task.tokenizer.tokens
+        run.model(**batch.inputs)
+    tokens = run.tokenizer.tokens
     rows = seen.maps("words").weights[:, 0, 0].double()
     words = [(tuple(tokens[i] for i in ids), row[: len(ids)]) for ids, row in zip(encoded.sentences, rows, strict=True)]
     return Reading(seen.maps("sentences").weights[0, 0, 0].double(), words, run.probabilities([" ".join(sentences)])[0])
@@ -129,7 +129,7 @@ def _found(run: Any, documents: Sequence[Document]) -> Tensor:
         reading = _read(run, document.sentences)
         assert document.telling is not None
         words, weights = reading.words[document.telling]
-        dropped = _without_each(run, document.sentences, run.task.labels.index(document.label))
+        dropped = _without_each(run, document.sentences, run.head.labels.index(document.label))
         hits[0] += int(reading.sentences.argmax()) == document.telling
         best = int(weights.argmax())
         hits[1] += words[best] in document.words
@@ -159,7 +159,7 @@ def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Doc
     else:
         holds = f"The claim {'holds for sentences and not for words' if telling >= _MOSTLY else 'does not hold'} here"
     values = {
-        **{"label": run.task.labels[int(reading.probabilities.argmax())], "sure": reading.probabilities.max()},
+        **{"label": run.head.labels[int(reading.probabilities.argmax())], "sure": reading.probabilities.max()},
         **{"top": top + 1, "weight": reading.sentences[top], "best": words[int(weights.argmax())]},
         **{"best_weight": weights.max(), "where": "that sentence" if top == needed else f"sentence {needed + 1}"},
         **{"lost": dropped[needed], "accuracy": accuracy, "telling": telling, "costs": costs, "word": word},

@@ -12,10 +12,10 @@ that an update does not depend on how its examples are distributed over batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -37,11 +37,8 @@ from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
+from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss
-
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
-    from heed.tasks.work import Work
 
 
 class Draw(NamedTuple):
@@ -49,6 +46,15 @@ class Draw(NamedTuple):
 
     seed: int
     epoch: int
+
+
+class Continued(NamedTuple):
+    """Rows of a batch that go on where those of an earlier batch stopped."""
+
+    rows: tuple[int, ...]
+    """The number of each row within its pass."""
+    begins: bool
+    """True for the first batch of the rows, before which there is no state."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,8 @@ class Batch:
     """Names of the inputs and targets that are False on padding."""
     in_groups: bool = False
     """True if rows of a mask are computed in groups of similar length, so that their padding costs less."""
+    continued: Continued | None = None
+    """Which rows of an earlier batch these go on from, for a model that carries its state; else None."""
 
     @property
     def rows(self) -> list[int]:
@@ -209,35 +217,35 @@ class Part:
         """The part with what an imported checkpoint has in place of what it learns."""
         return self
 
-    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Fields of `model` that follow from the data, the body or one another; `given` are those known so far."""
         return {}
 
-    def follows(self, work: Work) -> tuple[str, ...]:
+    def follows(self, work: Any) -> tuple[str, ...]:
         """Fields of `model` that a run started from this one does not take over."""
         return ()
 
-    def fitted(self, work: Work) -> Self:
+    def fitted(self, work: Any) -> Self:
         """The part for the settled model of a run."""
         return replace(self, config=work.config, body=work.body_class)
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
+    def counts(self, split: str, work: Any) -> dict[str, Any]:
         """Counts of a split, for `report.json`."""
         return {}
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         """What is said before training of what was read, kept and left out."""
         return []
 
-    def lines(self, work: Work) -> list[str]:
+    def lines(self, work: Any) -> list[str]:
         """What `heed check` says of the part."""
         return []
 
-    def remarks(self, work: Work) -> list[str]:
+    def remarks(self, work: Any) -> list[str]:
         """Remarks on the training set, said before training."""
         return []
 
-    def start(self, model: Any, work: Work) -> dict[str, Started]:
+    def start(self, model: Any, work: Any) -> dict[str, Started]:
         """Replace random weights of a new model; returns descriptions for the report."""
         return {}
 
@@ -267,7 +275,11 @@ class Input(Part):
     texts_are_examples: ClassVar[bool] = False
     """True if an example is only a text, so that a list of strings may be a list of examples."""
     positions_per_parameter: ClassVar[float] = 0.0
-    """Positions that a model must see for each parameter under a time budget, else a smaller one learns more."""
+    """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
+    settles: ClassVar[tuple[str, ...]] = ()
+    """Further fields of the model that a new run never takes from its parent."""
+    may_be_more: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -302,7 +314,7 @@ class Input(Part):
         """What the numbers of an example depend on besides tokenizers; None if settling a model changes all of them."""
         return None
 
-    def leave_out(self, work: Work) -> None:
+    def leave_out(self, work: Any) -> None:
         """Leave out training examples that the model cannot read, before a run is settled or resumed."""
 
     def units(self, encoded: Any) -> Sequence[Any]:
@@ -310,8 +322,8 @@ class Input(Part):
         units: Sequence[Any] = encoded
         return units
 
-    def num_answers(self, split: str, work: Work) -> int:
-        """The answers that scoring a split takes."""
+    def num_answers(self, split: str, work: Any) -> int:
+        """The answers that scoring a split takes, or whatever its cost is proportional to."""
         return len(work.splits.examples[split])
 
     @property
@@ -336,7 +348,7 @@ class Input(Part):
         """All that a model reads of some examples; `draw` is None where it is asked."""
         raise NotImplementedError
 
-    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+    def plan(self, work: Any, split: str, draw: Draw) -> Pass:
         """A pass over a training split: examples of similar length together."""
         encoded, costs = work.encoded(split), work.costs(split)
         batches: Sequence[list[int]] = plan_pass(costs, work.config.training.batch_tokens, *draw)
@@ -357,7 +369,7 @@ class Input(Part):
         """The tokenizers, by the kind of row that their tokens name."""
         return {}
 
-    def size(self, work: Work) -> str:
+    def size(self, work: Any) -> str:
         """The named size of a model that "auto" stands for."""
         return "small"
 
@@ -365,7 +377,7 @@ class Input(Part):
         """A new body, prepared for the input."""
         return body
 
-    def notes(self, work: Work) -> list[str]:
+    def notes(self, work: Any) -> list[str]:
         return [work.splits.notes]
 
     def questions(self, given: Any) -> tuple[Sequence[Any], bool]:
@@ -417,7 +429,7 @@ class Input(Part):
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
 
-    def piece_of(self, work: Work, piece: int) -> Any:
+    def piece_of(self, work: Any, piece: int) -> Any:
         """The training example of a piece of a pass."""
         return work.splits.examples["train"][piece]
 
@@ -449,7 +461,11 @@ class Head(Part):
     per_token: ClassVar[bool] = False
     """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
-    """True if answers are texts that the model writes: `heads.written.Written`."""
+    """True if answers are texts that the model writes."""
+    samples: ClassVar[bool] = False
+    """True if validations write texts for some of the examples."""
+    looked: ClassVar[Mapping[str, Any]] = {}
+    """Options of the texts that looks write, where they are not given."""
     has_outputs: ClassVar[bool] = True
     """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False
@@ -469,7 +485,7 @@ class Head(Part):
         """Learn from the training examples; returns the configuration with what was decided, and the head."""
         return config, self
 
-    def settled(self, options: Any, given: dict[str, Any], work: Work) -> dict[str, Any]:
+    def settled(self, options: Any, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """The fields of the options to write into the configuration.
 
         Raises:
@@ -498,8 +514,8 @@ class Head(Part):
         """The batch with targets."""
         raise NotImplementedError
 
-    def states(self, model: Any, batch: Batch, carried: Any = None) -> Any:
-        """The one pass over a batch."""
+    def states(self, model: Any, batch: Batch, carried: CarriedRows | None = None) -> Any:
+        """The one pass over a batch; `carried` has the states of earlier batches that it goes on from."""
         return model(**batch.inputs, **batch.forced)
 
     def loss(self, model: Any, states: Any, batch: Batch, smoothing: float) -> Tensor | Loss:
@@ -534,11 +550,11 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
-    def sampled(self, work: Work, model: Any) -> Sequence[Measure]:
+    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
         """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
 
-    def validated(self, work: Work, model: Any) -> dict[str, float] | None:
+    def validated(self, work: Any, model: Any) -> dict[str, float] | None:
         """The scores of a validation of what is no example in a row; None for those by `judge`."""
         return None
 
@@ -591,18 +607,34 @@ class Head(Part):
         """What each prediction costs, in nats; None if that is not known."""
         return None
 
-    def scored(self, run: Run, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
-        """As `Run.outcomes`."""
+    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[Any]]:
+        """The best outputs for each of several examples, best first, with all that a run can do to them."""
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+
+    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written."""
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+
+    def shown(self, example: Any) -> str:
+        """An input, for people."""
+        return str(example.source)
+
+    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        """As `outcomes`, for a run, whose model may judge the examples."""
         outputs = run.predicted(examples) if outputs is None else outputs
         return self.outcomes(outputs, examples, run.input, others)
 
-    def memory(self, batch: int, work: Work) -> int:
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        """The outcomes of a baseline of a run."""
+        return self.scored(run, examples, predict(examples), None)
+
+    def memory(self, batch: int, work: Any) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
 
-    def validation_memory(self, work: Work, model: Any) -> int:
-        """Bytes that the texts of a validation take, for a head that writes."""
-        raise NotImplementedError
+    def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
+        """Bytes that scoring takes besides the model; `activations` are those kept for each position in training."""
+        return self.memory(round(work.input.at_once * activations), work)
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

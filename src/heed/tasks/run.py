@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from heed.data.examples import Kept
 from heed.data.findings import Findings
@@ -22,14 +26,16 @@ from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
-from heed.tasks.heads.written import Written, combined
-from heed.tasks.translation.alignment import AlignsWords
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 
 
 class Run(runs.Run[Work, Any]):
     """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
 
     @property
     def input(self) -> Input:
@@ -98,15 +104,24 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self._writing.candidates(self, examples, **options)]
+            return [some[0] for some in self.head.candidates(self, examples, **options)]
+        answers, unread = self._answers(examples, **options)
+        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(self.head, made, examples, unread)
+
+    def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
+        """The answer to each example, and the number of its tokens that are not read."""
         each = []
         for run in self.members:
             encoded = self.input.encoded_for(run.input, examples)
             each.append(run.task.answers(run.model, encoded, run.head.with_options(**options)))
             unread = [run.input.unread(one) for one in encoded] if self.input.is_text else ()
-        answers = each[0] if len(each) == 1 else [self.head.together(some) for some in zip(*each, strict=True)]
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        together = self.head.together
+        return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
+
+    def probabilities(self, given: Sequence[Any]) -> Tensor:
+        """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
+        return torch.stack(self._answers(self.input.questions(given)[0])[0])
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
@@ -121,19 +136,22 @@ class Run(runs.Run[Work, Any]):
         """
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
-        return self._writing.candidates(self, self.input.questions(given)[0], num_best=num_best, **options)
+        examples, _ = self.input.questions(given)
+        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
+        return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        best = self.candidates([given], **options)[0][0]
-        return given if isinstance(given, str) else self._writing.shown(given), best
+        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
+        return given if isinstance(given, str) else self.head.shown(given), best
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        return self._writing.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
+        return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
         """Start a conversation with a model of dialogue as a speaker; `say` returns its response."""
@@ -143,7 +161,9 @@ class Run(runs.Run[Work, Any]):
 
     def rank(self, *given: Any, **options: Any) -> list[Any]:
         """Order given outputs by their probability, most probable first; arguments are those of the task."""
-        ranked: list[Any] = self._of_task("rank", self.task.task.ranks)(self, *given, **options)
+        if self.task.task.ranks is None:
+            raise AttributeError(f"a run of {self.config.task} ranks nothing")
+        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
         return ranked
 
     def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[Any]:
@@ -152,19 +172,9 @@ class Run(runs.Run[Work, Any]):
         Raises:
             ConfigError: The run has no head for pairs, or a text is blank.
         """
-        made: Predictions[Any] = self._of_task("follows", self.task.task.follows)(self, pairs)
-        return made
-
-    def _of_task(self, name: str, function: Callable[..., Any] | None) -> Callable[..., Any]:
-        if function is None:
-            raise AttributeError(f"a run of {self.config.task} has no method '{name}'")
-        return function
-
-    @property
-    def _writing(self) -> Written:
-        if not isinstance(self.head, Written):
-            raise AttributeError(f"a run of {self.config.task} writes no texts")
-        return self.head
+        if not self.task.task.follows:
+            raise AttributeError(f"a run of {self.config.task} reads no pairs of texts")
+        return Predictions(self.predicted(pairs))
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -226,6 +236,17 @@ class Run(runs.Run[Work, Any]):
         self._check_any(examples)
         return self.head.scored(self, examples, outputs, others)
 
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        of_text = self.task.task.scores_text
+        if isinstance(examples, str) and of_text is not None:
+            return of_text(self, examples, **options)
+        return super().score(examples)
+
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         if self.head.writes or not self.has_outputs:
             return super().report_of(examples)
@@ -255,10 +276,7 @@ class Run(runs.Run[Work, Any]):
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                if self.head.writes:
-                    made[name] = self._writing.beside(self, examples, predict)
-                else:
-                    made[name] = self.outcomes(examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict)
         return made
 
     @cached_property
@@ -301,7 +319,8 @@ class Run(runs.Run[Work, Any]):
             if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
                 raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
         deciding = next((run for run in several if run.head.decides), first)
-        model = combined([run.model for run in several]) if first.head.writes else deciding.model
+        head: Any = first.head
+        model = head.combined([run.model for run in several]) if head.writes else deciding.model
         return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
@@ -332,11 +351,31 @@ class Run(runs.Run[Work, Any]):
         first: Run = self.members[0]
         return first
 
-    aligner: Any = AlignsWords.aligner
-    aligned_heads: Any = AlignsWords.aligned_heads
-    alignment_scores: Any = AlignsWords.alignment_scores
-    align: Any = AlignsWords.align
-    _links_of: Any = AlignsWords._links_of
+    @property
+    def _links(self) -> Any:
+        return capability(self, "align").task.task.aligns
+
+    def aligner(self, **options: Any) -> Any:
+        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        return self._links.aligner(self, **options)
+
+    def align(self, source: Any, target: Any, **options: Any) -> Any:
+        """Links between the words of a source and of a target, or of several."""
+        return self._links.align(self, source, target, **options)
+
+    def aligned_heads(self, examples: Sequence[Any]) -> dict[int, list[float]]:
+        """What each head of the attention to the source looks at."""
+        heads: dict[int, list[float]] = self._links.aligned_heads(self, examples)
+        return heads
+
+    def alignment_scores(self, examples: Sequence[Any], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
+        """Scores of the links against those of a file, and remarks."""
+        scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
+        return scores
+
+    def _links_of(self, source: str, prediction: Any) -> Any:
+        return self._links._links_of(self, source, prediction)
+
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch
     lens: Any = HasLens.lens
@@ -350,3 +389,17 @@ class Run(runs.Run[Work, Any]):
     def attribute(self: Any, text: Any, **options: Any) -> Any:
         """As the task attributes."""
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
+
+
+def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
+    """A method of a run with the keywords of its task in its signature."""
+
+    @wraps(method)
+    def call(*given: Any, **options: Any) -> Any:
+        return method(*given, **options)
+
+    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+    parameters = [one for one in shown.parameters.values() if one.kind < only]
+    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
+    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 from warnings import warn
 
 import numpy as np
@@ -28,7 +28,7 @@ from heed.errors import ConfigError, HeedWarning
 from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
-from heed.tasks import spec_of
+from heed.tasks import spec_of, task_class
 from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs
@@ -47,13 +47,11 @@ from heed.tasks.base.transfer import (
 )
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
+from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
 from heed.training.processes import current
-
-if TYPE_CHECKING:
-    from heed.tasks.run import Run
 
 Baselines = Mapping[str, Callable[[Sequence[Any]], Sequence[Any]]]
 """Predictions for examples, by the name of a baseline."""
@@ -85,7 +83,7 @@ _ALWAYS = ("outputs", "ensemble")
 """Capabilities that every task has, unless it says that it cannot."""
 
 
-def _none(run: Run) -> Baselines:
+def _none(run: Any) -> Baselines:
     return {}
 
 
@@ -97,7 +95,7 @@ class Task:
     input: Input
     head: Head
     looks: Looks = Looks()
-    baselines: Callable[[Run], Baselines] = _none
+    baselines: Callable[[Any], Baselines] = _none
     """The baselines of a run, fitted to its training set; called once for each run."""
     measured: Callable[[Work], None] | None = None
     """Decides what needs trials, or the run that this one starts from, before the model of a new run is settled."""
@@ -107,26 +105,28 @@ class Task:
     """Updates that a model trained from scratch needs to be of use."""
     most_updates: Callable[[Work], int] | None = None
     """Updates after which a run under a time budget ends, though time is left."""
-    outputs: Callable[[Run, Mapping[str, Any]], Any] = TextOutputs
+    outputs: Callable[[Any, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
     taken_from: Callable[..., Mapping[str, str] | None] | None = None
     """`Transfers.taken_from`, with the work as its first argument."""
     samples_page: Callable[[Work], str] | None = None
     """A page of training examples."""
-    errors_page: Callable[[Run, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
+    errors_page: Callable[[Any, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
     """A page of the wrong examples of reports, by the name of the set."""
-    uses: Callable[[Run], Sequence[str]] | None = None
+    uses: Callable[[Any], Sequence[str]] | None = None
     """Commands for a run, where they depend on it."""
     examiner: Callable[[], type[Any]] | None = None
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
+    aligns: Any = None
+    """The functions by which its runs link the words of a source with those of a target, if they do."""
     ranks: Callable[..., Any] | None = None
     """`run.rank`: orders given outputs by their probability; the run is its first argument."""
-    follows: Callable[..., Any] | None = None
-    """`run.follows`: whether the second of two texts follows the first; the run is its first argument."""
-    aligns: bool = False
-    """True if its runs link the words of a source with those of a target."""
+    scores_text: Callable[..., Any] | None = None
+    """`run.score` of one text, token by token; the run is its first argument."""
+    follows: bool = False
+    """True if its runs say whether the second of two texts follows the first."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -140,7 +140,7 @@ class Task:
 
     batch_field = property(lambda self: self.input.batch_field)
     texts_are_examples = property(lambda self: self.input.texts_are_examples)
-    settles = ()
+    settles = property(lambda self: self.input.settles)
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
@@ -200,7 +200,7 @@ class Task:
             "examiner": self.examiner or (Examiner if self.input.is_text else None),
             "errors_page": self.errors_page,
             "export": self.export,
-            "align": self.aligns or None,
+            "align": self.aligns,
             "beams": self.head.writes or None,
             "errors": None if self.head.writes else self,
         }
@@ -228,6 +228,9 @@ class Task:
         work = Work(self, config, input, head, splits)
         work.input.leave_out(work)
         return work.settle(parent)
+
+    def __reduce__(self) -> Any:
+        return task_class, (self.name,)  # a pickled run names its task
 
     def __call__(self, config: Any, *learned: Any) -> Work:
         """The work of a checkpoint, not yet settled: what its input has learned, then what its head has."""
@@ -299,15 +302,19 @@ class Work(Transfers, Trainable):
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
         self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter = input.positions_per_parameter
+        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more  # type: ignore[misc]
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self._carried = CarriedRows()
         self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_passes": {}}  # made again when they are needed
 
     def fit(self) -> None:
         """Tell the parts the model and the settings of the configuration."""
@@ -341,8 +348,6 @@ class Work(Transfers, Trainable):
             from heed.tasks.base.sizing import fit_to_budget  # only a new run needs what it measures with
 
             self.config = fit_to_budget(self)
-        if self.task.measured is not None and not self.is_imported:
-            self.task.measured(self)
         config = self.settled()
         if is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
@@ -544,7 +549,8 @@ class Work(Transfers, Trainable):
     @property
     def sizes(self) -> Mapping[str, str]:
         own = self.body_class.config_class.model_fields
-        return {kind: name for kind, name in self.size_fields.items() if name in own}
+        counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
+        return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         return self.input.tokenizers()
@@ -607,7 +613,15 @@ class Work(Transfers, Trainable):
         return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
-        return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
+        return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
+
+    def carried(self) -> dict[str, Tensor]:
+        """The states that batches go on from, for a checkpoint; empty for a model without such states."""
+        return self._carried.tensors()
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Go on from these states; from none if there are none."""
+        self._carried = CarriedRows(state)
 
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
@@ -620,7 +634,7 @@ class Work(Transfers, Trainable):
         counts = {name: self.input.num_answers(name, self) for name in self.split_names}
         tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
         # A validation is greedy; a beam search costs at most the beam size times as much.
-        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
         return each * tested / max(1, counts["valid"])
 
     @property
@@ -630,7 +644,7 @@ class Work(Transfers, Trainable):
     @property
     def trained_validation(self) -> float:
         """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
-        if not self.head.writes:
+        if not self.head.samples:
             return 1.0
         lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
         # Outputs of a batch are written together, until the longest ends.
@@ -641,10 +655,8 @@ class Work(Transfers, Trainable):
         return None if self.task.most_updates is None else self.task.most_updates(self)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        if self.head.writes:
-            return self.head.validation_memory(self, model)
-        return self.head.memory(round(self.input.at_once * activations), self)
+        """Bytes that scoring takes, of what libraries take that it imports, too."""
+        return self.head.scoring_memory(self, model, activations)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
@@ -655,12 +667,12 @@ class Work(Transfers, Trainable):
 
         A model that writes is judged by all references, and writes outputs for some examples.
         """
-        if (scores := self.head.validated(self, model)) is not None:
-            return scores
+        if (whole := self.head.validated(self, model)) is not None:
+            return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
         units = self.input.units(encoded)
         numbers = [*self.validated_part(range(len(units)))]
-        if self.head.writes:
+        if self.head.samples:
             judged = current().map(lambda part: self.judged_units(model, units, part), numbers)
             nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
             scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
@@ -708,6 +720,11 @@ class Work(Transfers, Trainable):
                 for place, result in zip(places, score(batch), strict=True):
                     results[place] = result
         return results
+
+    def batch_of(self, given: Sequence[Any]) -> Batch:
+        """The batch of several inputs, as `predict` takes them."""
+        encoded = self.input.encode(self.input.questions(given)[0])
+        return self.input.collate(encoded, [*range(len(encoded))], None)
 
     def answers(self, model: Any, encoded: Sequence[Any], head: Head | None = None) -> list[Any]:
         """The answer for each example, of a head with the options of a prediction."""

@@ -11,7 +11,6 @@ from pydantic import create_model
 
 from heed.config.data import Source, TextSource, section
 from heed.data.columns import Column, Facts, is_float
-from heed.data.embedded.generated import Split
 from heed.data.examples import VALUE, Example, Role
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import Field, Row, Table
@@ -29,7 +28,7 @@ class Kind:
     """The fields that the model reads, by the `data` section."""
     ask: Callable[[Sequence[str]], Any] | None = None
     """Makes an example without a truth of the texts that the model reads."""
-    draw: Callable[[Any], Callable[[Split, int], Sequence[Any]]] | None = None
+    draw: Callable[[Any], Callable[[Any, int], Sequence[Any]]] | None = None
     """Generates as many examples of a split of embedded data."""
     units: str = "texts"
     """Plural name of generated examples."""

@@ -92,11 +92,11 @@ def look_beside(run: Any, look: Look, beside: str | Run[Any, Any], text: Any, op
         ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
     """
     name, said, other = other_of(run, beside)
-    kind: Any = type(other)
-    see = partial(kind.look_at, other.task, other.model, other.readable(text), title=other.title, **options)
+    look_at: Any = other.look_at
+    see = partial(look_at, other.task, other.model, other.readable(text), title=other.title, **options)
     try:
         own = same = see()
-        if look.output is not None and "target" in inspect.signature(kind.look_at).parameters:
+        if look.output is not None and "target" in inspect.signature(look_at).parameters:
             same = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
     except ConfigError as error:
         raise ConfigError(f"--beside {name}: {error}") from None

@@ -24,7 +24,7 @@ from heed.tasks.classification.look import look_at_text
 from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
-from heed.tasks.inputs.ngrams import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
+from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs.texts import TEXTS, Texts, characters_of
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work

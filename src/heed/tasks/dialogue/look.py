@@ -44,7 +44,7 @@ from heed.tasks.base.writing_run import (
     side_of,
     views_of_sides,
 )
-from heed.tasks.dialogue.reading import History, Read
+from heed.tasks.inputs.histories import History, Read
 
 
 def turn_frames(

@@ -25,8 +25,8 @@ from heed.evaluation.measures import Outcomes
 from heed.models.base import SeriesEncoder
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input
+from heed.tasks.heads.options import SeriesHead
 from heed.tasks.inputs.windows import Stretch, Windows, names_of
-from heed.tasks.series.config import SeriesHead
 from heed.tasks.work import Work
 from heed.visible import escaped
 

@@ -16,6 +16,7 @@ from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
 from heed.data.kinds.numbers import Rows as Table
+from heed.data.kinds.target import numbers_in, target_of
 from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures
@@ -25,7 +26,6 @@ from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import shown_errors, with_interval
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import Labeller, Labels
-from heed.tasks.heads.target import numbers_in, target_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
 
@@ -179,7 +179,7 @@ class Number(Head):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return ["label:", *column_lines(self.standard)]
+        return ["\nlabel:", *column_lines(self.standard)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": {}}
@@ -190,6 +190,17 @@ class Number(Head):
         return [
             f"label {shown(self.name)} holds numbers ({facts}): regression; data.target=classes treats them as classes"
         ]
+
+
+@dataclass(frozen=True)
+class RowLabels(Labels):
+    """Labels of rows, which are counted again whenever a run is opened."""
+
+    def notes(self, work: Work) -> list[str]:
+        return super().remarks(work)
+
+    def remarks(self, work: Work) -> list[str]:
+        return []
 
 
 @dataclass(frozen=True)
@@ -216,5 +227,5 @@ class LabelsOrNumber(Labels):
 
     def of(self, data: Any) -> Head:
         """The head for a `data` section; None for labels."""
-        kind = Number if data is not None and data.target == "number" else Labels
+        kind = Number if data is not None and data.target == "number" else RowLabels
         return kind(self.targets)

@@ -19,12 +19,13 @@ from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.base.labels import library_memory
-from heed.tasks.classification.config import ClassificationHead, PooledOptions
 from heed.tasks.contracts import Facts, Head, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number
-from heed.tasks.inputs.ngrams import Targets, fitting_memory, usual_characters
-from heed.tasks.inputs.texts import characters_of
+from heed.tasks.heads.options import ClassificationHead, PooledOptions
+from heed.tasks.heads.tfidf import fitting_memory
+from heed.tasks.inputs.ngrams import Targets, usual_characters
+from heed.tasks.inputs.texts import characters_of, effort_of
 from heed.tasks.work import Work
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")
@@ -186,8 +187,8 @@ class TextLabels(Labels):
         longest = options.ngrams if "ngrams" in given else self.longest(work)
         fields = {**options.model_dump(), "head": kind, "ngrams": longest}
         if longest and options.ngram_characters is None:
-            size, regressions = characters_of(work.splits.examples["train"]), len(self.labels)
-            fields["ngram_characters"] = usual_characters(size, max(1, regressions - (regressions == 2)))
+            size = characters_of(work.splits.examples["train"])
+            fields["ngram_characters"] = usual_characters(size, effort_of(work))
         return with_pooling(fields, options, given, work)
 
     def follows(self, work: Work) -> tuple[str, ...]:

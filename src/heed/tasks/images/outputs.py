@@ -10,7 +10,6 @@ from typing import Any
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.inputs import inputs_in
 from heed.data.kinds.pictures import PATH_NAMES, files_named
-from heed.data.pictures.decode import PictureError
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
 from heed.errors import ConfigError
@@ -28,7 +27,6 @@ _LISTS = (".txt", ".csv", ".tsv", ".list")
 class PictureOutputs(TextOutputs):
     """One line per picture; with --nbest, that many lines per picture, the most probable label first."""
 
-    pairs = False
     asks = "the name of a picture's file"
     takes_folders = True
 
@@ -69,12 +67,8 @@ class PictureOutputs(TextOutputs):
     def write(self, texts: list[str]) -> Iterator[Written]:
         for at in range(0, len(texts), _TOGETHER):
             some = self.run.input.asked(texts[at : at + _TOGETHER], may_lack=True)
-            for picture, one in zip(some, self.run.predicted(some), strict=True):
-                error = some.problems.get(picture.place)
-                problem = "" if error is None else f"'{picture.origin}' {error}"
-                if error is not None and not isinstance(error, PictureError):
-                    problem = str(error)  # names the file
-                yield Written(self.lines(picture.origin, one), one.uncertainty, problem)
+            for picture, one in zip(some, self.run.predict(some), strict=True):
+                yield Written(self.lines(picture.origin, one), one.uncertainty, some.problem(picture))
 
     def lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:  # type: ignore[override]
         most, name = self.options["nbest"], in_line(picture)
@@ -93,5 +87,5 @@ class PictureOutputs(TextOutputs):
 
     def answer(self, text: str) -> str:
         some = self.run.input.asked([text], may_lack=True)
-        (prediction,) = self.run.predicted(some)
-        return next((f"'{text}' {one}" for one in some.problems.values()), prediction.summary())
+        (prediction,) = self.run.predict(some)
+        return some.problem(some[0]) or str(prediction.summary())

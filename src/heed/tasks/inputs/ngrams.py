@@ -18,9 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from itertools import count
-from operator import attrgetter
+from operator import itemgetter
 from pathlib import Path
 from sys import intern
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -31,14 +31,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
-from typing_extensions import TypedDict
 
-from heed.data.examples import select, without_breaks
+from heed.data.examples import select
 from heed.data.kinds.features import load, save
 from heed.data.tokens.special import split_words
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged
-from heed.tasks.base.labels import LabelPrediction
 from heed.training.weights import check_finite, read_tensors, save_tensors
 
 if TYPE_CHECKING:
@@ -59,20 +57,14 @@ _ROWS, _NUMBERS = 2**18, 2**26
 """Most n-grams of a kind, the most frequent ones, and most coefficients of a kind."""
 _PARTS = 4
 """Folds of the training texts: the logits beside which a text is learned come from a fit to the others."""
-_STRENGTHS = (10.0, 3.0, 1.0, 0.3)
-"""C of the logistic regressions, the inverse of regularisation."""
-_SEARCHED, _FITTED, _CHEAP = 8_000_000, 50_000_000, 4
-"""Largest numbers of characters of text times regressions for a fit, on all texts or a sample: of those tried (some
-10 s for all), of those kept (some 30 s). Without n-grams of characters a fit takes a fourth of the time."""
+_LOSSES = (("logistic", 10.0), ("logistic", 3.0), ("logistic", 1.0), ("logistic", 0.3), ("squared_hinge", 1.0))
+"""Losses and C, the inverse of regularisation. With few texts for each of many labels the SVM's loss is better."""
+FITTED, _CHEAP = 15_000_000, 4
+"""Characters of text times regressions of a fit, for each minute of the budget: all fits take some sixth of it. A fit
+without n-grams of characters takes a fourth of the time; of yet more text a sample is used."""
+_FEWEST, _FEW = 100, 7_000
+"""Texts on which at least loss, C and lengths are chosen; texts of which two folds of four decide if there are more."""
 VOCABULARY, WEIGHTS = "ngrams.json", "ngrams.safetensors"
-NAME, ALONE, NETWORK = "TF-IDF and a linear SVM", "the n-grams of this run alone", "the network of this run alone"
-_TOKENS = r"\w+|[^\w\s]"
-MOST_FITTED = 40_000_000
-"""Largest number of characters of training text used, about half a minute's work; of more, a sample is used."""
-_FEWEST = 100
-"""Texts on which at least C is chosen."""
-_BYTES = 14
-"""Memory of fitting for each character; 20 for IMDb and 48 for SST-2, but what training has freed is used again."""
 
 
 def words_of(text: str) -> list[str]:
@@ -102,11 +94,12 @@ def _of_characters(words: Words, longest: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Fit:
-    """How a linear part was fitted; length of n-grams and C are those with which most held-out texts are right."""
+    """How a linear part was fitted: lengths of n-grams, loss and C with which most held-out texts are right."""
 
     longest: int  # length of the longest n-grams of words
     characters: int  # length of the longest n-grams of characters; 0 without them
-    strength: float  # C of the regressions
+    loss: str  # of the regressions
+    strength: float  # their C
     step: int  # every step-th training text was used
     texts: int = 0  # training texts used
     scale: float = 1.0  # factor of the logits, with which the held-out texts have the smallest loss
@@ -116,13 +109,6 @@ class Fit:
 Names = tuple[tuple[str, ...], tuple[str, ...]]
 """The n-grams of words, and those of characters, in the order of their rows."""
 _TENSORS = ("idf", "weight", "bias")
-
-
-class Saved(TypedDict):
-    """The JSON part of what is saved."""
-
-    fit: Fit
-    names: Names
 
 
 @dataclass(frozen=True)
@@ -178,27 +164,24 @@ class Ngrams:
 
     def beside(self, texts: Sequence[T], words: Callable[[T], Words], targets: Targets) -> Tensor:
         """For each text of `learn` the logits of n-grams that were fitted without it, `(texts, outputs)`."""
-        used = _every(self.fit.step, len(texts))
-        counts, names = _counted([words(text) for text in select(texts, used)], self.fit, len(self.bias))
-        held_out = _held_out(counts, len(names[0]), targets.of(used), self.fit.strength)
+        used, lengths = np.arange(0, len(texts), self.fit.step), (self.fit.longest, self.fit.characters)
+        counts, num_words, _ = _counted([words(text) for text in select(texts, used)], lengths, len(self.bias))
+        held_out = _held_out(counts, num_words, targets.of(used), self.fit, range(_PARTS))
         return self._completed(texts, words, held_out * np.float32(self.fit.scale))
 
     def _completed(self, texts: Sequence[T], words: Callable[[T], Words], held_out: Floats) -> Tensor:
         """Held-out logits of the texts used, with those of the others, to which the n-grams are not fitted."""
-        if self.fit.step == 1:
-            return torch.from_numpy(held_out)
-        used = _every(self.fit.step, len(texts))
-        others = np.setdiff1d(np.arange(len(texts)), used)
+        others = np.flatnonzero(np.arange(len(texts)) % self.fit.step)
         result = torch.zeros(len(texts), len(self.bias))
-        result[used] = torch.from_numpy(held_out)
+        result[:: self.fit.step] = torch.from_numpy(held_out)
         result[others] = self.logits(words(text) for text in select(texts, others))
         return result
 
     def save(self, folder: Path) -> None:
         """Write the n-grams and how they were fitted as JSON, idf and coefficients as safetensors."""
-        save(folder / VOCABULARY, {"fit": self.fit, "names": self.names})
+        save(folder / VOCABULARY, (self.fit, self.names))
         tensors = {name: torch.from_numpy(getattr(self, name)) for name in _TENSORS}
-        write_whole(folder / WEIGHTS, lambda part: save_tensors(tensors, part))
+        write_whole(folder / WEIGHTS, partial(save_tensors, tensors))
 
     @classmethod
     def restore(cls, folder: Path) -> Self:
@@ -207,18 +190,18 @@ class Ngrams:
         Raises:
             RunError: A file is missing or damaged.
         """
-        saved, path = load(folder / VOCABULARY, Saved), folder / WEIGHTS
+        (fit, names), path = load(folder / VOCABULARY, tuple[Fit, Names]), folder / WEIGHTS
         try:
             tensors = read_tensors(path)
         except (SafetensorError, OSError) as error:
             raise damaged(path, str(error)) from None
-        rows, outputs = sum(map(len, saved["names"])), tensors["bias"].numel() if "bias" in tensors else 0
+        rows, outputs = sum(map(len, names)), tensors["bias"].numel() if "bias" in tensors else 0
         shapes = {"idf": (rows,), "weight": (rows, outputs), "bias": (outputs,)}
         if (found := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
             raise damaged(path, f"its tensors are {found}, expected {shapes}")
         for name, tensor in tensors.items():
             check_finite(tensor, name, str(path))
-        return cls(saved["fit"], saved["names"], *(tensors[name].float().numpy() for name in _TENSORS))
+        return cls(fit, names, *(tensors[name].float().numpy() for name in _TENSORS))
 
 
 @dataclass(frozen=True)
@@ -238,96 +221,92 @@ class Targets:
         """True for two exclusive outputs: one regression is fitted, and each output has half of its coefficients."""
         return self.exclusive and self.true.shape[1] == 2
 
-    @property
-    def regressions(self) -> int:
-        """Number of regressions."""
-        return 1 if self.two else self.true.shape[1]
-
     def right(self, logits: Floats) -> float:
         """Share of the texts for which these logits decide correctly."""
-        if self.exclusive:
-            return float((logits.argmax(1) == self.true.argmax(1)).mean())
-        return float(((logits >= 0) == self.true).all(1).mean())
+        best = logits.argmax(1) == self.true.argmax(1)
+        return float((best if self.exclusive else ((logits >= 0) == self.true).all(1)).mean())
 
     def loss(self, logits: Floats) -> float:
         """Cross-entropy of logits."""
-        given, true = torch.from_numpy(logits), torch.from_numpy(self.true).float()
-        weights = torch.ones_like(true) if self.weights is None else torch.from_numpy(self.weights)
-        if self.exclusive:
-            return float((cross_entropy(given, true, reduction="none") * weights[:, 0]).sum())
-        return float(binary_cross_entropy_with_logits(given, true, weights))
+        function = cross_entropy if self.exclusive else binary_cross_entropy_with_logits
+        return float(function(torch.from_numpy(logits), torch.from_numpy(self.true).float()))
 
 
 def learn(
-    texts: Sequence[T], words: Callable[[T], Words], targets: Targets, longest: int, characters: int, size: int
+    texts: Sequence[T], words: Callable[[T], Words], targets: Targets, lengths: tuple[int, int], work: float
 ) -> tuple[Ngrams, Tensor]:
     """Choose and fit the n-grams of texts.
 
     Where labels are uncertain, such as grades of praise or labels of short phrases, a smaller C is better. Tried are
-    each C with n-grams of words, then with the best C also those of characters, then only single words.
+    each loss and C with n-grams of words, then also n-grams of characters (for many texts with the best loss and C
+    only), then single words.
 
     Args:
         texts: Training texts.
         words: The words of a text.
         targets: What they should be labelled.
-        longest: Length of the longest n-grams of words.
-        characters: Length of the longest n-grams of characters; 0 for none.
-        size: Characters of all texts.
+        lengths: Length of the longest n-grams of words, and of characters; 0 for none.
+        work: Characters of all texts for each that may be fitted (`work_of`).
 
     Returns:
         The n-grams, and their logits beside which the network is trained (`Ngrams.beside`).
     """
-    work = size * targets.regressions
-    step = 1 + work // (_FITTED if characters else _CHEAP * _FITTED)
-    used = _every(step, len(texts))
+    longest, characters = lengths
+    step = 1 + int(work if characters else work / _CHEAP)
+    used = np.arange(0, len(texts), step)
     documents, targets = [words(text) for text in select(texts, used)], targets.of(used)
-    searched = _every(max(1, min(work // step // _SEARCHED, len(used) // _FEWEST)), len(used))
+    few = np.arange(0, len(used), max(1, min(round(work / step), len(used) // _FEWEST)))
+    whole, folds = len(few) == len(used), _PARTS if len(few) <= _FEW else 2
+    counted = cache(lambda *lengths: _counted(documents, lengths, targets.true.shape[1]))
 
-    @cache
-    def counted(longest: int, characters: int) -> tuple[csr_matrix, Names]:
-        return _counted(documents, Fit(longest, characters, 0.0, step), targets.true.shape[1])
+    def tried(longest: int, characters: int, loss: str, strength: float) -> tuple[float, Fit, Floats]:
+        fit = Fit(longest, characters, loss, strength, step, len(used))
+        (counts, num_words), some = counted(longest, characters)[:2], targets.of(few)
+        logits = _held_out(counts[few], num_words, some, fit, range(folds))
+        inside = np.flatnonzero(_parts(len(few)) < folds)
+        return some.of(inside).right(logits[inside]), fit, logits
 
-    def tried(longest: int, characters: int, strength: float) -> Fit:
-        counts, names = counted(longest, characters)
-        few = targets.of(searched)
-        right = few.right(_held_out(counts[searched], len(names[0]), few, strength))
-        return Fit(longest, characters, strength, step, len(used), held_out=right)
-
-    best = max((tried(longest, 0, strength) for strength in _STRENGTHS), key=attrgetter("held_out"))  # the first
-    for others in {(longest, characters): None, (1, characters): None, (1, 0): None}:
-        if others != (longest, 0):
-            best = max(best, tried(*others, best.strength), key=attrgetter("held_out"))
-    counts, names = counted(best.longest, best.characters)
-    held_out = _held_out(counts, len(names[0]), targets, best.strength)
+    best = max((tried(longest, 0, *loss) for loss in _LOSSES), key=itemgetter(0))  # the first of equals
+    if characters:
+        again = _LOSSES if folds == _PARTS else [(best[1].loss, best[1].strength)]
+        best = max(best, *(tried(longest, characters, *loss) for loss in again), key=itemgetter(0))
+    if longest > 1:
+        best = max(best, tried(1, best[1].characters, best[1].loss, best[1].strength), key=itemgetter(0))
+    _, fit, known = best
+    counts, num_words, names = counted(fit.longest, fit.characters)
+    logits = _held_out(counts, num_words, targets, fit, range(folds * whole, _PARTS), known if whole else None)
     # Where all held-out texts are right, the largest scale has the smallest loss, however few they are.
-    scale = min(np.geomspace(0.25, 2, 31, dtype=np.float32), key=lambda scale: targets.loss(held_out * scale))
-    idf, weight, bias = _regress(counts, len(names[0]), targets, best.strength)
-    fit = replace(best, scale=float(scale), held_out=targets.right(held_out))
+    scales = np.geomspace(0.25, 2 if fit.loss == "logistic" else 32, 31, dtype=np.float32)
+    scale = min(scales, key=lambda scale: targets.loss(logits * scale))
+    idf, weight, bias = _regress(counts, num_words, targets, fit)
+    fit = replace(fit, scale=float(scale), held_out=targets.right(logits))
     ngrams = Ngrams(fit, names, idf, weight * scale, bias * scale)
-    return ngrams, ngrams._completed(texts, words, held_out * scale)
+    return ngrams, ngrams._completed(texts, words, logits * scale)
 
 
-def usual_characters(size: int, regressions: int) -> int:
-    """Length of the longest n-grams of characters by default, for texts with this many characters; 0 for none."""
-    return CHARACTERS if size <= _MOST_CHARACTERS and size * regressions <= _FITTED else 0
+def work_of(size: int, num_outputs: int, minutes: float) -> float:
+    """How many times as much text there is as can be fitted in a sixth of a budget, with n-grams of characters."""
+    return size * max(1, num_outputs - (num_outputs == 2)) / (FITTED * min(10.0, minutes))
 
 
-def _every(step: int, count: int) -> NDArray[np.int64]:
-    return np.arange(0, count, step)
+def usual_characters(size: int, work: float) -> int:
+    """Length of the longest n-grams of characters by default, for texts with `size` characters; 0 for none."""
+    return CHARACTERS if size <= _MOST_CHARACTERS and work <= 1 else 0
 
 
-def _counted(documents: Sequence[Words], fit: Fit, num_outputs: int) -> tuple[csr_matrix, Names]:
-    """1 if a text has an n-gram, `(texts, rows)`, and the n-grams, those of words first."""
+def _counted(documents: Sequence[Words], lengths: tuple[int, ...], num_outputs: int) -> tuple[csr_matrix, int, Names]:
+    """1 if a text has an n-gram, `(texts, rows)`, the number of n-grams of words, and all n-grams."""
     from scipy.sparse import hstack
     from sklearn.feature_extraction.text import CountVectorizer
 
-    most, counts, names = min(_ROWS, _NUMBERS // num_outputs), [], []
-    for grams in (lambda words: _of_words(words, fit.longest), lambda words: _of_characters(words, fit.characters)):
-        if grams(["word"]):
-            vectorizer = CountVectorizer(analyzer=grams, binary=True, dtype=np.float32, max_features=most)
+    counts, names = [], []
+    for grams, longest in zip((_of_words, _of_characters), lengths, strict=True):
+        if longest:
+            given = {"binary": True, "dtype": np.float32, "max_features": min(_ROWS, _NUMBERS // num_outputs)}
+            vectorizer = CountVectorizer(analyzer=partial(grams, longest=longest), **given)
             counts.append(vectorizer.fit_transform(documents))
             names.append(tuple(vectorizer.get_feature_names_out().tolist()))
-    return hstack(counts, format="csr"), (names[0], names[1] if fit.characters else ())
+    return hstack(counts, format="csr"), len(names[0]), (names[0], names[1] if len(names) > 1 else ())
 
 
 def _scaled(counts: csr_matrix, idf: Floats, num_words: int) -> csr_matrix:
@@ -340,76 +319,44 @@ def _scaled(counts: csr_matrix, idf: Floats, num_words: int) -> csr_matrix:
     return hstack([normalize(kind, copy=False) for kind in kinds], format="csr", dtype=np.float32)
 
 
-def _held_out(counts: csr_matrix, num_words: int, targets: Targets, strength: float) -> Floats:
-    """Logits of each text from a fit to the other parts of the texts, `(texts, outputs)`."""
-    part = np.random.default_rng(0).permutation(counts.shape[0]) % min(_PARTS, counts.shape[0])
-    logits = np.zeros(targets.true.shape, np.float32)
-    for number in range(part.max() + 1):
+def _parts(count: int) -> NDArray[np.int64]:
+    """The fold of each of some texts."""
+    return np.random.default_rng(0).permutation(count) % _PARTS
+
+
+def _held_out(
+    counts: csr_matrix, num_words: int, targets: Targets, fit: Fit, folds: range, known: Floats | None = None
+) -> Floats:
+    """Logits of the texts of some folds from fits to the other folds, `(texts, outputs)`, beside `known` ones."""
+    part, logits = _parts(len(targets.true)), np.zeros(targets.true.shape, np.float32) if known is None else known
+    for number in folds:
         out, others = np.flatnonzero(part == number), np.flatnonzero(part != number)
-        idf, weight, bias = _regress(counts[others], num_words, targets.of(others), strength)
-        logits[out] = _scaled(counts[out], idf, num_words) @ weight + bias
+        if len(out) and len(others):
+            idf, weight, bias = _regress(counts[others], num_words, targets.of(others), fit)
+            logits[out] = _scaled(counts[out], idf, num_words) @ weight + bias
     return logits
 
 
-def _regress(counts: csr_matrix, num_words: int, targets: Targets, strength: float) -> tuple[Floats, Floats, Floats]:
-    """idf, W and b of a logistic regression for each output."""
+def _regress(counts: csr_matrix, num_words: int, targets: Targets, fit: Fit) -> tuple[Floats, Floats, Floats]:
+    """idf, W and b of a regression for each output."""
     from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
 
     texts = counts.getnnz(0)
     idf = np.where(texts > 0, np.log((1 + counts.shape[0]) / (1 + texts)) + 1, 0).astype(np.float32)
     used = np.flatnonzero(texts)
     inputs = _scaled(counts, idf, num_words)[:, used]
+    # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
+    settings: Any = {"C": fit.strength, "dual": True, "tol": 0.1, "max_iter": 1000, "random_state": 0}
+    made = LogisticRegression(solver="liblinear", **settings) if fit.loss == "logistic" else LinearSVC(**settings)
     columns = targets.true[:, int(targets.two) :].T
     weight, bias = np.zeros((len(idf), len(columns)), np.float32), np.zeros(len(columns), np.float32)
     for number, column in enumerate(columns):
         if column.all() or not column.any():  # only one class: the odds with one text of the other class added
             bias[number] = (1 if column.any() else -1) * np.log(len(column) + 1)
             continue
-        # The dual solver is five times as fast as the primal one, and the texts labelled correctly are the same.
-        made = LogisticRegression(C=strength, solver="liblinear", dual=True, tol=0.1, max_iter=1000, random_state=0)
         made.fit(inputs, column, None if targets.weights is None else targets.weights[:, number])
         weight[used, number], bias[number] = made.coef_[0], made.intercept_[0]
     if targets.two:
         return idf, np.hstack([-weight / 2, weight / 2]), np.concatenate([-bias / 2, bias / 2])
     return idf, weight, bias
-
-
-def fitting_memory(characters: int) -> int:
-    """Bytes that fitting the baseline to training texts of this many characters takes."""
-    return _BYTES * min(characters, MOST_FITTED)
-
-
-class TfidfClassifier:
-    """TF-IDF of single words and pairs, counting punctuation marks as words, and one linear SVM for each label.
-
-    Source: scikit-learn's `TfidfVectorizer` and `LinearSVC` with their defaults.
-    """
-
-    def __init__(self, texts: Sequence[str], labels: Sequence[Sequence[str]], several: bool) -> None:
-        """Fit to labelled texts, to every n-th of very many. `several`: a text may have any number of labels."""
-        from sklearn.feature_extraction.text import TfidfVectorizer
-        from sklearn.svm import LinearSVC
-
-        step = 1 + sum(map(len, texts)) // MOST_FITTED
-        texts, labels = texts[::step], labels[::step]
-        self._several = several
-        self._labels = sorted({label for own in labels for label in own})
-        self._vectorizer: Any = TfidfVectorizer(ngram_range=(1, 2), token_pattern=_TOKENS)
-        inputs = self._vectorizer.fit_transform(map(without_breaks, texts))
-        self._machines: list[Any] = []
-        for label in self._labels:
-            column = np.array([label in own for own in labels])
-            # A label that every text has needs no SVM.
-            self._machines.append(None if column.all() else LinearSVC(random_state=0).fit(inputs, column))
-
-    def predict(self, texts: Sequence[str]) -> list[LabelPrediction]:
-        """The labels of each text, without probabilities, which an SVM does not give."""
-        inputs = self._vectorizer.transform(map(without_breaks, texts))
-        scores = np.stack(
-            [np.ones(len(texts)) if one is None else one.decision_function(inputs) for one in self._machines], axis=1
-        )
-        chosen = [
-            [self._labels[i] for i in np.flatnonzero(row > 0)] if self._several else [self._labels[int(row.argmax())]]
-            for row in scores
-        ]
-        return [LabelPrediction(",".join(own), tuple(own), 0.0, {}) for own in chosen]

@@ -33,7 +33,7 @@ from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, ToWrite
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
-from heed.tasks.translation.start import (
+from heed.tasks.inputs.few_pairs import (
     auto_size,
     few_because,
     for_few_pairs,
@@ -43,7 +43,7 @@ from heed.tasks.translation.start import (
     save_tokenizers,
     taken_part,
 )
-from heed.tasks.translation.supervision import Supervision
+from heed.tasks.inputs.supervision import Supervision
 from heed.tasks.work import Work
 from heed.training.checkpoint import draw_seed
 
@@ -441,7 +441,7 @@ class Pairs(Input):
         single, own = isinstance(given, str), getattr(self.config.data, "columns", None)
         column = getattr(own, "source", None)
         texts = [given] if single else to_texts(given, "texts", (*([] if column is None else [column]), *self.asked))
-        return [Pair(self.stripped(text) if text.strip() else "", "") for text in texts], single
+        return [Pair(text, "") for text in texts], single
 
     @property
     def is_imported(self) -> bool:

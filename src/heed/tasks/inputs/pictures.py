@@ -22,7 +22,7 @@ from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.pictures.decode import Decoded
+from heed.data.pictures.decode import Decoded, PictureError
 from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
@@ -225,6 +225,11 @@ class Asked(list[Picture]):
         """The errors of files that could not be read, by place."""
         return self.pixels.problems if isinstance(self.pixels, TriedPixels) else {}
 
+    def problem(self, picture: Picture) -> str:
+        """Why a picture could not be read; "" if it could."""
+        error: DataError | str = self.problems.get(picture.place, "")
+        return f"'{picture.origin}' {error}" if isinstance(error, PictureError) else str(error)
+
 
 NOTHING = LabelPrediction("", (), 0.0, {})
 """The prediction for a picture that cannot be read."""
@@ -399,6 +404,8 @@ class Pictures(Input):
     # Using a model ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[Sequence[Picture], bool]:
+        if isinstance(given, Asked):
+            return given, False
         several = _several(given)
         values = [given] if several is None else several
         if all(isinstance(one, str | Path) for one in values):

@@ -20,13 +20,13 @@ from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
 from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
+from heed.data.kinds.target import target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError
 from heed.tasks.base.report import counted
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Sized
 from heed.tasks.contracts import Rows as Names
-from heed.tasks.heads.target import target_of
 from heed.tasks.work import Work
 from heed.visible import escaped
 
@@ -222,7 +222,7 @@ class TableRows(Input):
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None
-        return [work.notes, "", "columns:", *column_lines(self.standard), "", *work.head.lines(work)]
+        return [work.notes, "", "columns:", *column_lines(self.standard), *work.head.lines(work)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"examples": len(work.splits.examples[split])}

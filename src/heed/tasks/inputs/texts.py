@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
@@ -32,7 +32,7 @@ from heed.tasks import suggest_task
 from heed.tasks.base.looking import InputSpans
 from heed.tasks.base.report import counted_are
 from heed.tasks.contracts import Batch, Draw, Head, Pass
-from heed.tasks.inputs.ngrams import Ngrams, learn, words_of
+from heed.tasks.inputs.ngrams import Ngrams, learn, words_of, work_of
 from heed.tasks.inputs.tokens import Tokens
 from heed.tasks.work import Work
 
@@ -83,6 +83,8 @@ class Texts(Tokens):
 
     fit: Callable[[], tuple[Ngrams, torch.Tensor | None]] | None = field(default=None, repr=False)
     """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
+    is_fitted: bool = False
+    """True if the linear part is that of a run that was opened."""
     outputs: int = 0
     """Logits of the n-grams of a text."""
 
@@ -91,7 +93,7 @@ class Texts(Tokens):
         if not _ngrams(config):
             return texts
         ngrams = Ngrams.restore(folder)
-        return replace(texts, fit=lambda: (ngrams, None))
+        return replace(texts, fit=lambda: (ngrams, None), is_fitted=True)
 
     def save(self, folder: Path) -> None:
         super().save(folder)
@@ -103,13 +105,10 @@ class Texts(Tokens):
         if not _ngrams(work.config):
             return texts
         texts = replace(texts, outputs=len(work.head.rows()["labels"].names))
-        if self.fit is not None or work.is_trial:
-            return texts  # fitting takes as long as a whole trial
-        options, head = work.model_and_head()[1], cast(Any, work.head)
-        train, targets = work.splits.examples["train"], head.linear_targets(work.truths("train"))
-        size = characters_of(train)
-        how = options.ngrams, options.ngram_characters, size
-        return replace(texts, fit=cache(lambda: learn(train, texts.words_of, targets, *how)))
+        if self.is_fitted:
+            return texts
+        # Fitting takes as long as a whole trial.
+        return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
 
     @property
     def linear(self) -> Ngrams | None:
@@ -364,6 +363,19 @@ def characters_of(examples: Sequence[Any]) -> int:
     if isinstance(examples, StoredExamples):
         return examples.num_bytes
     return sum(len(example.source) for example in examples)
+
+
+def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
+    """The linear part for the settled configuration of a run."""
+    fields, train = work.config.model.model_extra, work.splits.examples["train"]
+    lengths, targets = (fields["ngrams"], fields["ngram_characters"]), work.head.linear_targets(work.truths("train"))
+    return learn(train, texts.words_of, targets, lengths, effort_of(work))
+
+
+def effort_of(work: Any) -> float:
+    """Characters of the training texts for each that n-grams may be fitted to, in the time that a run has."""
+    size = characters_of(work.splits.examples["train"])
+    return work_of(size, len(work.head.labels), work.config.training.minutes or 5.0)
 
 
 def _ngrams(config: Any) -> int:

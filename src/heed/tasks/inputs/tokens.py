@@ -75,7 +75,7 @@ class Tokens(Input):
         data = config.data
         if data.is_embedded and self.kind.draw is not None:
             draw, sizes = self.kind.draw(data), {"train": data.train, "valid": data.valid, "test": data.test}
-            drawn = {name: [*draw(name, size)] for name, size in sizes.items()}  # type: ignore[arg-type]
+            drawn = {name: [*draw(name, size)] for name, size in sizes.items()}
             return drawn_splits(drawn, data.name, self.kind.units)
         return open_splits(data, self.kind.reader(data, None), given)
 

@@ -41,7 +41,7 @@ from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import Learned, learned
 from heed.tasks.base.writing import ToWrite
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
-from heed.tasks.dialogue.reading import History, Reading, Response, Speakers, Talk, TurnReading, alternate
+from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading, alternate
 from heed.tasks.work import Work
 
 BOTH = "both"

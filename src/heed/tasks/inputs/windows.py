@@ -27,9 +27,9 @@ from heed.evaluation.forecasts import Values
 from heed.tasks.base.report import counted
 from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Sized
 from heed.tasks.contracts import Rows as Names
+from heed.tasks.inputs.forecast import Forecast
 from heed.tasks.inputs.rows import STANDARD, check_numbers, column_lines, standardised
-from heed.tasks.series.forecast import Forecast
-from heed.tasks.series.reading import NamedSeries, hold_series, read_series, remarks_on
+from heed.tasks.inputs.series import NamedSeries, hold_series, read_series, remarks_on
 from heed.tasks.work import Work
 
 _WINDOW, _LONGEST = 48, 600

@@ -14,7 +14,7 @@ from heed.data.kinds.inputs import pairs_typed
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner
-from heed.tasks.base.predictions import Predictions, TextOutputs, Written, check_choices, one_line
+from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.heads.masked import PAIRS, WORDS, DocumentScores, Masked, by_document, outcomes_of
 from heed.tasks.inputs.passages import TextRows
 from heed.tasks.pretraining.config import objectives
@@ -128,11 +128,6 @@ def baselines(run: Run) -> Baselines:
     return {NAME: scores}
 
 
-def follows(run: Run, pairs: Sequence[tuple[str, str]]) -> Predictions[NextSentence]:
-    """As `Run.follows`."""
-    return Predictions(run.predicted(pairs))
-
-
 class PretrainingExaminer(Examiner[Any, Document, DocumentScores]):
     """Compares the masked words and pairs of the same documents, by the measures that all runs have."""
 
@@ -187,6 +182,6 @@ TASK = Task(
     outputs=PretrainingOutputs,
     examiner=lambda: PretrainingExaminer,
     ranks=rank_words,
-    follows=follows,
+    follows=True,
     cannot={"ensemble": "", "errors": ""},
 )

@@ -62,18 +62,6 @@ class SeriesModelSection(ModelSection):
     """File in `heed/models`."""
 
 
-class SeriesHead(Section):
-    """Head that maps the network's states to the next row; its fields are in `model`, with the model's own."""
-
-    difference: bool = True
-    """Whether the output is the change from the last row, x(t+1) = x(t) + V h(t) + b; false: the next row itself."""
-    season: int | None = Field(None, gt=1)
-    """Rows of a season, set from `data.season`: the output also has a share of the change from the last row to the row
-    one season before the next, x(t+1) = x(t) + a (x(t+1-season) - x(t)) + ..., and a is learned for each column."""
-    bidirectional: Literal[False] = False
-    """Always false: a network that also reads backwards would see the row it has to predict."""
-
-
 class SeriesEvaluation(EvaluationConfig):
     """Settings of the evaluation."""
 

@@ -22,11 +22,12 @@ from heed.models.base import PairDecoder
 from heed.tasks.base.report import counted_are, interval, points, span
 from heed.tasks.base.writing_run import cut_off_lines, scores_beside_baselines, signature_lines
 from heed.tasks.contracts import Facts
+from heed.tasks.heads.alignment import AlignsWords
 from heed.tasks.heads.written import settings
 from heed.tasks.inputs.documents import Documents
+from heed.tasks.inputs.few_pairs import with_body
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
-from heed.tasks.translation.start import with_body
 from heed.tasks.translation.task import LOOKS, Nearest, Translated, TranslationExaminer, TranslationOutputs, taken_from
 from heed.tasks.work import Baselines, Task
 
@@ -194,5 +195,5 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=before,
     taken_from=taken_from,
-    aligns=True,
+    aligns=AlignsWords,
 )

@@ -21,7 +21,7 @@ from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import InputSpans, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import Reread, answer_of_output, boundaries, explain_output, side_of, views_of_sides
-from heed.tasks.translation.alignment import known_links, replace_unknown
+from heed.tasks.heads.alignment import known_links, replace_unknown
 
 _AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
 _AXES["copy"] = _AXES["cross"]

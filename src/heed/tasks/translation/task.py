@@ -36,12 +36,12 @@ from heed.tasks.base.writing_run import (
     signature_lines,
 )
 from heed.tasks.contracts import Batch, Facts
+from heed.tasks.heads.alignment import AlignsWords, aligned_counts, replace_unknown
 from heed.tasks.heads.written import Written, settings
+from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
-from heed.tasks.translation.alignment import aligned_counts, replace_unknown
+from heed.tasks.inputs.supervision import attention_loss, check_model, supervised_weights
 from heed.tasks.translation.look import contrast, explain, lens_reads, look_at
-from heed.tasks.translation.start import counterparts, taken_part, with_body
-from heed.tasks.translation.supervision import attention_loss, check_model, supervised_weights
 from heed.tasks.work import Baselines, Looks, Task
 from heed.training.contracts import Loss
 
@@ -334,6 +334,6 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=with_body,
     taken_from=taken_from,
-    aligns=True,
+    aligns=AlignsWords,
     export=export,
 )

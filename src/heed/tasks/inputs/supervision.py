@@ -62,7 +62,6 @@ from heed.models.base import PairDecoder
 from heed.observe.edits import attention_of
 from heed.observe.trace import Trace
 from heed.tasks.base.report import counted
-from heed.tasks.translation.config import AlignmentSection
 
 _HELD = 50_000
 """Most pairs whose rows are cached, below a kilobyte each."""
@@ -128,7 +127,7 @@ def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind
     return (sure * mean).sum()
 
 
-def supervised_weights(seen: Trace, section: AlignmentSection) -> Tensor:
+def supervised_weights(seen: Trace, section: Any) -> Tensor:
     """The attention weights to compare with links, the mean of the chosen heads: `(rows, target, source)`."""
     weights = seen.weights().float()  # (rows, heads, target, source)
     heads = [section.heads] if isinstance(section.heads, int) else section.heads
@@ -140,7 +139,7 @@ def source_attention(model: PairDecoder) -> dict[int, Any]:
     return {one.layer: one for one in attention_of(model).values() if one.mechanism == "cross"}
 
 
-def check_model(model: PairDecoder, section: AlignmentSection, field: str, name: str) -> None:
+def check_model(model: PairDecoder, section: Any, field: str, name: str) -> None:
     """Refuse a model that lacks the attention to the source that `section` asks for.
 
     Raises:
@@ -180,7 +179,7 @@ class Supervision:
         DataError: A file of links cannot be read or does not fit the pairs.
     """
 
-    def __init__(self, work: Any, section: AlignmentSection) -> None:
+    def __init__(self, work: Any, section: Any) -> None:
         self._work, self._section = work, section
         self._held: dict[int, Cells] = {}
         self._tables = self._read() if section.files else []

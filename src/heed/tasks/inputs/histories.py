@@ -20,7 +20,6 @@ from heed.errors import ConfigError, nearest
 from heed.models.base import Memory
 from heed.tasks.base.writing import TOGETHER
 from heed.tasks.contracts import Batch
-from heed.tasks.dialogue.config import Conversations
 
 UNKNOWN_SPEAKER = 0
 """Number of an unknown speaker."""
@@ -152,7 +151,7 @@ class Read(NamedTuple):
 class Reading:
     """Conversion of turns to the input of a model: one text, with the token of its speaker before each turn."""
 
-    def __init__(self, options: Conversations, speakers: Speakers, special: Special) -> None:
+    def __init__(self, options: Any, speakers: Speakers, special: Special) -> None:
         self.options, self.speakers, self.special = options, speakers, special
 
     def read(self, history: Sequence[TokenTurn]) -> Read:

@@ -37,7 +37,7 @@ from heed.models.base import PairDecoder
 from heed.tasks.base.looking import InputSpans, Words, watched
 from heed.tasks.base.report import counted
 from heed.tasks.base.writing import WrittenText
-from heed.tasks.translation.supervision import source_attention
+from heed.tasks.inputs.supervision import source_attention
 
 Array = NDArray[np.float32]
 State = Literal["written", "read"]

@@ -47,12 +47,11 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import Body
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import Learned, learned
-from heed.tasks.translation.config import Pairs, TranslationConfig
 from heed.training.device import choose_device
 
 
 def open_pairs(
-    data: Pairs,
+    data: Any,
     given: Mapping[str, Sequence[Pair]] | None = None,
     advice: Advice = no_advice,
     names: Names = SIDES,
@@ -91,7 +90,7 @@ def open_pairs(
     return Splits({**drawn}, made=f"{what}: {listing}{counts}")
 
 
-def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Pairs, splits: Splits[Pair]) -> None:
+def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: Splits[Pair]) -> None:
     """Read the further corpora, named by their first files, without pairs whose source is held out.
 
     Raises:
@@ -154,7 +153,7 @@ _FOR_FEW_PAIRS: Mapping[str, Any] = {
 """Fields for few pairs, unless the user gave them (docs/benchmarks.md has the effect of each)."""
 
 
-def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
+def few_because(config: Any, num_pairs: int) -> str | None:
     """Why settings for few pairs apply to this number of training pairs, for people; None if they do not."""
     if num_pairs < FEW_PAIRS:
         return f"fewer than {FEW_PAIRS:,} pairs"
@@ -166,7 +165,7 @@ def few_because(config: TranslationConfig, num_pairs: int) -> str | None:
     return f"{num_pairs:,} pairs are more than a CPU can train on in {training.minutes:g} minutes (training.minutes)"
 
 
-def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -> TranslationConfig:
+def for_few_pairs(config: Any, num_pairs: int, body: type[Body]) -> Any:
     """The configuration with settings for few pairs of text, or for more than the time allows; else unchanged.
 
     They apply if the size is "auto", the model has a size "scarce" and tokens are not characters. Fields that the user
@@ -185,7 +184,7 @@ def for_few_pairs(config: TranslationConfig, num_pairs: int, body: type[Body]) -
     return config.settle(why, {"model.size": "scarce"}).settle_open(why, fields)
 
 
-def auto_size(config: TranslationConfig, num_examples: int) -> str:
+def auto_size(config: Any, num_examples: int) -> str:
     """The named size by the number of examples; characters need less width than words.
 
     `for_few_pairs` takes precedence.
@@ -201,7 +200,7 @@ def auto_size(config: TranslationConfig, num_examples: int) -> str:
     return "small" if num_examples <= 2_000_000 or config.tokenizer.kind == "char" else "base"
 
 
-def with_tokenizer(config: TranslationConfig, pairs: Iterable[Pair], num_pairs: int) -> TranslationConfig:
+def with_tokenizer(config: Any, pairs: Iterable[Pair], num_pairs: int) -> Any:
     """The configuration with the kind and vocabulary size of the tokenizer set; `pairs` are read once.
 
     About one vocabulary entry for four pairs, in steps of 500, from 1,000 to 8,000: rarer tokens occur too seldom to
@@ -229,11 +228,11 @@ _SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
 
 
 def learn_tokenizers(
-    config: TranslationConfig,
+    config: Any,
     corpora: Sequence[Sequence[Pair]],
     count: int,
     known: Mapping[str, TextTokenizer] | None = None,
-) -> tuple[TranslationConfig, Tokenizers, str]:
+) -> tuple[Any, Tokenizers, str]:
     """Choose the kind and size of the tokenizers and train them on corpora, or take them from the cache.
 
     The tokenizer of a side that is `known` is used as it is; the same one for both sides makes a shared vocabulary. If
@@ -246,7 +245,7 @@ def learn_tokenizers(
         return _with_known(config, corpora, count, known)
     stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
 
-    def learn() -> Learned[TranslationConfig]:
+    def learn() -> Learned[Any]:
         sample = _sample(corpora) if stored else corpora
         decided = with_tokenizer(config, chain.from_iterable(sample), count)
         return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
@@ -257,8 +256,8 @@ def learn_tokenizers(
 
 
 def _with_known(
-    config: TranslationConfig, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
-) -> tuple[TranslationConfig, Tokenizers, str]:
+    config: Any, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
+) -> tuple[Any, Tokenizers, str]:
     """Use one or both tokenizers as they are, and train the other."""
     if len(known) == 2:
         source, target = known["source"], known["target"]
@@ -323,7 +322,7 @@ _GPT_ACTIVATIONS = {"gelu": "gelu_tanh", "gelu_exact": "gelu"}
 """GPT's names of activations -> their names here, where they differ."""
 
 
-def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
+def taken_part(config: Any, parent: Parent) -> Part | None:
     """The part to take from a parent; None for all of a translator.
 
     Raises:
@@ -340,10 +339,10 @@ def taken_part(config: TranslationConfig, parent: Parent) -> Part | None:
             f"model.take is {take}, but {parent.path} is a '{theirs}', which has no separate encoder or decoder to "
             f"take; models that do: {known}"
         )
-    return take
+    return take  # type: ignore[no-any-return]
 
 
-def with_body(config: TranslationConfig) -> TranslationConfig:
+def with_body(config: Any) -> Any:
     """The configuration with the model fields that a parent's body sets, except those that the user gave.
 
     Raises:

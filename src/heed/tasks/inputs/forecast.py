@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 
-from heed.tasks.series.reading import NamedSeries
+from heed.tasks.inputs.series import NamedSeries
 
 
 class Forecast(np.ndarray[Any, np.dtype[np.float64]]):

@@ -1,22 +1,14 @@
-"""Scores of texts: log-probability and rank of every token, measures over documents, the trigram baseline, the report.
+"""Scores of texts: log-probability and rank of every token, and measures over documents.
 
 A document longer than `data.context` is read in windows of that many tokens, which advance by `stride`:
 
     window k reads the tokens before places k s .. k s + context - 1, and scores those that no earlier one scored
 
-so every token is scored once: the first of a document after the task's first token (end or start), and each after at
+so every token is scored once: the first of a document after the stream's first token (end or start), and each after at
 least context - stride tokens, where there are as many. A model that carries a state reads a document from its
 beginning to its end; its context is everything before.
 
 Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows and what the stride costs.
-
-Trigram model over a run's own tokens:
-
-    p(c)       = (n(c) + 1) / (N + V)
-    p(c | b)   = (n(bc) + m p(c)) / (n(b.) + m)
-    p(c | ab)  = (n(abc) + m p(c | b)) / (n(ab.) + m)        m = 5
-
-Source: MacKay and Peto 1995, Natural Language Engineering 1 (3), hierarchical Dirichlet smoothing, with one fixed m.
 """
 
 from __future__ import annotations
@@ -40,7 +32,6 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
-from heed.tasks.base.report import counted_are, span, with_interval
 from heed.threads import threads_for
 from heed.training.loss import piece_positions
 from heed.training.processes import current
@@ -56,9 +47,10 @@ Ids = NDArray[Any]
 
 
 class Scorer(Protocol):
-    """The part of a `LanguageModelling` task that scoring needs."""
+    """The part of `inputs.stream.Stream` that scoring needs."""
 
-    tokenizer: TextTokenizer
+    @property
+    def tokenizer(self) -> TextTokenizer: ...
 
     @property
     def context(self) -> int: ...
@@ -77,7 +69,7 @@ class IdScores:
     log_probs: NDArray[np.float64]  # Float64, in nats
     # Int32, 1 for the most probable token; equally probable tokens have the same rank. None if not asked for
     ranks: NDArray[np.int32] | None
-    seen: NDArray[np.int32]  # Int32, number of tokens that each was predicted from, including the task's first token
+    seen: NDArray[np.int32]  # Int32, number of tokens that each was predicted from, including the stream's first token
 
     def part(self, part: slice) -> IdScores:
         """The scores of some of the tokens."""
@@ -101,21 +93,21 @@ class TokenScores(IdScores):
 
 
 def score_texts(
-    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[TokenScores]:
     """Score every token of each text, and its end token if the run has one.
 
     A blank text has no tokens. `stride` is the number of tokens by which a window advances, by default the context.
     """
-    special = task.tokenizer.special
-    end = [special.end] if task.end_token else []
+    special = input.tokenizer.special
+    end = [special.end] if input.end_token else []
     rows, spans = [], []
     for text in texts:
-        encoded = task.tokenizer.encode(text)
+        encoded = input.tokenizer.encode(text)
         rows.append(np.array([*encoded.ids, *end], dtype=np.int32))
         spans.append(np.array(encoded.spans, dtype=np.int32).reshape(-1, 2))  # as tuples they are ten times as large
     found = []
-    for places, ids, scores in zip(spans, rows, score_ids(task, model, rows, stride, ranks), strict=True):
+    for places, ids, scores in zip(spans, rows, score_ids(input, model, rows, stride, ranks), strict=True):
         count = len(places)
         own = scores.part(slice(0, count))
         last = scores.part(slice(count, None)) if end else None
@@ -124,7 +116,7 @@ def score_texts(
 
 
 def score_ids(
-    task: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
 ) -> list[IdScores]:
     """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
@@ -132,11 +124,11 @@ def score_ids(
     work: Callable[[Any], _Pieces]
     groups: Sequence[Any]
     if type(model).carries:
-        groups = _groups(lengths, task.context)
-        work = partial(_carried, task, model, rows, ranks=ranks)
+        groups = _groups(lengths, input.context)
+        work = partial(_carried, input, model, rows, ranks=ranks)
     else:
-        groups = _window_groups(_windows(lengths, task.context, stride or task.context))
-        work = partial(_windowed, task, model, rows, ranks=ranks)
+        groups = _window_groups(_windows(lengths, input.context, stride or input.context))
+        work = partial(_windowed, input, model, rows, ranks=ranks)
     for start in range(0, len(groups), _BATCHES):  # a large set's pieces all at once would be larger than its scores
         results = current().map(lambda some: [work(one) for one in some], groups[start : start + _BATCHES])
         for row, place, scores in chain.from_iterable(results):
@@ -179,11 +171,11 @@ def _window_groups(windows: _Window) -> list[_Window]:
     return groups
 
 
-def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
+def _windowed(input: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
     """Score one batch of windows."""
     read, wanted = [], []
     for row, start, _, stop in windows.tolist():
-        before = int(rows[row][start - 1]) if start else task.first_token
+        before = int(rows[row][start - 1]) if start else input.first_token
         read.append([before, *rows[row][start : stop - 1].tolist()])
         wanted.append(rows[row][start:stop].tolist())
     device = next(model.parameters()).device
@@ -208,19 +200,19 @@ def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
+def _carried(input: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
     """Score some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
     device = next(model.parameters()).device
     lengths = [len(rows[row]) for row in group]
     pieces: _Pieces = []
     state: Any = model.start(None, Rows.repeat(len(group), device=device))
     active = len(group)
-    for start in range(0, lengths[0], task.context):
+    for start in range(0, lengths[0], input.context):
         going = sum(length > start for length in lengths)
         if going < active:
             state, active = state.select(torch.arange(going, device=device)), going
-        parts = [rows[row][start : start + task.context].tolist() for row in group[:active]]
-        before = [int(rows[row][start - 1]) if start else task.first_token for row in group[:active]]
+        parts = [rows[row][start : start + input.context].tolist() for row in group[:active]]
+        before = [int(rows[row][start - 1]) if start else input.first_token for row in group[:active]]
         tokens, mask = pad_rows([[first, *part[:-1]] for first, part in zip(before, parts, strict=True)])
         labels, _ = pad_rows(parts)
         with torch.no_grad(), threads_for(model, tokens.numel()):
@@ -325,24 +317,24 @@ class ScoredText:
         return math.exp(min(700.0, -self.log_prob / len(self.tokens))) if self.tokens else math.nan
 
 
-def usual_stride(task: Scorer) -> int:
+def usual_stride(input: Scorer) -> int:
     """A quarter of the context: tokens are scored from at least three quarters of it, in a text as long as that."""
-    return max(1, task.context // 4)
+    return max(1, input.context // 4)
 
 
 def score_each(
-    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[ScoredText]:
     """Score each text as a separate document; `stride` as `evaluation.stride`, a quarter of the context by default.
 
     Ranks are empty if `ranks` is False. Evaluation may use another stride; the scores of a text longer than the context
     then differ.
     """
-    found = score_texts(task, model, texts, stride or usual_stride(task), ranks)
+    found = score_texts(input, model, texts, stride or usual_stride(input), ranks)
     return [
         ScoredText(
             text,
-            tuple(task.tokenizer.piece(int(i)) for i in scores.ids),
+            tuple(input.tokenizer.piece(int(i)) for i in scores.ids),
             tuple((int(start), int(end)) for start, end in scores.spans),
             tuple(scores.log_probs.tolist()),
             () if scores.ranks is None else tuple(scores.ranks.tolist()),
@@ -479,102 +471,3 @@ def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
         last = int(min(last, places.max()))
         found.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
     return found
-
-
-_STRENGTH = 5.0
-"""m above."""
-_MOST = 20_000_000
-"""Tokens that are counted: the first ones of the training data."""
-
-
-class Trigram:
-    """Counts of a stream of tokens."""
-
-    def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
-        stream = np.asarray(ids[:_MOST], dtype=np.int64)
-        self._size = vocab_size
-        pairs = stream[:-1] * vocab_size + stream[1:]
-        triples = pairs[:-1] * vocab_size + stream[2:]
-        self._ones = np.bincount(stream, minlength=vocab_size)
-        self._before_pairs = np.bincount(stream[:-1], minlength=vocab_size)
-        self._pairs, self._triples, self._before_triples = (
-            np.unique(keys, return_counts=True) for keys in (pairs, triples, pairs[:-1])
-        )
-
-    def log_probs(self, ids: NDArray[np.int64], first_token: int) -> NDArray[np.float64]:
-        """Natural log-probability of each of the tokens of a document, `(tokens,)`, the first after `first_token`."""
-        read = np.concatenate([[first_token], ids]).astype(np.int64)
-        before, own = read[:-1], read[1:]
-        chances = (self._ones[own] + 1) / (self._ones.sum() + self._size)
-        pairs = before * self._size + own
-        chances = _mixed(_looked_up(self._pairs, pairs), self._before_pairs[before], chances)
-        if len(own) > 1:
-            triples = pairs[:-1] * self._size + own[1:]
-            seen = _looked_up(self._before_triples, pairs[:-1])
-            chances[1:] = _mixed(_looked_up(self._triples, triples), seen, chances[1:])
-        return np.log(chances)
-
-
-def _looked_up(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each key occurs, from the sorted known keys and how often each of these occurs."""
-    known, numbers = counts
-    if not len(known):
-        return np.zeros(len(keys), np.int64)
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: NDArray[np.int64] = np.where(known[places] == keys, numbers[places], 0)
-    return found
-
-
-def _mixed(count: NDArray[np.int64], total: NDArray[np.int64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    mixed: NDArray[np.float64] = (count + _STRENGTH * chances) / (total + _STRENGTH)
-    return mixed
-
-
-_LINES = {
-    "perplexity": "perplexity per token",
-    "word_perplexity": "perplexity per word",
-    "bits_per_character": "bits per character",
-    "bits_per_byte": "bits per byte",
-    "loss": "nats per token",
-}
-
-
-def body(report: dict[str, Any]) -> list[str]:
-    """Lines with the scores of one set."""
-    lines = [f"  {label:<20} {with_interval(report[name])}" for name, label in _LINES.items() if name in report]
-    counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
-    lines.append(f"  of {counts}; every token is scored once")
-    over = report["intervals_over"]
-    few = "" if over["what"] == "documents" else f", because there are fewer than {FEW_DOCUMENTS} documents"
-    lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
-    lines.append(f"  {_context(report)}")
-    if report["end_tokens"]:
-        ends = f"{report['end_tokens']:,} end token{'s' if report['end_tokens'] > 1 else ''}"
-        lines.append(f"  {ends} not counted above: {report['end_token_loss']:.4g} nats each")
-    if report["unknown_tokens"]:
-        lines.append(
-            f"  {counted_are(report['unknown_tokens'], 'token')} unknown to the tokenizer: the text they replace is "
-            "not scored, so bits and perplexity are not those of the raw text"
-        )
-    if report["changed_documents"]:
-        lines.append(
-            f"  {counted_are(report['changed_documents'], 'document')} normalised or lower-cased before reading: bits "
-            "are those of the changed text, per character and byte of the raw text"
-        )
-    lines.append("  nats per token by position in the context (0 is the first):")
-    for part in report["by_place"]:
-        lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
-    return lines
-
-
-def _context(report: dict[str, Any]) -> str:
-    """Describe how much text each token was predicted from."""
-    context, stride = report["context"], report["stride"]
-    if context is None:
-        return "each token is predicted from all earlier text of its document"
-    if stride == context:
-        hint = "a smaller evaluation.stride predicts tokens from more text"
-        return f"context {context}, stride {stride}: windows do not overlap; {hint}"
-    return (
-        f"context {context}, stride {stride}: each token is predicted from at least {context - stride} tokens before it"
-    )

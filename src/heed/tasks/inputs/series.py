@@ -16,8 +16,7 @@ from heed.data.kinds.numbers import Rows, hold_rows, number_columns, read_rows, 
 from heed.data.tables import column_names
 from heed.errors import DataError
 from heed.tasks.base.report import counted
-from heed.tasks.series.config import Series
-from heed.tasks.series.dates import Step, Timeline, find_dates
+from heed.tasks.inputs.dates import Step, Timeline, find_dates
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,7 @@ class NamedSeries(Rows):
         return values
 
 
-def read_series(path: Path, data: Series, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+def read_series(path: Path, data: Any, columns: Sequence[str] | None = None) -> list[NamedSeries]:
     """The series in a file, with the `columns` of training if they are known.
 
     Raises:
@@ -60,7 +59,7 @@ def read_series(path: Path, data: Series, columns: Sequence[str] | None = None) 
     return _series(read_rows(path, **_choice(data, columns)), path.name, data, columns)
 
 
-def hold_series(given: Any, split: str, data: Series, columns: Sequence[str] | None = None) -> list[NamedSeries]:
+def hold_series(given: Any, split: str, data: Any, columns: Sequence[str] | None = None) -> list[NamedSeries]:
     """The series in Python data: in one of the forms of `hold_rows`, or a list of several; as `read_series`.
 
     Raises:
@@ -79,7 +78,7 @@ def _is_series(data: Any) -> bool:
     return column_names(data) is not None or (hasattr(data, "ndim") and data.ndim == 2)
 
 
-def _choice(data: Series, columns: Sequence[str] | None) -> dict[str, Any]:
+def _choice(data: Any, columns: Sequence[str] | None) -> dict[str, Any]:
     """What to read: the values first, and all other columns as they are, for dates and names of series."""
     if columns is not None:
         return {"wanted": columns, "kinds": dict.fromkeys(columns, True), "others": {}}
@@ -88,7 +87,7 @@ def _choice(data: Series, columns: Sequence[str] | None) -> dict[str, Any]:
     return {"wanted": data.columns.values, "others": others}
 
 
-def _series(rows: Rows, source: str, data: Series, columns: Sequence[str] | None) -> list[NamedSeries]:
+def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -> list[NamedSeries]:
     """The series in these rows; if the `columns` of training are known, those for dates and names may be missing."""
     names, said, cells = rows.columns, [*rows.said], rows.cells.reset_index(drop=True)
     date, by, values = data.columns.date, data.columns.series, data.columns.values if columns is None else columns
