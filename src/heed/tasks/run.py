@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property, wraps
+from functools import cached_property, partial, update_wrapper, wraps
 from pathlib import Path
 from typing import Any
 
@@ -399,13 +399,9 @@ class Run(runs.Run[Work, Any]):
 
 def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
     """A method of a run with the keywords of its task in its signature."""
-
-    @wraps(method)
-    def call(*given: Any, **options: Any) -> Any:
-        return method(*given, **options)
-
+    call: Any = update_wrapper(partial(method), method)  # unlike a function, it can be pickled
     shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
     parameters = [one for one in shown.parameters.values() if one.kind < only]
     parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
-    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return call
+    call.__signature__ = shown.replace(parameters=parameters)
+    return call  # type: ignore[no-any-return]
