@@ -18,6 +18,7 @@ from heed.models.mlp import MLP, MLPConfig
 from heed.models.rnn import RNN
 from heed.models.self_rnn import SelfRNN
 from heed.observe.trace import trace
+from heed.tasks.contracts import Batch
 from heed.tasks.heads.options import ClassificationHead
 from heed.tasks.heads.pooled import Classifier
 
