@@ -142,6 +142,8 @@ def test_affix_features_are_the_sum_of_embeddings():
     found = features(words.groups, words.place)
     torch.testing.assert_close(found[0], torch.stack([rows[4] + rows[5] + rows[6], rows[4]]))
     torch.testing.assert_close(found[1], torch.stack([rows[7], torch.zeros(3)]))
+    none = distinct_words([[], []])  # texts without words
+    assert not features(none.groups, none.place).any()
 
 
 def suffixed(count, seed):
