@@ -116,7 +116,9 @@ class Words(Tokens):
     @property
     def features(self) -> str:
         """What is read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
-        kind: str = (self.config.model.model_extra or {}).get("characters", "auto")
+        return self._features((self.config.model.model_extra or {}).get("characters", "auto"))
+
+    def _features(self, kind: str) -> str:
         if kind != "auto":
             return kind
         own = self.config.model.from_ is None and not self.config.data.is_embedded
@@ -136,7 +138,7 @@ class Words(Tokens):
 
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         width = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
-        features = self.features
+        features = self._features(given.get("characters", "auto"))
         own = {"characters": features, "d_features": 0 if features == "none" else width}
         return super().fields(given, work) | own
 
@@ -227,9 +229,6 @@ class Words(Tokens):
     def example_of(self, given: str | Sequence[str]) -> Typed:
         """A text, or words, as an example without tags."""
         return Typed(given, split_words(given)) if isinstance(given, str) else Typed(*join_words(given))
-
-    def question(self, example: Sentence) -> Sequence[str]:
-        return example.words
 
     def unknown_in(self, given: str | Sequence[str]) -> list[str]:
         """The words of a text that contain a token unknown to the tokenizer."""
