@@ -191,7 +191,8 @@ def leaving_a_word_out_does_that(case, shading, label):
                 left = [*encoded.sentences]
                 left[number] = sentence[:i] + sentence[i + 1 :]
                 batch = case.task.input.collate([replace(encoded, sentences=left)], [0], None)
-                (row,) = case.task.head.decode(case.model, case.model(**batch.inputs), batch)
+                with torch.no_grad():
+                    (row,) = case.task.head.decode(case.model, case.model(**batch.inputs), batch)
                 falls.append(probability(case, label, case.text) - float(row[case.task.head.labels.index(label)]))
         assert shading.weights == pytest.approx(tuple(falls), abs=1e-5)
         return
