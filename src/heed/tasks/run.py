@@ -33,10 +33,6 @@ from heed.threads import sparing
 class Run(runs.Run[Work, Any]):
     """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
-        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
-
     @property
     def input(self) -> Input:
         """What the model reads."""
@@ -386,15 +382,26 @@ class Run(runs.Run[Work, Any]):
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
 
 
-def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """A method of a run with the keywords of its task in its signature."""
+class _WithKeywords:
+    """A method of runs with the keywords of the run's task in its signature."""
 
-    @wraps(method)
-    def call(*given: Any, **options: Any) -> Any:
-        return method(*given, **options)
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
 
-    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
-    parameters = [one for one in shown.parameters.values() if one.kind < only]
-    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
-    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return call
+    def __get__(self, run: Run | None, kind: type[Run]) -> Callable[..., Any]:
+        if run is None:
+            return self._method
+        method = self._method.__get__(run, kind)
+
+        @wraps(method)
+        def call(*given: Any, **options: Any) -> Any:
+            return method(*given, **options)
+
+        shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+        parameters = [one for one in shown.parameters.values() if one.kind < only]
+        parameters += [inspect.Parameter(name, only, default=value) for name, value in run.head.keywords.items()]
+        call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call
+
+
+Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
