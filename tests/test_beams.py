@@ -8,7 +8,6 @@ from html import escape
 
 import pytest
 import torch
-from heed.tasks.language_modelling.writing import _never_written
 
 import heed
 from heed.errors import ConfigError
