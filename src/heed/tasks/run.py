@@ -166,6 +166,16 @@ class Run(runs.Run[Work, Any]):
         ranked: list[Any] = self.task.task.ranks(self, *given, **options)
         return ranked
 
+    def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[Any]:
+        """Predict for each pair of texts the probability that the second follows the first.
+
+        Raises:
+            ConfigError: The run has no head for pairs, or a text is blank.
+        """
+        if not self.task.task.follows:
+            raise AttributeError(f"a run of {self.config.task} reads no pairs of texts")
+        return Predictions(self.predicted(pairs))
+
     @cached_property
     def _writers(self) -> dict[str, Writer]:
         return {}
@@ -238,13 +248,14 @@ class Run(runs.Run[Work, Any]):
         return super().score(examples)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
-        if self.head.writes:
+        if self.head.writes or not self.has_outputs:
             return super().report_of(examples)
         scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
         self._check_any(examples)
+        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
         return self.predicted(examples)
 
     def _check_any(self, examples: Sequence[Any]) -> None:

@@ -125,6 +125,8 @@ class Task:
     """`run.rank`: orders given outputs by their probability; the run is its first argument."""
     scores_text: Callable[..., Any] | None = None
     """`run.score` of one text, token by token; the run is its first argument."""
+    follows: bool = False
+    """True if its runs say whether the second of two texts follows the first."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -298,7 +300,7 @@ class Work(Transfers, Trainable):
         self.input, self.head = input, head
         self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
-        self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
+        self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
         self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more  # type: ignore[misc]
         self._splits = splits
@@ -318,6 +320,7 @@ class Work(Transfers, Trainable):
         """Tell the parts the model and the settings of the configuration."""
         before = self.input.encoding
         self.head = self.head.fitted(self)
+        self.targets = self.head.targets  # type: ignore[misc]
         self.input = self.input.fitted(self)
         for kept in (self._truths, self._costs, self._passes):
             kept.clear()
@@ -591,8 +594,9 @@ class Work(Transfers, Trainable):
 
     def _pass(self, epoch: int) -> Pass:
         if epoch not in self._passes:
-            self._passes.clear()
-            self._passes[epoch] = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            before = {n: held for n, held in self._passes.items() if n == epoch - 1}  # batches may be made ahead
+            made = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            self._passes = before | {epoch: made}
         return self._passes[epoch]
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
@@ -669,7 +673,7 @@ class Work(Transfers, Trainable):
         units = self.input.units(encoded)
         numbers = [*self.validated_part(range(len(units)))]
         if self.head.samples:
-            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+            judged = current().map(lambda part: self.judged_units(model, units, part), numbers)
             nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
             scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
             return {**scores, **values_of(self.head.sampled(self, model))}
@@ -729,10 +733,10 @@ class Work(Transfers, Trainable):
 
     def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
         """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
-        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        rows = [row for rows in self.judged_units(model, self.input.units(encoded)) for row in rows]
         return np.array(rows).reshape(-1, 3)
 
-    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+    def judged_units(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
         """The same for the texts of each unit."""
 
         def judge(batch: Batch) -> list[list[Any]]:
