@@ -87,7 +87,6 @@ class Run:
         self.so_far = ""
         self.precision: str = report.get("training", {}).get("precision", "float32")
         self.reading: list[str] = []
-        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -587,21 +586,30 @@ class Run:
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
 
 
-def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """A method of a run with the keywords of its task in its signature."""
+class _WithKeywords:
+    """A method of runs with the keywords of the run's task in its signature."""
 
-    @wraps(method)
-    def call(*given: Any, **options: Any) -> Any:
-        return method(*given, **options)
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
 
-    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
-    parameters = [one for one in shown.parameters.values() if one.kind < only]
-    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
-    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return call
+    def __get__(self, run: Run | None, kind: type[Run]) -> Callable[..., Any]:
+        if run is None:
+            return self._method
+        method = self._method.__get__(run, kind)
+
+        @wraps(method)
+        def call(*given: Any, **options: Any) -> Any:
+            return method(*given, **options)
+
+        shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+        parameters = [one for one in shown.parameters.values() if one.kind < only]
+        parameters += [inspect.Parameter(name, only, default=value) for name, value in run.head.keywords.items()]
+        call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call
 
 
 explain_methods(Run)
+Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
 
 
 def _is_path(value: Any, exists: bool) -> bool:
