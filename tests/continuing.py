@@ -6,9 +6,7 @@ import torch
 import yaml
 
 import heed
-from heed.tasks import check_config
-from heed.tasks.language_modelling.run import LanguageModelRun
-from heed.tasks.language_modelling.task import LanguageModelling
+from heed.tasks import check_config, run_class, task_class
 
 SMALL = {
     "attention_lm": {"d_model": 32, "num_heads": 2, "num_layers": 2},
@@ -45,12 +43,12 @@ def settings(file, model="attention_lm", kind="char", context=64, **data):
 def random_run(file, *given, sharpness=4.0, **data):
     """A run with an untrained model, its output layer scaled up to give clear preferences."""
     config = check_config(settings(file, *given, **data), "test")
-    task = LanguageModelling.prepare(config)
+    task = task_class("language_modelling").prepare(config)
     torch.manual_seed(5)
     model = task.build_model().eval()
     with torch.no_grad():
         model.output.weight.mul_(sharpness)
-    return LanguageModelRun(file.parent, task.config, task, model, {})
+    return run_class("language_modelling")(file.parent, task.config, task, model, {})
 
 
 def trained_run(file, out, *given, **data):

@@ -16,7 +16,7 @@ from heed.data.batch import TokenPair
 from heed.errors import DataError
 from heed.evaluation.alignment import alignment_measures
 from heed.evaluation.significance import intervals
-from heed.tasks.translation import supervision as aligner
+from heed.tasks.inputs import supervision as aligner
 
 DATA = Path(os.environ.get("HEED_DATA", "no-such-folder"))
 

@@ -6,17 +6,16 @@ import random
 import numpy as np
 import pytest
 import torch
-from heed.tasks.classification.ngrams import Fit, Ngrams
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 
 import heed
 from heed.data.tokens.special import UNKNOWN
 from heed.errors import RunError
-from heed.tasks import check_config
-from heed.tasks.classification import ngrams
-from heed.tasks.classification.task import Classification
+from heed.tasks import check_config, task_class
 from heed.tasks.heads.tfidf import ALONE, NAME, NETWORK, TfidfClassifier
+from heed.tasks.inputs import ngrams
+from heed.tasks.inputs.ngrams import Fit, Ngrams
 
 WORDS = "the of and film story it was we saw plot".split()
 SMALL = {"d_embedding": 8, "d_hidden": 6, "d_pooling": 6, "dropout": 0.0, "cell": "gru"}
@@ -51,10 +50,16 @@ def settings(folder, stem="", **changed):
 
 
 def prepared(values):
-    task = Classification.prepare(check_config(values, "test"))
+    task = task_class("classification").prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = task.build_model()
     return task, model, task.start(model)
+
+
+def right(task, logits, examples):
+    """Whether logits decide for the labels of each example."""
+    said = [{*task.head.predict(row).labels} for row in task.head.probabilities(logits)]
+    return [labels == {*one.labels} for labels, one in zip(said, examples, strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -91,17 +96,20 @@ def test_logits_are_those_of_numpy():
 def test_what_was_saved_is_restored_and_damage_is_refused(tmp_path):
     made = drawn_ngrams(["a", "b"], [" a "])
     made.save(tmp_path)
-    again = Ngrams.restore(tmp_path, 3)
+    again = Ngrams.restore(tmp_path)
     assert again.fit == made.fit and again.names == made.names
     assert torch.equal(again.logits([["a"], ["b", "a"]]), made.logits([["a"], ["b", "a"]]))
-    with pytest.raises(RunError, match=r"ngrams.safetensors is damaged: .*'weight': \(3, 3\).* expected .*\(3, 2\)"):
-        Ngrams.restore(tmp_path, 2)
+    names = (tmp_path / "ngrams.json").read_text()
+    drawn_ngrams(["a"], [" a "]).save(tmp_path)
+    (tmp_path / "ngrams.json").write_text(names)
+    with pytest.raises(RunError, match=r"ngrams.safetensors is damaged: .*'weight': \(2, 3\).* expected .*\(3, 3\)"):
+        Ngrams.restore(tmp_path)
     (tmp_path / "ngrams.safetensors").write_bytes(b"no")
     with pytest.raises(RunError, match=r"ngrams.safetensors is damaged"):
-        Ngrams.restore(tmp_path, 3)
+        Ngrams.restore(tmp_path)
     (tmp_path / "ngrams.json").unlink()
     with pytest.raises(RunError, match=r"ngrams.json"):
-        Ngrams.restore(tmp_path, 3)
+        Ngrams.restore(tmp_path)
 
 
 def test_words_are_in_lower_case():
@@ -120,10 +128,10 @@ def test_words_that_the_tokenizer_does_not_know_count(tmp_path):
     for name, count in (("train", 80), ("valid", 40), ("test", 40)):
         (tmp_path / f"{name}.txt").write_text(drawn(count))
     task, _, started = prepared(settings(tmp_path))
-    test = task.encode(task.splits.examples["test"])
-    assert all(UNKNOWN in task.tokens_of(text) for text in test)
-    alone = torch.tensor(np.stack([text.ngrams for text in test]))
-    assert (task.decide(task.probabilities(alone)) == task.indicators(test)).all()
+    examples = task.splits.examples["test"]
+    test = task.input.encode(examples)
+    assert all(UNKNOWN in task.input.tokens_of(text) for text in test)
+    assert all(right(task, torch.tensor(np.stack([text.ngrams for text in test])), examples))
     assert started["ngrams"].fit.characters == 5 and started["ngrams"].fit.held_out > 0.95
 
 
@@ -133,7 +141,7 @@ def test_the_fit_is_scikit_learns(folder, stem):
     task, model, started = prepared(settings(folder, stem, model=model))
     texts, fit = [example.text for example in task.splits.examples["train"]], started["ngrams"].fit
     vectorizer = TfidfVectorizer(ngram_range=(1, fit.longest), token_pattern=r"\S+", binary=True)
-    x, labels = vectorizer.fit_transform(texts), np.array([text.labels[0] for text in task.encoded("train")])
+    x, labels = vectorizer.fit_transform(texts), task.head.true(task.truths("train"), range(len(texts))).numpy()
     assert sorted(vectorizer.vocabulary_) == [*started["ngrams"].names[0]]
 
     def one(label):
@@ -149,29 +157,30 @@ def test_the_fit_is_scikit_learns(folder, stem):
 
 def test_training_sees_logits_of_n_grams_that_were_not_fitted_to_the_text(folder, tmp_path):
     task, model, _ = prepared(settings(folder))
-    batch, beside = task.collate([0, 1, 2]), task.learned[1]
+    batch, beside = task.collate([0, 1, 2]), task.input.fit()[1]
     model.eval()
     with torch.no_grad():
-        assert torch.equal(batch.ngrams, beside[[0, 1, 2]])
-        logits = model(batch.tokens, batch.mask, torch.zeros(3, 2)) + beside[[0, 1, 2]]
+        assert torch.equal(batch.inputs["ngrams"], beside[[0, 1, 2]])
+        logits = model(**batch.inputs | {"ngrams": torch.zeros(3, 2)}) + beside[[0, 1, 2]]
         loss = float(task.loss(model, batch, 0.0))
-    fitted = torch.tensor(np.stack([text.ngrams for text in task.encode(task.splits.examples["train"])]))
+    encoded = task.input.encode(task.splits.examples["train"])
+    fitted = torch.tensor([text.ngrams for text in encoded])
     assert not torch.allclose(fitted, beside, atol=1e-3)
-    assert np.isclose(loss, float(torch.nn.functional.cross_entropy(logits, batch.labels, reduction="sum")))
+    assert np.isclose(loss, float(torch.nn.functional.cross_entropy(logits, batch.targets["labels"], reduction="sum")))
     task.save(tmp_path)
-    again = Classification.restore(task.config, tmp_path)
+    again = task_class("classification").restore(task.config, tmp_path)
     # A resumed run continues with the same logits.
-    assert torch.equal(again.learned[1], beside)
+    assert torch.equal(again.collate([3, 4]).inputs["ngrams"], beside[[3, 4]])
 
 
 def test_of_many_texts_a_sample_is_fitted_and_the_others_have_logits_of_that_fit(folder):
     task, _, _ = prepared(settings(folder))
-    texts, targets = task.splits.examples["train"], task._targets()
-    made, beside = ngrams.learn(texts, task.words_of, targets, (2, 0), work=2.5 * 4)
+    texts, targets = task.splits.examples["train"], task.head.linear_targets(task.truths("train"))
+    made, beside = ngrams.learn(texts, task.input.words_of, targets, (2, 0), work=2.5 * 4)
     assert made.fit.step == 3 and made.fit.texts == 80 and len(beside) == 240
     others = [n for n in range(240) if n % 3]
-    assert torch.equal(beside[others], made.logits([task.words_of(texts[n]) for n in others]))
-    assert torch.equal(made.beside(texts, task.words_of, targets), beside)
+    assert torch.equal(beside[others], made.logits([task.input.words_of(texts[n]) for n in others]))
+    assert torch.equal(made.beside(texts, task.input.words_of, targets), beside)
     assert targets.right(beside.numpy()) > 0.95
 
 
@@ -205,12 +214,12 @@ def test_of_many_classes_single_words_and_characters_are_chosen_too(tmp_path):
     fit = started["ngrams"].fit
     assert fit.characters == 5 and fit.held_out > 0.9
     examples = task.splits.examples["test"]
-    alone = task.decide(task.probabilities(started["ngrams"].logits(map(task.words_of, examples))))
+    alone = right(task, started["ngrams"].logits(map(task.input.words_of, examples)), examples)
     svm = TfidfClassifier(
         [e.text for e in task.splits.examples["train"]], [e.labels for e in task.splits.examples["train"]], False
     )
-    right = [one.labels == e.labels for one, e in zip(svm.predict([e.text for e in examples]), examples, strict=True)]
-    assert (alone == task.indicators(task.encode(examples))).all(1).mean() > 0.9 > sum(right) / len(right)
+    of_svm = [one.labels == e.labels for one, e in zip(svm.predict([e.text for e in examples]), examples, strict=True)]
+    assert sum(alone) / len(alone) > 0.9 > sum(of_svm) / len(of_svm)
 
 
 def test_nothing_is_drawn_for_n_grams(folder):
@@ -234,8 +243,9 @@ def test_n_grams_stand_beside_every_body_and_head(folder, changed, model):
     task, made, _ = prepared(settings(folder, model=model, **changed))
     made.output.weight.data.zero_()
     made.output.bias.data.zero_()
-    texts = task.encode(task.splits.examples["test"])
-    assert (task.decide(task.classify(made, texts)) == task.indicators(texts)).all()
+    examples = task.splits.examples["test"]
+    said = [{*task.head.predict(one).labels} for one in task.answers(made, task.input.encode(examples))]
+    assert said == [{*one.labels} for one in examples]
 
 
 def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
@@ -248,16 +258,16 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
     assert shown.target == "neg" and shading.axis.labels[int(np.argmax(shading.weights))] == "not good"
     assert shading.axis.labels.count("not good") == 1
     task, model = run.task, run.model
-    (encoded,) = task.encode_texts(["the film was not good"])
-    neg, pos = encoded.ngrams.tolist()
-    bias = task.ngrams.bias[0] - task.ngrams.bias.mean()
+    corpus, linear = task.input.encode_texts(["the film was not good"]), task.input.linear
+    neg, pos = corpus[0].ngrams
+    bias = linear.bias[0] - linear.bias.mean()
     look = run.look("the film was not good").look
     (shading,) = (s for s in look.shadings if s.title.startswith("N-gram classifier"))
     scaled = model.ngram_scale.item() * ((neg - pos) / 2 - bias)
-    everything = task.ngrams.parts(task.words_of(task.example_of("the film was not good")))
+    everything = linear.parts(task.input.words_of(task.input.example_of("the film was not good")))
     if len(everything) <= 12:  # all are listed
         assert np.isclose(sum(shading.weights), scaled, atol=1e-5)
-    first, second = task.logits(model, [encoded])[0].tolist()
+    first, second = model(**task.input.collate(corpus, [0], None).inputs)[0].tolist()
     linear, together = model.ngram_scale.item() * (neg - pos) / 2, (first - second) / 2
     (note,) = (note for note in look.notes if note.startswith("score of"))
     parts = f"n-grams {linear:+.4f}, network {together - linear:+.4f}, together {together:+.4f}"
@@ -275,7 +285,11 @@ def test_a_run_learns_loads_looks_and_starts_another(run, folder, tmp_path):
 
 def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
     def settled(model, training):
-        config = Classification.prepare(check_config(settings(folder, model=model, training=training), "test")).config
+        config = (
+            task_class("classification")
+            .prepare(check_config(settings(folder, model=model, training=training), "test"))
+            .config
+        )
         return config.model.model_extra["ngrams"], config.training
 
     longest, training = settled({}, {"minutes": 1})

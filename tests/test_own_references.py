@@ -107,4 +107,4 @@ def test_a_comparison_of_runs_that_differ_in_case_distinguishes_case(made, task)
 @pytest.mark.parametrize("task", ["translation", "dialogue"])
 def test_validation_scores_the_users_own_references(made, task):
     one = made(task, True).run.task
-    assert one.to_validate().references == TARGETS
+    assert one.input.to_write(one).references == TARGETS

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,10 +16,10 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
-from heed.tasks.pretraining import model as cooccurrence
-from heed.tasks.pretraining.model import fill_from_neighbours
-from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows
-from heed.tasks.pretraining.task import DocumentScores, answers, by_document, outcomes_of
+from heed.tasks.heads.masked import DocumentScores, answers, by_document, outcomes_of
+from heed.tasks.pretraining import neighbours as cooccurrence
+from heed.tasks.pretraining.neighbours import fill_from_neighbours
+from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows
 from stories import draw_stories
 
 SMALL = {"model.size": "tiny", "model.d_model": 32, "model.num_heads": 2, "model.d_ff": 64, "model.dropout": 0.0}
@@ -65,7 +64,7 @@ def test_masked_words_are_learned_and_both_losses_are_reported_apart(run):
     events = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
     validations = [event for event in events if event["event"] == "validation"]
     assert validations[-1]["masked_loss"] < validations[0]["masked_loss"]
-    assert validations[-1]["masked_loss"] < 0.75 * math.log(run.task.tokenizer.vocab_size)
+    assert validations[-1]["masked_loss"] < 0.75 * math.log(run.tokenizer.vocab_size)
     for event in validations:
         assert event["loss"] == pytest.approx(event["masked_loss"] + event["next_loss"])
     update = next(event for event in events if event["event"] == "update")
@@ -84,21 +83,22 @@ def test_the_loss_is_the_cross_entropy_at_masked_places_and_of_pairs():
     task, model = task_and_model(small(STORIES_DATA))
     batch = batch_of(task, [0, 1, 2, 3, 4])
     with torch.no_grad():
-        hidden = model.body(batch.tokens, batch.mask)
-        logits = model.words(hidden).flatten(0, 1)[batch.places]
-        words = torch.nn.functional.cross_entropy(logits, batch.words, reduction="sum")
-        asked = batch.order != NO_QUESTION
-        order = model.order(model.body.pooled(mean_of(hidden, batch.mask)))[asked]
-        nats = torch.nn.functional.cross_entropy(order, batch.order[asked], reduction="none")
+        tokens, mask, asked_of = batch.inputs["tokens"], batch.inputs["mask"], batch.targets
+        hidden = model.body(tokens, mask)
+        logits = model.words(hidden).flatten(0, 1)[asked_of["places"]]
+        words = torch.nn.functional.cross_entropy(logits, asked_of["words"], reduction="sum")
+        asked = asked_of["order"] != NO_QUESTION
+        order = model.order(model.body.pooled(mean_of(hidden, mask)))[asked]
+        nats = torch.nn.functional.cross_entropy(order, asked_of["order"][asked], reduction="none")
         loss = task.loss(model, batch, 0.0)
     assert float(loss.parts["masked"]) == pytest.approx(float(words), rel=1e-4)
     # A pair counts as much as its masked words, and single texts leave their share to the pairs.
-    masked = torch.bincount(batch.places // batch.tokens.shape[1], minlength=5)
-    one = task.pass_of(0)
-    assert one.pair_weight == pytest.approx(one.rows.lengths.sum() / one.rows.lengths[one.rows.labels >= 0].sum())
-    expected = one.pair_weight * float((nats * masked[asked]).sum())
+    masked = torch.bincount(asked_of["places"] // tokens.shape[1], minlength=5)
+    rows = draw_rows(task.encoded("train"), task.input.cut, task.config.training.seed, 0)
+    assert asked_of["pair_weight"] == pytest.approx(rows.lengths.sum() / rows.lengths[rows.labels >= 0].sum())
+    expected = asked_of["pair_weight"] * float((nats * masked[asked]).sum())
     assert float(loss.parts["next"]) == pytest.approx(expected, rel=1e-4)
-    assert batch.num_targets == len(batch.words)
+    assert batch.num_targets == len(asked_of["words"])
 
 
 def test_the_loss_and_the_message_are_of_the_pass_of_the_batch():
@@ -107,9 +107,10 @@ def test_the_loss_and_the_message_are_of_the_pass_of_the_batch():
     batch, model = batch_of(task, [0, 1, 2, 3, 4]), model.eval()
     with torch.no_grad():
         loss, said, size = task.loss(model, batch, 0.0), task.describe([0, 1], 0), task.work([0, 1])
-        task._passes[1] = replace(task.pass_of(1), pair_weight=7.0)
-        assert task.loss(model, batch, 0.0).parts == loss.parts
-    assert (task.describe([0, 1], 0), task.work([0, 1])) == (said, size)
+        ahead = task.collate([0, 1, 2, 3, 4], 1)
+        weights = batch.targets["pair_weight"], ahead.targets["pair_weight"]
+        assert weights[0] != weights[1] and task.loss(model, batch, 0.0).parts == loss.parts
+    assert (task.describe([0, 1], 0), task.work([0, 1])) == (said, size) and task.describe([0, 1], 1) != said
 
 
 @pytest.mark.parametrize(("off", "left"), [("next_sentence", "masked"), ("masked_words", "next")])
@@ -121,9 +122,9 @@ def test_either_part_can_be_switched_off(off, left):
     assert set(scores) == {"loss", f"{left}_accuracy", f"{left}_loss"} and scores["loss"] == scores[f"{left}_loss"]
     if off == "next_sentence":
         assert not hasattr(model, "order") or model.order is None
-        assert ((batch.tokens == END).sum(1) == 1).all()  # texts one at a time
+        assert ((batch.inputs["tokens"] == END).sum(1) == 1).all()  # texts one at a time
     else:
-        assert batch.num_targets == len(batch.indices) and len(batch.words) == 0
+        assert batch.num_targets == len(batch.indices) and len(batch.targets["words"]) == 0
 
 
 def test_texts_from_python_are_documents(tmp_path, monkeypatch):
@@ -149,7 +150,7 @@ def test_masks_are_filled_with_probabilities(run):
 
 
 def test_the_probability_is_that_of_the_vocabulary_at_the_mask(run):
-    tokenizer = run.task.tokenizer
+    tokenizer = run.tokenizer
     ids = [2, *tokenizer.encode_masked("He went to the [MASK]."), 3]
     tokens = torch.tensor([ids])
     with torch.no_grad():
@@ -161,7 +162,7 @@ def test_the_probability_is_that_of_the_vocabulary_at_the_mask(run):
 
 
 def test_words_are_ranked_and_several_pieces_are_scored_from_left_to_right(run):
-    text, tokenizer = "He went to the [MASK].", run.task.tokenizer
+    text, tokenizer = "He went to the [MASK].", run.tokenizer
     ranked = run.rank(text, ["store", "lake", "stor"])
     assert sum(one.probability for one in ranked) == pytest.approx(1)
     assert [one.log_prob for one in ranked] == sorted((one.log_prob for one in ranked), reverse=True)
@@ -209,7 +210,7 @@ def test_pairs_get_the_probability_that_the_second_follows(run):
     found = run.follows(pairs)
     assert all(0 < one.probability < 1 for one in found)
     assert found[0].unread == 0 < found[1].unread
-    tokenizer = run.task.tokenizer
+    tokenizer = run.tokenizer
     a, b = (tokenizer.encode(text).ids for text in pairs[0])
     tokens = torch.tensor([[2, *a, 3, *b, 3]])
     mask = torch.ones_like(tokens, dtype=torch.bool)
@@ -232,10 +233,11 @@ def test_the_question_may_be_answered_from_the_start_token():
     task, model = task_and_model(small(STORIES_DATA, pooling="last"))
     batch = batch_of(task, [0, 1, 2])
     with torch.no_grad():
-        hidden = model.body(batch.tokens, batch.mask)
-        expected = model.order(model.body.last(hidden, batch.mask))
-        torch.testing.assert_close(model.order_scores(hidden, batch.mask), expected)
-        assert not torch.allclose(expected, model.order(model.body.pooled(mean_of(hidden, batch.mask))))
+        mask = batch.inputs["mask"]
+        hidden = model.body(batch.inputs["tokens"], mask)
+        expected = model.order(model.body.last(hidden, mask))
+        torch.testing.assert_close(model.order_scores(hidden, mask), expected)
+        assert not torch.allclose(expected, model.order(model.body.pooled(mean_of(hidden, mask))))
 
 
 # --- embeddings to begin with
@@ -307,7 +309,7 @@ def test_drawn_embeddings_and_a_parent_take_nothing_from_the_text(run, tmp_path)
     assert drawn.start(drawn.build_model()) == {}
     child = small(STORIES_DATA)
     child = child.model_copy(update={"model": child.model.model_copy(update={"from_": str(run.folder)})})
-    task = type(drawn).prepare(child)
+    task = drawn.task.prepare(child)
     assert "embeddings" not in task.start(task.build_model())
 
 
@@ -442,8 +444,9 @@ def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
         config = small({**STORIES_DATA, "mask_share": share})
         training = config.training.model_copy(update={"seed": seed})
         task, model = task_and_model(config.model_copy(update={"training": training}))
-        passages = task.passages("valid")
-        nats.append([one.pairs_nats for one in task.scores_of(model, passages)])
-        first.append(task.rows_of(passages).first.tolist())
+        passages = task.encoded("valid")
+        units = task.input.units(passages)
+        nats.append(task.judged(model, passages)[~units.masked, 0])
+        first.append(units.rows.first.tolist())
     assert nats[0] == pytest.approx(nats[1], rel=1e-5) and sum(nats[0]) > 0
     assert first[0] == first[1]

@@ -269,19 +269,19 @@ def test_a_batch_is_framed_and_its_masked_words_are_what_stood_there(passages, t
             ids = [START, *passages.ids[rows.first[one] : rows.first_end[one]], END]
             if one == pair:
                 ids += [*([END] * double), *passages.ids[rows.second[one] : rows.second_end[one]], END]
-            assert plain.tokens[row][plain.mask[row]].tolist() == ids
-            assert (plain.tokens[row][~plain.mask[row]] == PADDING).all()
-        assert batch.words.tolist() == plain.tokens.flatten()[batch.places].tolist()
-        assert batch.order.tolist() == [FOLLOWS, NO_QUESTION]
-        assert batch.num_targets == len(batch.words) > 0 and plain.num_targets == 1
-        changed = (batch.tokens != plain.tokens).flatten()
-        assert set(changed.nonzero().flatten().tolist()) <= set(batch.places.tolist())
+            assert plain.inputs["tokens"][row][plain.inputs["mask"][row]].tolist() == ids
+            assert (plain.inputs["tokens"][row][~plain.inputs["mask"][row]] == PADDING).all()
+        assert batch.targets["words"].tolist() == plain.inputs["tokens"].flatten()[batch.targets["places"]].tolist()
+        assert batch.targets["order"].tolist() == [FOLLOWS, NO_QUESTION]
+        assert batch.num_targets == len(batch.targets["words"]) > 0 and plain.num_targets == 1
+        changed = (batch.inputs["tokens"] != plain.inputs["tokens"]).flatten()
+        assert set(changed.nonzero().flatten().tolist()) <= set(batch.targets["places"].tolist())
 
 
 def test_the_lengths_of_rows_are_those_of_batches(passages):
     rows = draw_rows(passages, Cut(61), 1, 0)
     batch = collate_rows(passages, rows, list(range(40)), None, (1, 0), False, OWN)
-    assert batch.mask.sum(1).tolist() == rows.lengths[:40].tolist()
+    assert batch.inputs["mask"].sum(1).tolist() == rows.lengths[:40].tolist()
 
 
 def test_unknown_words_are_never_to_be_predicted(tokenizer):
@@ -289,4 +289,4 @@ def test_unknown_words_are_never_to_be_predicted(tokenizer):
     passages = Passages(np.array([UNKNOWN, UNKNOWN, 7, UNKNOWN, 8]), flags, np.array([0, 5]), np.zeros(1, np.uint8))
     rows = Rows(*(np.array([place]) for place in (0, 5, 5, 5, NO_QUESTION)))
     how = Masking(Documents.model_construct(mask_share=1.0), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
-    assert collate_rows(passages, rows, [0], how, (1, 0), False, OWN).words.tolist() == [7, 8]
+    assert collate_rows(passages, rows, [0], how, (1, 0), False, OWN).targets["words"].tolist() == [7, 8]

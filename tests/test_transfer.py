@@ -103,7 +103,7 @@ def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from
     theirs = labels.model.state_dict()
     assert all(name.startswith("body.encoder.") and torch.equal(own[name], theirs[name]) for name in taken.whole)
     assert {name for name in own if name.startswith("body.")} == {*taken.whole, EMBEDDING}
-    tokens = task.tokenizer.tokens, labels.task.tokenizer.tokens
+    tokens = task.tokenizers()["tokens"].tokens, labels.tokenizer.tokens
     assert taken.tokens == {EMBEDDING: assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)}
     assert taken.new and all(name.startswith("head.") for name in taken.new)
     assert all(torch.equal(own[name], drawn[name]) for name in taken.new)
@@ -112,8 +112,8 @@ def test_a_tagger_starts_from_a_classifier_and_a_classifier_of_other_labels_from
     assert run.report["parent"]["run"] == str(labels.folder) and run.config.model.model_extra["d_hidden"] == 4
     task, own, drawn, taken = child(folder, run, "classification", "others.txt")
     theirs = run.model.state_dict()
-    assert task.config.model.model_extra["head"] == "softmax" and task.labels == ["a", "b", "c"]
-    tokens = task.tokenizer.tokens, run.task.tokenizer.tokens
+    assert task.config.model.model_extra["head"] == "softmax" and list(task.head.labels) == ["a", "b", "c"]
+    tokens = task.tokenizers()["tokens"].tokens, run.tokenizer.tokens
     known, total = assert_rows(own[EMBEDDING], drawn[EMBEDDING], theirs[EMBEDDING], *tokens)
     assert taken.tokens == {EMBEDDING: (known, total)} and known == total - 1  # "eight"
     assert all(torch.equal(own[name], theirs[name]) for name in taken.whole)
@@ -125,7 +125,10 @@ def test_a_classifier_starts_from_the_encoder_of_a_translator(folder, pairs):
     task, own, _, taken = child(folder, pairs, "classification", "others.txt", tokenizer=tokenizer)
     fields, theirs = task.config.model.model_extra, pairs.model.state_dict()
     assert (task.config.model.name, fields["cell"], fields["d_embedding"]) == ("rnn", "gru", 6)
-    assert task.tokenizer.first_difference(pairs.task.input.source_tokenizer) == "" and not task.config.tokenizer.shared
+    assert (
+        task.tokenizers()["tokens"].first_difference(pairs.input.source_tokenizer) == ""
+        and not task.config.tokenizer.shared
+    )
     assert torch.equal(own[EMBEDDING], theirs[OTHER]) and taken.tokens[EMBEDDING] == (len(own[EMBEDDING]),) * 2
     assert all(torch.equal(own[name], theirs[name.removeprefix("body.")]) for name in taken.whole)
     assert {f"body.{name}" for name in theirs if name.startswith("encoder.")} == set(taken.whole)
@@ -173,7 +176,7 @@ def test_the_table_of_the_source_is_found_whatever_its_name(folder, shared):
     task, own, drawn, taken = child(
         folder, parent, "classification", "others.txt", None, tokenizer, name="encoder", d_model=8
     )
-    tokens = task.tokenizer.tokens, parent.task.input.source_tokenizer.tokens
+    tokens = task.tokenizers()["tokens"].tokens, parent.input.source_tokenizer.tokens
     assert_rows(own[EMBEDDING], drawn[EMBEDDING], parent.model.state_dict()[OTHER], *tokens)
     assert set(taken.tokens) == {EMBEDDING} and not task.config.tokenizer.shared
 
@@ -188,7 +191,7 @@ def test_a_translator_takes_the_source_of_a_classifier_and_no_target(folder, lab
         "num_layers": 1,
     }
     task, own, drawn, taken = child(folder, labels, "translation", "pairs.tsv", tokenizer={"kind": "word"}, **fields)
-    tokens = task.input.source_tokenizer.tokens, labels.task.tokenizer.tokens
+    tokens = task.input.source_tokenizer.tokens, labels.tokenizer.tokens
     assert set(taken.tokens) == {OTHER} and "target_embedding.weight" in taken.new
     assert_rows(own[OTHER], drawn[OTHER], labels.model.state_dict()[EMBEDDING], *tokens)
     assert {f"body.{name}" for name in taken.whole} == {n for n in labels.model.state_dict() if "body.encoder" in n}
@@ -221,7 +224,7 @@ def test_a_table_takes_columns_and_labels_by_name(folder):
     assert (task.config.model.size, task.config.model.model_extra["d_hidden"]) == ("tiny", 7)
     assert task.input.standard.columns == ("length", "depth", "width") and task.head.labels == ("p", "q", "r")
     columns, labels = task.input.standard.columns, task.head.labels
-    before = parent.task.input.standard.columns, parent.task.head.labels
+    before = parent.input.standard.columns, parent.task.head.labels
     assert before == (("width", "length"), ("p", "q"))
     assert assert_rows(own[first], drawn[first], theirs[first], columns, before[0], 1) == (2, 3)
     for name in ("output.weight", "output.bias"):
@@ -232,7 +235,7 @@ def test_a_table_takes_columns_and_labels_by_name(folder):
 def test_a_series_takes_columns_by_name_and_a_table_fits_no_series(folder):
     parent = trained(folder, "series", "old.series.csv", "series", data__window=5, data__horizon=2, model__d_hidden=7)
     task, own, drawn, taken = child(folder, parent, "series", "new.series.csv", {"window": 5, "horizon": 2})
-    theirs, columns = parent.model.state_dict(), (task.input.columns, parent.task.input.columns)
+    theirs, columns = parent.model.state_dict(), (task.input.columns, parent.input.columns)
     assert columns == (("left", "made", "sold"), ("sold", "made")) and task.config.model.model_extra["d_hidden"] == 7
     for name, known in taken.tokens.items():
         axis = 1 if "encoder" in name else 0
@@ -329,10 +332,10 @@ def test_a_child_has_its_parents_fields_and_what_fits_of_its_weights(family, par
     assert torch.equal(state, torch.get_rng_state())  # the run draws what it would draw without a parent
     theirs = parent.model.state_dict()
     sides = {
-        "source_embedding.weight": (task.input.source_tokenizer, parent.task.input.source_tokenizer),
-        "target_embedding.weight": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
-        "output.weight": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
-        "output.bias": (task.input.target_tokenizer, parent.task.input.target_tokenizer),
+        "source_embedding.weight": (task.input.source_tokenizer, parent.input.source_tokenizer),
+        "target_embedding.weight": (task.input.target_tokenizer, parent.input.target_tokenizer),
+        "output.weight": (task.input.target_tokenizer, parent.input.target_tokenizer),
+        "output.bias": (task.input.target_tokenizer, parent.input.target_tokenizer),
     }
     assert taken.new == () and set(taken.tokens) == set(sides)
     for name, tensor in model.state_dict().items():
@@ -402,7 +405,7 @@ def test_tied_tables_reach_every_name(shared, tmp_path):
     model = task.build_model()
     taken = task.start_from_parent(model)
     assert model.output.weight is model.target_embedding.weight and taken.new == ()
-    theirs, mine = old.task.input.target_tokenizer.encode("d").ids, task.input.target_tokenizer.encode("d").ids
+    theirs, mine = old.input.target_tokenizer.encode("d").ids, task.input.target_tokenizer.encode("d").ids
     assert theirs != mine
     assert torch.equal(model.output.weight[mine[0]], old.model.target_embedding.weight[theirs[0]])
     if shared:
@@ -419,7 +422,7 @@ def test_a_tag_joins_the_parents_tokens(family, parent):
         "tokenizer": {"from": str(parent.folder)},
     }
     task = TASK.prepare(check_config(values, "test"))
-    assert task.input.source_tokenizer.tags == {"<bt>": parent.task.input.source_tokenizer.vocab_size}
+    assert task.input.source_tokenizer.tags == {"<bt>": parent.input.source_tokenizer.vocab_size}
     taken = task.start_from_parent(task.build_model())
     total = task.input.source_tokenizer.vocab_size
     assert taken.tokens["source_embedding.weight"] == (total - 1, total)

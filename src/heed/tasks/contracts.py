@@ -12,7 +12,7 @@ that an update does not depend on how its examples are distributed over batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -37,6 +37,7 @@ from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
+from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss
 
 
@@ -45,6 +46,15 @@ class Draw(NamedTuple):
 
     seed: int
     epoch: int
+
+
+class Continued(NamedTuple):
+    """Rows of a batch that go on where those of an earlier batch stopped."""
+
+    rows: tuple[int, ...]
+    """The number of each row within its pass."""
+    begins: bool
+    """True for the first batch of the rows, before which there is no state."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,8 @@ class Batch:
     """Names of the inputs and targets that are False on padding."""
     in_groups: bool = False
     """True if rows of a mask are computed in groups of similar length, so that their padding costs less."""
+    continued: Continued | None = None
+    """Which rows of an earlier batch these go on from, for a model that carries its state; else None."""
 
     @property
     def rows(self) -> list[int]:
@@ -262,6 +274,14 @@ class Input(Part):
     """Why "auto" stands for `size`, if that is not the number of training examples."""
     section: ClassVar[Any] = None
     """The class of the `data` section, for a task without a configuration of its own."""
+    texts_are_examples: ClassVar[bool] = False
+    """True if an example is only a text, so that a list of strings may be a list of examples."""
+    positions_per_parameter: ClassVar[float] = 0.0
+    """Positions that it must see for each of its parameters under a time budget, else a smaller model learns more."""
+    settles: ClassVar[tuple[str, ...]] = ()
+    """Further fields of the model that a new run never takes from its parent."""
+    may_be_more: ClassVar[frozenset[str]] = frozenset()
+    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         """Read every split, or take the `given` examples.
@@ -305,7 +325,7 @@ class Input(Part):
         return units
 
     def num_answers(self, split: str, work: Any) -> int:
-        """The answers that scoring a split takes."""
+        """The answers that scoring a split takes, or whatever its cost is proportional to."""
         return len(work.splits.examples[split])
 
     @property
@@ -380,7 +400,8 @@ class Input(Part):
 
     def unknown_in(self, given: Any) -> Sequence[str]:
         """The parts of an input that were never seen in training."""
-        return ()
+        reads: TextTokenizer | None = next(iter(self.tokenizers().values()), None)
+        return () if reads is None else reads.unknown_in(given)
 
     def readable(self, text: Any) -> Any:
         """The input of a look.
@@ -443,7 +464,13 @@ class Head(Part):
     per_token: ClassVar[bool] = False
     """True if it needs the state of each token, not one vector for a text."""
     writes: ClassVar[bool] = False
-    """True if answers are texts that the model writes: `heads.written.Written`."""
+    """True if answers are texts that the model writes."""
+    samples: ClassVar[bool] = False
+    """True if validations write texts for some of the examples."""
+    looked: ClassVar[Mapping[str, Any]] = {}
+    """Options of the texts that looks write, where they are not given."""
+    has_outputs: ClassVar[bool] = True
+    """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 
@@ -490,8 +517,8 @@ class Head(Part):
         """The batch with targets."""
         raise NotImplementedError
 
-    def states(self, model: Any, batch: Batch, carried: Any = None) -> Any:
-        """The one pass over a batch."""
+    def states(self, model: Any, batch: Batch, carried: CarriedRows | None = None) -> Any:
+        """The one pass over a batch; `carried` has the states of earlier batches that it goes on from."""
         return model(**batch.inputs, **batch.forced)
 
     def loss(self, model: Any, states: Any, batch: Batch, smoothing: float) -> Tensor | Loss:
@@ -529,6 +556,10 @@ class Head(Part):
     def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
         """The measures of a validation of a head that writes: of texts for some of the validation examples."""
         raise NotImplementedError
+
+    def validated(self, work: Any, model: Any) -> dict[str, float] | None:
+        """The scores of a validation of what is no example in a row; None for those by `judge`."""
+        return None
 
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None
@@ -579,13 +610,34 @@ class Head(Part):
         """What each prediction costs, in nats; None if that is not known."""
         return None
 
+    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[Any]]:
+        """The best outputs for each of several examples, best first, with all that a run can do to them."""
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+
+    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
+        """A text for one input, piece by piece while it is written."""
+        raise AttributeError(f"a run of {run.config.task} writes no texts")
+
+    def shown(self, example: Any) -> str:
+        """An input, for people."""
+        return str(example.source)
+
+    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        """As `outcomes`, for a run, whose model may judge the examples."""
+        outputs = run.predicted(examples) if outputs is None else outputs
+        return self.outcomes(outputs, examples, run.input, others)
+
+    def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
+        """The outcomes of a baseline of a run."""
+        return self.scored(run, examples, predict(examples), None)
+
     def memory(self, batch: int, work: Any) -> int:
         """Bytes of a scoring batch, and of what libraries take that scoring imports."""
         return batch
 
-    def validation_memory(self, work: Any, model: Any) -> int:
-        """Bytes that the texts of a validation take, for a head that writes."""
-        raise NotImplementedError
+    def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
+        """Bytes that scoring takes besides the model; `activations` are those kept for each position in training."""
+        return self.memory(round(work.input.at_once * activations), work)
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

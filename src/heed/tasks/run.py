@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, wraps
 from pathlib import Path
@@ -32,6 +33,10 @@ from heed.threads import sparing
 class Run(runs.Run[Work, Any]):
     """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
 
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
+
     @property
     def input(self) -> Input:
         """What the model reads."""
@@ -45,6 +50,10 @@ class Run(runs.Run[Work, Any]):
     @property
     def names(self) -> tuple[str, str]:  # type: ignore[override]
         return self.input.key, self.head.names
+
+    @property
+    def has_outputs(self) -> bool:  # type: ignore[override]
+        return self.head.has_outputs
 
     @property
     def reads_texts(self) -> bool:  # type: ignore[override]
@@ -95,7 +104,7 @@ class Run(runs.Run[Work, Any]):
         if not len(examples):
             return []
         if self.head.writes:
-            return [some[0] for some in self._writing.candidates(self, examples, **options)]
+            return [some[0] for some in self.head.candidates(self, examples, **options)]
         answers, unread = self._answers(examples, **options)
         made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
         return self.input.finished(self.head, made, examples, unread)
@@ -110,9 +119,13 @@ class Run(runs.Run[Work, Any]):
         together = self.head.together
         return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
 
+    def answers(self, given: Sequence[Any]) -> list[Any]:
+        """The head's answer to each of several inputs, of which `predict` makes a prediction."""
+        return self._answers(self.input.questions(given)[0])[0]
+
     def probabilities(self, given: Sequence[Any]) -> Tensor:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
-        return torch.stack(self._answers(self.input.questions(given)[0])[0])
+        return torch.stack(self.answers(given))
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
@@ -128,20 +141,20 @@ class Run(runs.Run[Work, Any]):
         if isinstance(given, str):
             raise ConfigError(f"candidates takes several texts; for one, write [{given!r}]")
         examples, _ = self.input.questions(given)
-        texts: list[list[Any]] = self._writing.candidates(self, examples, num_best=num_best, **options)
+        texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
         return texts
 
     def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
         """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        best = self.candidates([given], **options)[0][0]
-        return given if isinstance(given, str) else self._writing.shown(given), best
+        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
+        return given if isinstance(given, str) else self.head.shown(given), best
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
 
         A response takes `speaker` as its second argument. Options as of `predict`, without a beam search.
         """
-        pieces: Generator[str, None, Any] = self._writing.grow(self, given, *others, **options)
+        pieces: Generator[str, None, Any] = self.head.grow(self, given, *others, **options)
         return pieces
 
     def chat(self, speaker: str | None = None, **options: Any) -> Any:
@@ -150,11 +163,22 @@ class Run(runs.Run[Work, Any]):
             raise AttributeError(f"a run of {self.config.task} holds no conversations")
         return self.task.task.chat(self, speaker, **options)
 
-    @property
-    def _writing(self) -> Any:
-        if not self.head.writes:
-            raise AttributeError(f"a run of {self.config.task} writes no texts")
-        return self.head
+    def rank(self, *given: Any, **options: Any) -> list[Any]:
+        """Order given outputs by their probability, most probable first; arguments are those of the task."""
+        if self.task.task.ranks is None:
+            raise AttributeError(f"a run of {self.config.task} ranks nothing")
+        ranked: list[Any] = self.task.task.ranks(self, *given, **options)
+        return ranked
+
+    def follows(self, pairs: Sequence[tuple[str, str]]) -> Predictions[Any]:
+        """Predict for each pair of texts the probability that the second follows the first.
+
+        Raises:
+            ConfigError: The run has no head for pairs, or a text is blank.
+        """
+        if not self.task.task.follows:
+            raise AttributeError(f"a run of {self.config.task} reads no pairs of texts")
+        return Predictions(self.predicted(pairs))
 
     @cached_property
     def _writers(self) -> dict[str, Writer]:
@@ -213,43 +237,52 @@ class Run(runs.Run[Work, Any]):
 
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        if self.head.writes:
-            if not len(examples):
-                raise ConfigError(f"there are no {spec_of(self.config.task).unit}s to score")
-            made: Outcomes = self._writing.scored(self, examples, outputs, others)
-            return made
-        outputs = self._to_score(examples) if outputs is None else outputs
-        return self.head.outcomes(outputs, examples, self.input, others)
+        self._check_any(examples)
+        return self.head.scored(self, examples, outputs, others)
+
+    def score(self, examples: Any, **options: Any) -> Any:
+        """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
+
+        Returns:
+            The report as plain values; of a text, the scores of its tokens.
+        """
+        of_text = self.task.task.scores_text
+        if isinstance(examples, str) and of_text is not None:
+            return of_text(self, examples, **options)
+        return super().score(examples)
 
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
-        if self.head.writes:
+        if self.head.writes or not self.has_outputs:
             return super().report_of(examples)
         scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
-        if not len(examples):
-            spec = spec_of(self.config.task)
-            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        self._check_any(examples)
         self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
         return self.predicted(examples)
 
+    def _check_any(self, examples: Sequence[Any]) -> None:
+        if not len(examples):
+            spec = spec_of(self.config.task)
+            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
-        if self.head.writes:
+        if self.has_outputs and not self.head.writes:
+            outputs = self.predicted(examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+        score, loss = super().score_and_loss(examples)
+        if loss is None and self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
-            return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
-        outputs = self.predicted(examples)
-        score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
-        return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+            loss = rate("loss", "loss", nats, tokens, 3)
+        return score, loss
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
-                if self.head.writes:
-                    made[name] = self._writing.beside(self, examples, predict)
-                else:
-                    made[name] = self.outcomes(examples, predict(examples))
+                made[name] = self.head.beside(self, examples, predict)
         return made
 
     @cached_property
@@ -362,3 +395,17 @@ class Run(runs.Run[Work, Any]):
     def attribute(self: Any, text: Any, **options: Any) -> Any:
         """As the task attributes."""
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
+
+
+def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
+    """A method of a run with the keywords of its task in its signature."""
+
+    @wraps(method)
+    def call(*given: Any, **options: Any) -> Any:
+        return method(*given, **options)
+
+    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+    parameters = [one for one in shown.parameters.values() if one.kind < only]
+    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
+    call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return call

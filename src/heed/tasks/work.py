@@ -47,6 +47,7 @@ from heed.tasks.base.transfer import (
 )
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
+from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss, Trainable
 from heed.training.device import choose_device
 from heed.training.optimizer import Group
@@ -120,6 +121,12 @@ class Task:
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
     aligns: Any = None
     """The functions by which its runs link the words of a source with those of a target, if they do."""
+    ranks: Callable[..., Any] | None = None
+    """`run.rank`: orders given outputs by their probability; the run is its first argument."""
+    scores_text: Callable[..., Any] | None = None
+    """`run.score` of one text, token by token; the run is its first argument."""
+    follows: bool = False
+    """True if its runs say whether the second of two texts follows the first."""
     export: Callable[..., Any] | None = None
     """Writes a model for another program: `heed.exchange.export_translation`."""
     chat: Callable[..., Any] | None = None
@@ -132,9 +139,8 @@ class Task:
     """Made-up examples, as many as asked for, in the order of the fields of the kind; for `heed dev check`."""
 
     batch_field = property(lambda self: self.input.batch_field)
-    positions_per_parameter = 0.0
-    texts_are_examples = False
-    settles = ()
+    texts_are_examples = property(lambda self: self.input.texts_are_examples)
+    settles = property(lambda self: self.input.settles)
 
     @property
     def interfaces(self) -> tuple[Interface, ...]:
@@ -294,15 +300,16 @@ class Work(Transfers, Trainable):
         self.input, self.head = input, head
         self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
         self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
-        self.targets, self.same_shapes = head.targets, input.same_shapes  # type: ignore[misc]
+        self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter = task.positions_per_parameter
+        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more  # type: ignore[misc]
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
         self._costs: dict[str, NDArray[np.int64]] = {}
         self._passes: dict[int, Pass] = {}
         self._once: dict[str, Any] = {}
+        self._carried = CarriedRows()
         self.started: dict[str, Started] = {}  # further descriptions of the initial values
         self.fit()
 
@@ -313,6 +320,7 @@ class Work(Transfers, Trainable):
         """Tell the parts the model and the settings of the configuration."""
         before = self.input.encoding
         self.head = self.head.fitted(self)
+        self.targets = self.head.targets  # type: ignore[misc]
         self.input = self.input.fitted(self)
         for kept in (self._truths, self._costs, self._passes):
             kept.clear()
@@ -543,7 +551,8 @@ class Work(Transfers, Trainable):
     @property
     def sizes(self) -> Mapping[str, str]:
         own = self.body_class.config_class.model_fields
-        return {kind: name for kind, name in self.size_fields.items() if name in own}
+        counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
+        return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
         return self.input.tokenizers()
@@ -587,8 +596,9 @@ class Work(Transfers, Trainable):
 
     def _pass(self, epoch: int) -> Pass:
         if epoch not in self._passes:
-            self._passes.clear()
-            self._passes[epoch] = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            before = {n: held for n, held in self._passes.items() if n == epoch - 1}  # batches may be made ahead
+            made = self.input.plan(self, "train", Draw(self.config.training.seed, epoch))
+            self._passes = before | {epoch: made}
         return self._passes[epoch]
 
     def collate(self, indices: list[int], epoch: int = 0) -> Batch:
@@ -605,7 +615,15 @@ class Work(Transfers, Trainable):
         return self.input.reuse
 
     def loss(self, model: Any, batch: Batch, label_smoothing: float) -> Tensor | Loss:
-        return self.head.loss(model, self.head.states(model, batch), batch, label_smoothing)
+        return self.head.loss(model, self.head.states(model, batch, self._carried), batch, label_smoothing)
+
+    def carried(self) -> dict[str, Tensor]:
+        """The states that batches go on from, for a checkpoint; empty for a model without such states."""
+        return self._carried.tensors()
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Go on from these states; from none if there are none."""
+        self._carried = CarriedRows(state)
 
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
@@ -618,7 +636,7 @@ class Work(Transfers, Trainable):
         counts = {name: self.input.num_answers(name, self) for name in self.split_names}
         tested = sum(count for name, count in counts.items() if name not in ("train", "valid"))
         # A validation is greedy; a beam search costs at most the beam size times as much.
-        each = 1.0 + int(self.config.generation.beam_size) if self.head.writes else 1.2
+        each = 1.0 + int(self.config.generation.beam_size) if self.head.samples else 1.2
         return each * tested / max(1, counts["valid"])
 
     @property
@@ -628,7 +646,7 @@ class Work(Transfers, Trainable):
     @property
     def trained_validation(self) -> float:
         """Cost of validating a trained model, which writes outputs as long as references, not the largest."""
-        if not self.head.writes:
+        if not self.head.samples:
             return 1.0
         lengths = self.input.written_lengths(self) or [1]  # type: ignore[attr-defined]
         # Outputs of a batch are written together, until the longest ends.
@@ -639,10 +657,8 @@ class Work(Transfers, Trainable):
         return None if self.task.most_updates is None else self.task.most_updates(self)
 
     def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        if self.head.writes:
-            return self.head.validation_memory(self, model)
-        return self.head.memory(round(self.input.at_once * activations), self)
+        """Bytes that scoring takes, of what libraries take that it imports, too."""
+        return self.head.scoring_memory(self, model, activations)
 
     def validated_part(self, examples: Sequence[Any]) -> Sequence[Any]:
         """What `validate` scores of what belongs to each validation example: `valid_share` of it."""
@@ -653,11 +669,13 @@ class Work(Transfers, Trainable):
 
         A model that writes is judged by all references, and writes outputs for some examples.
         """
+        if (whole := self.head.validated(self, model)) is not None:
+            return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
         units = self.input.units(encoded)
         numbers = [*self.validated_part(range(len(units)))]
-        if self.head.writes:
-            judged = current().map(lambda part: self._judged(model, units, part), numbers)
+        if self.head.samples:
+            judged = current().map(lambda part: self.judged_units(model, units, part), numbers)
             nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
             scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
             return {**scores, **values_of(self.head.sampled(self, model))}
@@ -717,10 +735,10 @@ class Work(Transfers, Trainable):
 
     def judged(self, model: Any, encoded: Any) -> NDArray[np.float64]:
         """The nats, right tokens and tokens of each text of encoded examples, `(texts, 3)`, of a head that writes."""
-        rows = [row for rows in self._judged(model, self.input.units(encoded)) for row in rows]
+        rows = [row for rows in self.judged_units(model, self.input.units(encoded)) for row in rows]
         return np.array(rows).reshape(-1, 3)
 
-    def _judged(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
+    def judged_units(self, model: Any, units: Sequence[Any], numbers: Sequence[int] | None = None) -> list[list[Any]]:
         """The same for the texts of each unit."""
 
         def judge(batch: Batch) -> list[list[Any]]:

@@ -1,28 +1,25 @@
-"""Base of tasks that learn from documents: one tokenizer, the counts for the report."""
+"""What tasks that learn from documents share: how the tokenizer is learned, and the counts of a split."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from heed.config import RunConfig
 from heed.config.sections import with_tokenizer
 from heed.data.corpus import StoredExamples, sample_of
-from heed.data.findings import Findings, found_table
-from heed.data.kinds.documents import Document, document_reader, open_documents
+from heed.data.findings import found_table
+from heed.data.kinds.documents import Document
 from heed.data.kinds.encoded_documents import EncodedDocuments
-from heed.data.readers import hold
 from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.tasks.base.report import SideCounts, token_lines
-from heed.tasks.base.task import Task
 from heed.tasks.base.vocabulary import Learned, learned
 
-_TOKENIZER = "tokenizer.json"
+TOKENIZER = "tokenizer.json"
+"""The file of the tokenizer in a run folder."""
 
 C = TypeVar("C", bound=RunConfig)
 
@@ -65,85 +62,26 @@ def learn_tokenizer(
     return decided, tokenizer, remark
 
 
-class DocumentTask(Task[C, Document], Generic[C]):
-    """A task whose examples are documents."""
+def token_counts(split: str, encoded: EncodedDocuments, tokenizer: TextTokenizer) -> SideCounts:
+    """Count tokens and document lengths of a split, without end tokens."""
+    special, ends = tokenizer.special, encoded.end_token * encoded.num_documents
+    tokens = np.bincount(encoded.ids, minlength=tokenizer.vocab_size)
+    tokens[special.end] -= ends
+    return SideCounts(split, "text", np.diff(encoded.starts) - encoded.end_token, tokens, special.unknown)
 
-    texts_are_examples = True
-    size_fields: ClassVar = {"tokens": "vocab_size"}
-    positions_per_parameter = 4.0
-    tokens_of_size: ClassVar[dict[str, int]]
-    """Named size -> training tokens up to which it is chosen; base from there on."""
 
-    def __init__(self, config: C, tokenizer: TextTokenizer, splits: Splits[Document] | None) -> None:
-        super().__init__(config, splits)
-        self.tokenizer = tokenizer
+def document_lines(
+    splits: Splits[Document], encoded: Mapping[str, EncodedDocuments], kind: str, tokenizer: TextTokenizer
+) -> Iterator[str]:
+    """Counts, problems found in the files, lengths and unknown tokens of all splits, for `heed check`."""
+    yield splits.summary
+    yield from found_table(splits.found)
+    yield from token_lines(kind, tokenizer, [token_counts(name, one, tokenizer) for name, one in encoded.items()])
 
-    @classmethod
-    def hold(cls, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        return hold(data, split, document_reader(config.data), ["text"], findings)
 
-    @classmethod
-    def open_splits(cls, config: C, given: Mapping[str, Sequence[Document]] | None = None) -> Splits[Document]:
-        return open_documents(config.data, given)
-
-    @classmethod
-    def restore(cls, config: C, folder: Path) -> Self:
-        return cls(config, TextTokenizer.load(folder / _TOKENIZER), None)
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / _TOKENIZER)
-
-    def tokenizers(self) -> dict[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
-
-    @abstractmethod
-    def encoded(self, split: str) -> EncodedDocuments:
-        """The tokens of all documents of a split."""
-
-    def num_tokens(self, split: str) -> int:
-        """Number of tokens of a split, without end tokens."""
-        encoded = self.encoded(split)
-        return len(encoded) - encoded.end_token * encoded.num_documents
-
-    def overview(self) -> str:
-        """Counts, problems found in the files, lengths, unknown tokens, and what `samples` adds."""
-        counts = map(self._counts, self.splits.examples)
-        return "\n".join(
-            [
-                self.splits.summary,
-                *found_table(self.splits.found),
-                *token_lines(self.config.tokenizer.kind, self.tokenizer, list(counts)),
-                *self.samples(),
-            ]
-        )
-
-    @abstractmethod
-    def samples(self) -> list[str]:
-        """Documents as the model sees them, as lines."""
-
-    def _counts(self, split: str) -> SideCounts:
-        """Count tokens and document lengths, without end tokens."""
-        encoded, special = self.encoded(split), self.tokenizer.special
-        tokens = np.bincount(encoded.ids, minlength=self.tokenizer.vocab_size)
-        tokens[special.end] -= encoded.end_token * encoded.num_documents
-        return SideCounts(split, "text", np.diff(encoded.starts) - encoded.end_token, tokens, special.unknown)
-
-    @property
-    def auto_size(self) -> str:
-        count = len(self.encoded("train"))
-        return next((name for name, most in self.tokens_of_size.items() if count <= most), "base")
-
-    @property
-    def selected_by(self) -> str:
-        return "loss"
-
-    def report_counts(self) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for name in self.splits.examples:
-            documents, counts = self.encoded(name), self.splits.counts.get(name)
-            entry: dict[str, Any] = {"examples": documents.num_documents}
-            if counts is not None:
-                entry |= counts.as_values()
-            unknown = int((np.asarray(documents.ids) == self.tokenizer.special.unknown).sum())
-            result[name] = entry | {"tokens": self.num_tokens(name), "unknown": unknown}
-        return result
+def counts_of(encoded: EncodedDocuments, read: Any, tokenizer: TextTokenizer) -> dict[str, Any]:
+    """Counts of a split, for `report.json`, with those of reading it if there are any."""
+    entry: dict[str, Any] = {"examples": encoded.num_documents, **({} if read is None else read.as_values())}
+    unknown = int((np.asarray(encoded.ids) == tokenizer.special.unknown).sum())
+    tokens = len(encoded) - encoded.end_token * encoded.num_documents
+    return entry | {"tokens": tokens, "unknown": unknown}

@@ -209,7 +209,7 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
     return issubclass(own, TokenEncoder) and own.fine_tuned
 
 
-_OWN = frozenset({"sampling", "extend"})
+_OWN = frozenset({"sampling", "extend", "new_merges"})
 """Fields of the `tokenizer` section that a run with another run's tokenizer sets itself."""
 
 

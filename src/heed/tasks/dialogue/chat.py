@@ -24,7 +24,8 @@ class Chat:
 
     def __init__(self, run: Any, speaker: str | None = None, **options: Any) -> None:
         self._run, self._options = run, options
-        self.speaker, self.partner = run.parts(speaker)  # names of model and user; "" if the data names no speakers
+        # Names of model and user; "" if the data names no speakers.
+        self.speaker, self.partner = run.input.parts(speaker)
         self.turns: list[str] = []  # the turns so far
         self.num_cut = 0  # number of first turns that the model did not read for its last response
 

@@ -49,6 +49,7 @@ class Written(Head):
 
     names: ClassVar[str] = "reference"
     writes: ClassVar[bool] = True
+    samples: ClassVar[bool] = True
     keywords: ClassVar[Mapping[str, Any]] = SEARCH
     of_texts: ClassVar[tuple[str, ...]] = ("bleu", "chrf")
     """Scores of texts, besides exact match, of reports (see `output_measures`)."""
@@ -240,7 +241,7 @@ class Written(Head):
             sampling = replace(sampling, seed=tuple(int.from_bytes(digest, "big") for digest in digests))
         return {"model": model, "memory": memory, "prompt": prompt, "options": options, "sampling": sampling}
 
-    def validation_memory(self, work: Any, model: Any) -> int:
+    def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
         """Bytes that the greedy outputs of a validation take.
 
         For a Transformer, these are keys and values; a recurrent encoder holds about as much as for a backward pass.
@@ -259,24 +260,7 @@ class Written(Head):
 
     # Runs -----------------------------------------------------------------------------------------------------
 
-    def candidates(self, run: Any, examples: Sequence[Any], **options: Any) -> list[list[WrittenText]]:
-        """The best outputs for each of several examples, best first, with all that a run can do to them."""
-        raise NotImplementedError
-
-    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Any:
-        """As `outcomes`, for a run, whose model judges the references."""
-        raise NotImplementedError
-
-    def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, WrittenText]:
-        """A text for one input, piece by piece while it is written."""
-        raise NotImplementedError
-
-    def shown(self, example: Any) -> str:
-        """An input, for people."""
-        return str(example.source)
-
     def beside(self, run: Any, examples: Sequence[Any], predict: Callable[[Sequence[Any]], Sequence[Any]]) -> Outcomes:
-        """The outcomes of a baseline."""
         texts = predict(examples)
         return Outcomes(tuple(texts), tuple(self.measures_of(texts, run.input.references(examples))))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -34,8 +34,9 @@ from heed.tasks.base.looking import (
     views_of,
     watched,
 )
-from heed.tasks.language_modelling.task import LanguageModelling
-from heed.tasks.language_modelling.writing import Continuation, WritingOptions, context_of, continue_all
+from heed.tasks.heads.continuing import LENGTH, Continuation, WritingOptions, context_of, continue_all
+from heed.tasks.inputs.stream import Stream
+from heed.tasks.work import Work
 from heed.visible import visible
 
 _TOP = 5
@@ -50,7 +51,7 @@ WRITTEN = "+"
 class LookedAt:
     """The tokens of a look."""
 
-    ids: list[int]  # in reading order, with the task's first token at the beginning
+    ids: list[int]  # in reading order, with the stream's first token at the beginning
     labels: tuple[str, ...]  # one for each token
     first_written: int  # index of the first token that the model wrote; the number of tokens if it wrote none
     ended: bool  # True if the model then wrote an end token
@@ -68,35 +69,35 @@ def _told_apart(kind: str, labels: Sequence[str], first: int) -> Axis:
     return Axis("text", kind, tuple(WRITTEN * (n >= first) + label for n, label in enumerate(labels)), parts)
 
 
-def label_of(task: LanguageModelling, token: int) -> str:
+def label_of(input: Stream, token: int) -> str:
     """The text of a token, including a space before it; boundary tokens by name."""
-    if token in task.tokenizer.special and (name := _SPECIAL.get(task.tokenizer.token(token))):
+    if token in input.tokenizer.special and (name := _SPECIAL.get(input.tokenizer.token(token))):
         return name
-    return task.tokenizer.piece(token).replace(_MARK, " ")
+    return input.tokenizer.piece(token).replace(_MARK, " ")
 
 
-def words_of(task: LanguageModelling, text: LookedAt) -> Words:
+def words_of(input: Stream, text: LookedAt) -> Words:
     """The words of a text, boundary tokens by name; a word of the prompt that the model continued is split in two."""
     groups = []
-    for one in task.tokenizer.words(text.ids):
+    for one in input.tokenizer.words(text.ids):
         if one.start < text.first_written < one.stop:
             groups += [range(one.start, text.first_written), range(text.first_written, one.stop)]
         else:
             groups.append(one)
     labels = []
     for group in groups:
-        alone = len(group) == 1 and text.ids[group.start] in task.tokenizer.special
-        label = text.labels[group.start] if alone else task.tokenizer.word_label(text.ids[group.start : group.stop])
+        alone = len(group) == 1 and text.ids[group.start] in input.tokenizer.special
+        label = text.labels[group.start] if alone else input.tokenizer.word_label(text.ids[group.start : group.stop])
         labels.append(label)
     first = sum(group.start < text.first_written for group in groups)
-    return Words(_told_apart("character" if task.tokenizer.unit == "character" else "word", labels, first), groups)
+    return Words(_told_apart("character" if input.tokenizer.unit == "character" else "word", labels, first), groups)
 
 
 @dataclass(frozen=True)
 class _Frames:
     """Frames of the tokens of a look, from one traced pass."""
 
-    task: LanguageModelling
+    input: Stream
     text: LookedAt
     states: dict[str, Tensor]  # of each layer, `(tokens, d)`
     nets: Sequence[Network]
@@ -121,7 +122,7 @@ class _Frames:
         """A frame for each token from index `first` on, and for a written end token: how the token was chosen."""
         tokens = [
             *self.text.labels[first:],
-            *([label_of(self.task, self.task.tokenizer.special.end)] if self.text.ended else []),
+            *([label_of(self.input, self.input.tokenizer.special.end)] if self.text.ended else []),
         ]
         last = [*self.states.values(), self.logits][max(0, len(self.states) - 1)]
         return tuple(
@@ -164,11 +165,9 @@ class _Frames:
         """The most probable next tokens."""
         best = torch.softmax(self.logits[place], -1).topk(min(_TOP, self.logits.shape[-1]))
         pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
-        return tuple((label_of(self.task, token), probability) for token, probability in pairs)
+        return tuple((label_of(self.input, token), probability) for token, probability in pairs)
 
 
-LENGTH = 20
-"""Tokens that a look writes by default."""
 _READ = (
     "Row t: where the pass that read token t and predicted token t + 1 looked, among the tokens read until then. "
     "Weights before dropout."
@@ -184,7 +183,7 @@ _BACK = (
 
 
 def look_at(
-    task: LanguageModelling,
+    work: Work,
     model: LanguageModel,
     text: str,
     *,
@@ -212,26 +211,27 @@ def look_at(
     """
     if given and (length is not None or beam_size is not None):
         raise ConfigError("--given writes nothing, so --length and --beam do not apply")
-    if whole_words and task.tokenizer.unit == "character":
+    input = cast(Stream, work.input)
+    if whole_words and input.tokenizer.unit == "character":
         raise ConfigError("--words does not apply: the tokens of this model are characters, not parts of words")
     choice = choice or Choice()
     written, ended, cut, best = [], False, [], None
     if isinstance(target, str):
-        written, cut = task.tokenizer.encode(target).ids, ["given, not generated by the model"]
+        written, cut = input.tokenizer.encode(target).ids, ["given, not generated by the model"]
     elif not given:
-        generation = task.config.generation
+        generation = input.config.generation
         options = WritingOptions(
             length=LENGTH if length is None else length,
             beam_size=generation.beam_size if beam_size is None else beam_size,
             length_penalty=generation.length_penalty,
         )
         with edit(model, *edits):
-            best = target or continue_all(task, model, [text], options)[0][0]
+            best = target or continue_all(input, model, [text], options)[0][0]
         written, ended = list(best.ids), best.finished
         most = f"{options.length} token{'s' * (options.length != 1)}"
         cut = ["generated by the model" + ("" if ended else f", cut off after {most}")]
-    shown = _text(task, text, written, ended)
-    context, count = context_of(task, model), len(shown.ids)
+    shown = _text(input, text, written, ended)
+    context, count = context_of(input, model), len(shown.ids)
     if context is not None and count > context:
         left = count - context
         first = max(0, shown.first_written - left)
@@ -243,12 +243,12 @@ def look_at(
     choice.check(seen.mechanisms())
     views = _views(seen, choice, shown.axis)
     nets = networks(seen, len(shown.ids))
-    end = task.tokenizer.special.end
+    end = input.tokenizer.special.end
     bits = _surprisal(logits, shown, end)
     total = sum(bits) if given else sum(bits[max(0, shown.first_written - 1) :])
     part = " of the tokens shown" if context is not None and count > context else ""
     said = f"{'text' if given else 'output'}: log-probability {-total * math.log(2):.4g}{part}"
-    shown_words = words_of(task, shown) if whole_words else Words.counted(shown.axis, [1] * len(shown.ids))
+    shown_words = words_of(input, shown) if whole_words else Words.counted(shown.axis, [1] * len(shown.ids))
     drawn = views
     if whole_words:  # a view of which every token has a row and a column is merged into words
         whole = (len(shown.ids),) * 2
@@ -257,39 +257,39 @@ def look_at(
     first = 1 if given else min(max(1, shown.first_written), len(shown.ids))
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
     held = {name: state for net in nets for name, state in net.states.items()}
-    frames = _Frames(task, shown, held | states, nets, views, logits)
-    greedy = isinstance(best, Continuation) and target is None and (beam_size or task.config.generation.beam_size) == 1
+    frames = _Frames(input, shown, held | states, nets, views, logits)
+    greedy = isinstance(best, Continuation) and target is None and (beam_size or input.config.generation.beam_size) == 1
     marked = [f"{WRITTEN} marks tokens that the model generated"] if written and views else []
     return Look(
-        title or task.title,
+        title or work.title,
         text,
-        task.tokenizer.decode(written),
+        input.tokenizer.decode(written),
         (
             *(view.map for view in drawn),
-            *gate_maps(((net, shown_words) for net in nets), task.config.model.name, bool(nets), units),
+            *gate_maps(((net, shown_words) for net in nets), input.config.model.name, bool(nets), units),
         ),
         frames.reading(0 if given else first),
         frames.writing(first),
         (
             "; ".join([said, *([", ".join(cut)] if cut else [])]),
             *marked,
-            *notes_on(task.tokenizer.unknown_in(text), edits, choice.hidden(views)),
+            *notes_on(input.tokenizer.unknown_in(text), edits, choice.hidden(views)),
         ),
         shadings=_shadings(shown, bits, shown_words, () if whole_words else _chances(logits, shown, end)),
         output=best,
-        answer=answer_of(task, model, shown, given, shown_words, greedy),
+        answer=answer_of(input, model, shown, given, shown_words, greedy),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
 
 
-def _text(task: LanguageModelling, text: str, written: list[int], ended: bool) -> LookedAt:
-    own = task.tokenizer.encode(text).ids
-    prompt = task.prompt_tokens(own, least=1 if written else 2)
+def _text(input: Stream, text: str, written: list[int], ended: bool) -> LookedAt:
+    own = input.tokenizer.encode(text).ids
+    prompt = input.prompt_tokens(own, least=1 if written else 2)
     ids = [*prompt, *written]
-    typed = InputSpans.of(task.tokenizer, text, before=len(prompt) - len(own))
+    typed = InputSpans.of(input.tokenizer, text, before=len(prompt) - len(own))
     groups = [range(n, n + 1) for n in range(len(ids))]
-    labels = token_labels(task.tokenizer, ids, groups, {}, typed, lambda token: label_of(task, token[0]))
+    labels = token_labels(input.tokenizer, ids, groups, {}, typed, lambda token: label_of(input, token[0]))
     return LookedAt(ids, labels, len(ids) - len(written), ended)
 
 
@@ -346,7 +346,7 @@ def _shadings(text: LookedAt, bits: Sequence[float], units: Words, chances: Sequ
 
 
 def explain(
-    task: LanguageModelling,
+    work: Work,
     model: LanguageModel,
     text: str,
     target: str | int | None = None,
@@ -359,7 +359,8 @@ def explain(
     Raises:
         ConfigError: A target is not one token.
     """
-    shown, context = _text(task, text, [], False), context_of(task, model)
+    input = cast(Stream, work.input)
+    shown, context = _text(input, text, [], False), context_of(input, model)
     left = max(0, len(shown.ids) - (context or len(shown.ids)))
     ids, device = shown.ids[left:], next(model.parameters()).device
     tokens = torch.tensor(ids, device=device)
@@ -373,7 +374,7 @@ def explain(
 
     with torch.no_grad():
         best = int(log_probs(model.eval(), tokens.unsqueeze(0)).argmax())
-    numbers = [one if one is None or isinstance(one, int) else token_named(task.tokenizer, one)
+    numbers = [one if one is None or isinstance(one, int) else token_named(input.tokenizer, one)
                for one in (target, rather_than)]  # fmt: skip
     number, other = best if numbers[0] is None else numbers[0], numbers[1]
 
@@ -381,19 +382,17 @@ def explain(
         found = log_probs(model, rows)
         return found[:, number] if other is None else found[:, number] - found[:, other]
 
-    name = f"the log-probability of '{label_of(task, number)}' as the next token"
-    name += "" if other is None else f" minus that of '{label_of(task, other)}'"
-    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unknown)
+    name = f"the log-probability of '{label_of(input, number)}' as the next token"
+    name += "" if other is None else f" minus that of '{label_of(input, other)}'"
+    scored = Scored(model, table_of(model), tokens, score, input.tokenizer.special.unknown)
     axis = Axis("text", "token", shown.labels[left:])
     notes = [f"only the last {len(ids)} tokens are read in one pass"] if left else []
     return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
 
 
-def answer_of(
-    task: LanguageModelling, model: LanguageModel, text: LookedAt, given: bool, words: Words, greedy: bool
-) -> Answer:
+def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, words: Words, greedy: bool) -> Answer:
     """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
-    ids, special = text.ids, task.tokenizer.special
+    ids, special = text.ids, input.tokenizer.special
     first = 1 if given else max(1, text.first_written)
     labels = [*ids[first:], *([special.end] if text.ended else [])]
     tokens = torch.tensor(ids, device=next(model.parameters()).device)
@@ -404,23 +403,22 @@ def answer_of(
         return model.logits(hidden.gather(1, last.unsqueeze(2).expand(-1, -1, hidden.shape[2])))
 
     def named(output: int, number: int) -> str:
-        return f'token {output + 1 + given} "{visible(label_of(task, number))}"'
+        return f'token {output + 1 + given} "{visible(label_of(input, number))}"'
 
     prompt = [] if given else [one for one in words.tokens if one.stop <= first and ids[one.start] not in special]
     return Answer(model, tokens, logits, named, labels, prompt, "text", compared="output" if greedy else PROBABLE)
 
 
-def contrast(task: LanguageModelling, model: LanguageModel, text: str, other: str) -> dict[str, Any]:
+def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[str, Any]:
     """The score that tells two texts apart: of the most probable next tokens, the other's minus the text's."""
-    own, there = (int(lens_reads(task, model, one)[0]()[0, -1].argmax()) for one in (text, other))
+    own, there = (int(lens_reads(work, model, one)[0]()[0, -1].argmax()) for one in (text, other))
     return {"target": there, "rather_than": own if own != there else None}
 
 
-def lens_reads(
-    task: LanguageModelling, model: LanguageModel, text: str
-) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
+def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
     """A pass over the last tokens of a text that the model reads at once; see `HasLens`."""
-    shown, context = _text(task, text, [], False), context_of(task, model)
+    input = cast(Stream, work.input)
+    shown, context = _text(input, text, [], False), context_of(input, model)
     left = max(0, len(shown.ids) - (context or len(shown.ids)))
     tokens = torch.tensor([shown.ids[left:]], device=next(model.parameters()).device)
 
@@ -428,4 +426,4 @@ def lens_reads(
         with torch.no_grad():
             return model.logits(model(tokens))
 
-    return read, Axis("text", "token", shown.labels[left:]), lambda token: label_of(task, token)
+    return read, Axis("text", "token", shown.labels[left:]), lambda token: label_of(input, token)

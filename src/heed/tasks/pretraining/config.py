@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -32,6 +32,11 @@ class PretrainingHead(Section):
     that `model.from` knows take its embeddings."""
     tied_output: bool = True
     """Use the embeddings as the output layer for masked words."""
+
+
+def objectives(config: Any) -> PretrainingHead:
+    """The objectives of a configuration; they are validated with the other fields of the model."""
+    return PretrainingHead.model_construct(**(config.model.model_extra or {}))
 
 
 class PretrainingModel(ModelSection):

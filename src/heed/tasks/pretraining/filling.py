@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, softmax
 
-from heed.data.batch import frame, frame_size, pad_rows
-from heed.data.tokens.special import BLANK, CONTINUED, MASK, Special, is_continued
+from heed.data.tokens.special import BLANK, CONTINUED, MASK, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces, with_unread
-from heed.tasks.pretraining.rows import FOLLOWS
-from heed.threads import threads_for
-
-if TYPE_CHECKING:
-    from heed.tasks.pretraining.model import Pretrainer
-    from heed.tasks.pretraining.task import Pretraining
-
-_TOGETHER = 32
-"""Texts that are read at once."""
+from heed.tasks.pretraining.config import PretrainingHead
 
 
 @dataclass(frozen=True)
@@ -132,41 +122,6 @@ def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") ->
         )
 
 
-@torch.inference_mode()
-def fill(task: Pretraining, model: Pretrainer, texts: Sequence[str], most: int) -> list[FilledText]:
-    """Predict the words at the masks of each text; a blank text has none.
-
-    Args:
-        task: Has the tokenizer.
-        model: In evaluation mode.
-        texts: The texts.
-        most: Number of candidates for each mask.
-
-    Raises:
-        ConfigError: A text has no mask, or its masks lie further apart than the model can read.
-    """
-    tokenizer = task.tokenizer
-    mask = mask_of(task, model)
-    rows: list[list[int]] = []
-    unread = []
-    for text in texts:
-        ids: list[int] = []
-        if text.strip():
-            check_masks(text, tokenizer)
-            ids = tokenizer.encode_masked(task.as_read(text))
-        rows.append(_window(task, ids, mask))
-        unread.append(len(ids) - len(rows[-1]))
-    scores = iter(_at_masks(model, rows, mask, tokenizer.special))
-    results = []
-    for text, row, left in zip(texts, rows, unread, strict=True):
-        found = [_candidates(tokenizer, next(scores), mask, most) for token in row if token == mask]
-        filled, *parts = parts_of(text, tokenizer)
-        for candidates, part in zip(found, parts, strict=False):
-            filled = _joined(tokenizer, filled, candidates[0]) + part
-        results.append(FilledText(filled, text, tuple(found), unread=left))
-    return results
-
-
 def _joined(tokenizer: TextTokenizer, before: str, best: Candidate) -> str:
     """The text before a mask and the word in its place, with a space between them if the token has one."""
     if tokenizer.is_of_pieces and is_continued(best.word):
@@ -178,66 +133,42 @@ def _joined(tokenizer: TextTokenizer, before: str, best: Candidate) -> str:
     return (before.rstrip() if tokenizer.masks_spaces else before) + best.word
 
 
-def mask_of(task: Pretraining, model: Pretrainer) -> int:
-    """The mask token.
+def check_objective(objectives: PretrainingHead, tokenizer: TextTokenizer, pairs: bool) -> None:
+    """Refuse a run without a head for pairs, or for masked words.
 
     Raises:
-        ConfigError: The run has no head for masked words.
+        ConfigError: It has none.
     """
-    mask = task.tokenizer.mask
-    if model.words is None or mask is None:
+    if pairs and not objectives.next_sentence:
+        raise ConfigError(
+            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
+            "another"
+        )
+    if not pairs and (not objectives.masked_words or tokenizer.mask is None):
         raise ConfigError(
             "this run has no head for masked words (model.masked_words is false), so it cannot fill masks"
         )
-    return mask
 
 
-def _window(task: Pretraining, ids: list[int], mask: int) -> list[int]:
-    """A part of a text, with all its masks, that fits into the model's positions."""
-    room = task.positions - frame_size(is_pair=False)
-    if len(ids) <= room:
-        return ids
-    places = [n for n, token in enumerate(ids) if token == mask]
-    first, last = places[0], places[-1]
-    if last - first >= room:
-        raise InputError(
-            f"the masks span {last - first + 1:,} tokens, but the model reads at most {room} at once; fill them one by "
-            "one"
-        )
-    start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
-    return ids[start : start + room]
+def filled(text: str, scores: Sequence[Tensor], tokenizer: TextTokenizer, most: int) -> FilledText:
+    """A text with the `most` best words at its masks, by the log-probabilities of the vocabulary there."""
+    found = [_candidates(tokenizer, one, most) for one in scores]
+    whole, *parts = parts_of(text, tokenizer)
+    for candidates, part in zip(found, parts, strict=False):
+        whole = _joined(tokenizer, whole, candidates[0]) + part
+    return FilledText(whole, text, tuple(found))
 
 
-def _batches(model: Pretrainer, rows: Sequence[list[int]]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Batches of framed rows, each as tokens and mask on the model's device."""
-    device = next(model.parameters()).device
-    for start in range(0, len(rows), _TOGETHER):
-        tokens, real = pad_rows(rows[start : start + _TOGETHER])
-        yield tokens.to(device), real.to(device)
-
-
-def _at_masks(model: Pretrainer, rows: Sequence[list[int]], mask: int, special: Special) -> list[Tensor]:
-    """The log-probabilities of the vocabulary at every mask, `(vocab_size,)` each, in the order of the texts."""
-    assert model.words is not None
-    found: list[Tensor] = []
-    for tokens, real in _batches(model, [frame(row, special=special) for row in rows]):
-        with threads_for(model, tokens.numel()):
-            scores = model.words(model(tokens, real)[tokens == mask]).float()
-        found += log_softmax(scores, dim=-1).cpu().unbind()
-    return found
-
-
-def _candidates(tokenizer: TextTokenizer, scores: Tensor, mask: int, most: int) -> tuple[Candidate, ...]:
+def _candidates(tokenizer: TextTokenizer, scores: Tensor, most: int) -> tuple[Candidate, ...]:
     """The most probable tokens that are text."""
-    hidden = {mask, *tokenizer.special, *tokenizer.tags.values()}
+    hidden = {tokenizer.mask, *tokenizer.special, *tokenizer.tags.values()}
     best = scores.topk(min(len(scores), most + len(hidden)))
     pairs = zip(best.indices.tolist(), best.values.exp().tolist(), strict=True)
     kept = [(token, value) for token, value in pairs if token not in hidden][:most]
     return tuple(Candidate(tokenizer.label(token), value, tokenizer.piece(token)) for token, value in kept)
 
 
-@torch.inference_mode()
-def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequence[str]) -> list[RankedWord]:
+def rank_words(run: Any, text: str, choices: Sequence[str]) -> list[RankedWord]:
     """Rank given words at the only mask of a text, most probable first.
 
     A word of several pieces gets as many masks; its log-probability is the sum over its pieces from left to right, each
@@ -246,27 +177,24 @@ def rank_words(task: Pretraining, model: Pretrainer, text: str, choices: Sequenc
     Raises:
         ConfigError: There is not exactly one mask; or a word is blank, repeated, unknown to the tokenizer or too long.
     """
-    tokenizer, mask = task.tokenizer, mask_of(task, model)
+    input, tokenizer = run.input, run.tokenizer
+    mask: Any = tokenizer.mask
+    check_objective(input.objectives, tokenizer, pairs=False)
     check_choices(choices, "words")
     check_masks(text, tokenizer)
     if (count := len(parts_of(text, tokenizer)) - 1) > 1:
         raise InputError(f"words are ranked at one {MASK}, but the text has {count}: {short(text)}")
-    ids = tokenizer.encode_masked(task.as_read(text))
+    ids = tokenizer.encode_masked(input.as_read(text))
     place = ids.index(mask)
-    rows: list[list[int]] = []
     all_pieces = [_pieces(tokenizer, text, choice) for choice in choices]
-    for pieces in all_pieces:
-        for known in range(len(pieces)):
-            masks = [mask] * (len(pieces) - known)
-            rows.append(_window(task, [*ids[:place], *pieces[:known], *masks, *ids[place + 1 :]], mask))
-    scores = iter(_at_masks(model, rows, mask, tokenizer.special))
-    totals = []
-    for pieces in all_pieces:
-        total = 0.0
-        for known, piece in enumerate(pieces):
-            at = [next(scores) for _ in range(len(pieces) - known)]  # the first mask of this row is the next piece's
-            total += float(at[0][piece])
-        totals.append(total)
+    rows = [
+        [input.window([*ids[:place], *pieces[:known], *[mask] * (len(pieces) - known), *ids[place + 1 :]])]
+        for pieces in all_pieces
+        for known in range(len(pieces))
+    ]
+    scores = iter(run.task.answers(run.model, input.units_of(rows)))
+    # The first mask of each row is the next piece's.
+    totals = [sum(float(next(scores)[0][piece]) for piece in pieces) for pieces in all_pieces]
     shares = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()
     ranked = [
         RankedWord(choice, share, total, tuple(tokenizer.piece(piece) for piece in pieces))
@@ -344,47 +272,3 @@ class NextSentence(Prediction):
 
 ANSWERS = ("follows", "does not follow")
 """The answers for a pair, in the order of their scores."""
-
-
-def check_pairs(model: Pretrainer) -> None:
-    """Refuse a run without a head for pairs.
-
-    Raises:
-        ConfigError: It has none.
-    """
-    if model.order is None:
-        raise ConfigError(
-            "this run has no head for pairs (model.next_sentence is false), so it cannot say whether a text follows "
-            "another"
-        )
-
-
-@torch.inference_mode()
-def follow(task: Pretraining, model: Pretrainer, pairs: Sequence[tuple[str, str]]) -> list[NextSentence]:
-    """Predict for each pair the probability that the second text follows the first.
-
-    If the texts are longer than the model's positions, the end of the first and the beginning of the second are read.
-
-    Raises:
-        ConfigError: The run has no head for pairs, or a text is blank.
-    """
-    check_pairs(model)
-    room = task.positions - frame_size(is_pair=True, double=task.double_separator)
-    rows, unread = [], []
-    for first, second in pairs:
-        for name, text in (("first", first), ("second", second)):
-            if not text.strip():
-                raise InputError(f"the {name} text of a pair is blank")
-        a, b = (task.tokenizer.encode(task.as_read(text)).ids for text in (first, second))
-        total = len(a) + len(b)
-        if total > room:
-            longest = max(room // 2, room - len(a))
-            b = b[:longest]
-            a = a[len(a) - min(len(a), room - len(b)) :]
-        unread.append(total - len(a) - len(b))
-        rows.append(frame(a, b, task.double_separator, task.tokenizer.special))
-    found: list[float] = []
-    for tokens, real in _batches(model, rows):
-        logits = model.order_scores(model(tokens, real), real)
-        found += softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
-    return [NextSentence(*pair, share, unread=left) for pair, share, left in zip(pairs, found, unread, strict=True)]

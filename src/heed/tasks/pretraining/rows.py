@@ -30,16 +30,15 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from heed.config.data import Documents
-from heed.data.batch import Batch
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
 from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
 from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
+from heed.tasks.contracts import Batch
 
 PIECE, WORD, SENTENCE = 1, 2, 4
 """Flags of a token: it begins a unit of the tokenizer (a word or a mark), a word after a space, a sentence."""
@@ -373,22 +372,6 @@ def _mixed(number: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
         return np.asarray(mixed(np.asarray(number + STEP, dtype=np.uint64)), dtype=np.uint64)
 
 
-@dataclass(frozen=True)
-class MaskedBatch(Batch):
-    """Rows `START a END` or `START a END b END`, B of length L."""
-
-    indices: list[int]  # indices of the rows in the pass
-    tokens: Tensor  # `(B, L)` int64, the inputs
-    mask: Tensor  # `(B, L)` bool, True on all but padding
-    places: Tensor  # `(M,)` int64, the masked words: row * L + position
-    words: Tensor  # `(M,)` int64, the tokens that were masked
-    # `(B,)` int64, 0 where the second text follows the first, 1 where it does not, -1 without a second text
-    order: Tensor
-    shares: Tensor  # `(B,)` float32, weight of each pair: its number of masked words, or 1 if no words are masked
-    num_targets: int  # number of masked words, or of pairs if no words are masked
-    pair_weight: float = 1.0  # factor of the loss of pairs, that of the batch's pass
-
-
 def _framed(
     passages: Passages, rows: Rows, indices: Sequence[int], double: bool, special: Special
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -423,10 +406,20 @@ def collate_rows(
     seeds: tuple[int, int],
     double: bool,
     special: Special,
-) -> MaskedBatch:
-    """Collate the rows `indices` of a pass; without a masking no word is masked.
+) -> Batch:
+    """Rows `START a END` or `START a END b END`, B of length L, of a pass; without a masking no word is masked.
 
-    `seeds` are the seed and the pass; with `double`, two end tokens are put between two texts.
+    | name | shape | |
+    |---|---|---|
+    | tokens | `(B, L)` int64 | the inputs |
+    | mask | `(B, L)` bool | True on all but padding |
+    | places | `(M,)` int64 | the masked words: row * L + position |
+    | words | `(M,)` int64 | the tokens that were masked |
+    | order | `(B,)` int64 | the label of each row |
+    | shares | `(B,)` float32 | weight of each pair: its number of masked words, or 1 if no words are masked |
+
+    Targets are the masked words, or the pairs if no words are masked. `seeds` are the seed and the pass; with `double`,
+    two end tokens are put between two texts.
     """
     tokens, mask, begins = _framed(passages, rows, indices, double, special)
     numbers = np.asarray(indices, dtype=np.int64)
@@ -438,54 +431,31 @@ def collate_rows(
         read, chosen = mask_rows(tokens, candidates, begins, masking, seeds, numbers)
         places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
         words = tokens.reshape(-1)[places]
-    return MaskedBatch(
+    targets = {"places": places, "words": words, "order": labels, "shares": shares}
+    return Batch(
         list(indices),
-        torch.from_numpy(read),
-        torch.from_numpy(mask),
-        torch.from_numpy(places),
-        torch.from_numpy(words),
-        torch.from_numpy(labels),
-        torch.from_numpy(shares),
+        {"tokens": torch.from_numpy(read), "mask": torch.from_numpy(mask)},
         len(places) if masking is not None else int((labels != NO_QUESTION).sum()),
+        targets={name: torch.from_numpy(values) for name, values in targets.items()},
     )
 
 
-@dataclass(frozen=True)
-class Pass:
-    """The rows of one pass over some documents."""
+def check_pairs(passages: Passages, rows: Rows, cut: Cut) -> None:
+    """Refuse documents of which no pairs can be made.
 
-    passages: Passages  # the tokens
-    rows: Rows  # the rows of the pass
-    # Factor of the loss of pairs. Each pair is weighted by its number of masked words, so that over the pass, and about
-    # so in each batch, pairs count as much as masked words, and the weight of a pair depends neither on the batch nor
-    # on the process
-    pair_weight: float
-
-    @classmethod
-    def of(cls, passages: Passages, cut: Cut, seed: int, epoch: int, words: bool) -> Self:
-        """Draw the rows of a pass from (seed, epoch); `words` is True if words are masked.
-
-        Raises:
-            DataError: Pairs are needed, but no document has two texts, or there is only one document.
-        """
-        rows = draw_rows(passages, cut, seed, epoch)
-        if cut.pairs and not (rows.labels == FOLLOWS_NOT).any():
-            raise DataError(_no_pairs(passages, cut))
-        tokens = float(rows.lengths.sum())
-        asked = float(rows.lengths[rows.labels != NO_QUESTION].sum())
-        return cls(passages, rows, tokens / asked if words and asked else 1.0)
-
-
-def _no_pairs(passages: Passages, cut: Cut) -> str:
-    """The error message if no pairs can be made."""
+    Raises:
+        DataError: Pairs are needed, but no document has two texts, or there is only one document.
+    """
+    if not cut.pairs or (rows.labels == FOLLOWS_NOT).any():
+        return
     hint = "or set model.next_sentence=false to train on masked words alone"
     if passages.num_documents < 2:
-        return (
+        raise DataError(
             "model.next_sentence needs at least two documents, because a text that does not follow comes from another, "
             f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
-    return (
+    raise DataError(
         f"fewer than two training documents contain {what}, so no pairs can be made; give longer "
         f"documents (data.separator marks the end of one), {hint}"
     )

@@ -1,29 +1,21 @@
-"""Scores of texts: log-probability and rank of every token, measures over documents, the trigram baseline, the report.
+"""Scores of texts: log-probability and rank of every token, and measures over documents.
 
 A document longer than `data.context` is read in windows of that many tokens, which advance by `stride`:
 
     window k reads the tokens before places k s .. k s + context - 1, and scores those that no earlier one scored
 
-so every token is scored once: the first of a document after the task's first token (end or start), and each after at
+so every token is scored once: the first of a document after the stream's first token (end or start), and each after at
 least context - stride tokens, where there are as many. A model that carries a state reads a document from its
 beginning to its end; its context is everything before.
 
 Source: Press, Smith and Lewis 2021 (arXiv:2012.15832), section 3, on windows and what the stride costs.
-
-Trigram model over a run's own tokens:
-
-    p(c)       = (n(c) + 1) / (N + V)
-    p(c | b)   = (n(bc) + m p(c)) / (n(b.) + m)
-    p(c | ab)  = (n(abc) + m p(c | b)) / (n(ab.) + m)        m = 5
-
-Source: MacKay and Peto 1995, Natural Language Engineering 1 (3), hierarchical Dirichlet smoothing, with one fixed m.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -40,7 +32,6 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
-from heed.tasks.base.report import counted_are, span, with_interval
 from heed.threads import threads_for
 from heed.training.loss import piece_positions
 from heed.training.processes import current
@@ -56,9 +47,10 @@ Ids = NDArray[Any]
 
 
 class Scorer(Protocol):
-    """The part of a `LanguageModelling` task that scoring needs."""
+    """The part of `inputs.stream.Stream` that scoring needs."""
 
-    tokenizer: TextTokenizer
+    @property
+    def tokenizer(self) -> TextTokenizer: ...
 
     @property
     def context(self) -> int: ...
@@ -77,7 +69,7 @@ class IdScores:
     log_probs: NDArray[np.float64]  # Float64, in nats
     # Int32, 1 for the most probable token; equally probable tokens have the same rank. None if not asked for
     ranks: NDArray[np.int32] | None
-    seen: NDArray[np.int32]  # Int32, number of tokens that each was predicted from, including the task's first token
+    seen: NDArray[np.int32]  # Int32, number of tokens that each was predicted from, including the stream's first token
 
     def part(self, part: slice) -> IdScores:
         """The scores of some of the tokens."""
@@ -101,21 +93,21 @@ class TokenScores(IdScores):
 
 
 def score_texts(
-    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[TokenScores]:
     """Score every token of each text, and its end token if the run has one.
 
     A blank text has no tokens. `stride` is the number of tokens by which a window advances, by default the context.
     """
-    special = task.tokenizer.special
-    end = [special.end] if task.end_token else []
+    special = input.tokenizer.special
+    end = [special.end] if input.end_token else []
     rows, spans = [], []
     for text in texts:
-        encoded = task.tokenizer.encode(text)
+        encoded = input.tokenizer.encode(text)
         rows.append(np.array([*encoded.ids, *end], dtype=np.int32))
         spans.append(np.array(encoded.spans, dtype=np.int32).reshape(-1, 2))  # as tuples they are ten times as large
     found = []
-    for places, ids, scores in zip(spans, rows, score_ids(task, model, rows, stride, ranks), strict=True):
+    for places, ids, scores in zip(spans, rows, score_ids(input, model, rows, stride, ranks), strict=True):
         count = len(places)
         own = scores.part(slice(0, count))
         last = scores.part(slice(count, None)) if end else None
@@ -124,19 +116,14 @@ def score_texts(
 
 
 def score_ids(
-    task: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
 ) -> list[IdScores]:
     """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
     found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
-    work: Callable[[Any], _Pieces]
-    groups: Sequence[Any]
-    if type(model).carries:
-        groups = _groups(lengths, task.context)
-        work = partial(_carried, task, model, rows, ranks=ranks)
-    else:
-        groups = _window_groups(_windows(lengths, task.context, stride or task.context))
-        work = partial(_windowed, task, model, rows, ranks=ranks)
+    carries, context = type(model).carries, input.context
+    groups = _in_turn(lengths, context) if carries else _batches(_windows(lengths, context, stride or context))
+    work = partial(_scored, input, model, rows, ranks)
     for start in range(0, len(groups), _BATCHES):  # a large set's pieces all at once would be larger than its scores
         results = current().map(lambda some: [work(one) for one in some], groups[start : start + _BATCHES])
         for row, place, scores in chain.from_iterable(results):
@@ -148,89 +135,79 @@ def score_ids(
     return found
 
 
-_Pieces = list[tuple[int, int, IdScores]]
-"""Row, place of the first token, scores from there on."""
-_Window = NDArray[np.int64]
+_Window = tuple[int, int, int, int]
 """Row, first target of the window, first target that is scored, end."""
+_Turns = list[list[_Window]]
+"""Batches of windows; of a model that carries its state, each reads on from the one before."""
 
 
-def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
+def _windows(lengths: Sequence[int], context: int, stride: int) -> NDArray[np.int64]:
     """The windows of all rows, `(windows, 4)`."""
-    parts = []
+    parts = [np.zeros((0, 4), np.int64)]
     for row, count in enumerate(lengths):
-        if not count:
-            continue
-        starts = np.arange(0, max(1, count - context + stride), stride)
-        stops = np.minimum(starts + context, count)
-        scored = np.concatenate([[0], stops[:-1]])
-        parts.append(np.stack([np.full(len(starts), row), starts, scored, stops], axis=1))
-    return np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
+        if count:
+            starts = np.arange(0, max(1, count - context + stride), stride)
+            stops = np.minimum(starts + context, count)
+            scored = np.concatenate([[0], stops[:-1]])
+            parts.append(np.stack([np.full(len(starts), row), starts, scored, stops], axis=1))
+    return np.concatenate(parts)
 
 
-def _window_groups(windows: _Window) -> list[_Window]:
+def _batches(windows: NDArray[np.int64]) -> list[_Turns]:
     """Batches of windows of similar length."""
-    lengths = windows[:, 3] - windows[:, 1]
-    ordered = windows[np.argsort(-lengths, kind="stable")]
+    ordered = windows[np.argsort(windows[:, 1] - windows[:, 3], kind="stable")]
     groups, start = [], 0
     while start < len(ordered):
         size = max(1, TOGETHER // int(ordered[start, 3] - ordered[start, 1]))
-        groups.append(ordered[start : start + size])
+        groups.append([ordered[start : start + size].tolist()])
         start += size
     return groups
 
 
-def _windowed(task: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
-    """Score one batch of windows."""
-    read, wanted = [], []
-    for row, start, _, stop in windows.tolist():
-        before = int(rows[row][start - 1]) if start else task.first_token
-        read.append([before, *rows[row][start : stop - 1].tolist()])
-        wanted.append(rows[row][start:stop].tolist())
-    device = next(model.parameters()).device
-    (tokens, chosen), (labels, _) = pad_rows(read), pad_rows(wanted)
-    for place, (_, start, scored, _) in enumerate(windows.tolist()):
-        chosen[place, : scored - start] = False
-    with torch.no_grad(), threads_for(model, tokens.numel()):
-        hidden = model(tokens.to(device))
-        log_probs, found = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
-    seen = (torch.arange(tokens.shape[1]) + 1).expand_as(tokens)[chosen].numpy().astype(np.int32)
-    scores, pieces, at = IdScores(log_probs, found, seen), [], 0
-    for row, _, scored, stop in windows.tolist():
-        part = slice(at, at := at + stop - scored)
-        pieces.append((row, scored, scores.part(part)))
-    return pieces
-
-
-def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
-    """Batches of rows of similar length, longest first, for models that read a row from beginning to end."""
+def _in_turn(lengths: Sequence[int], context: int) -> list[_Turns]:
+    """Rows of similar length, longest first, chunk by chunk from beginning to end; a row that ends leaves the batch."""
     order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
     size = max(1, TOGETHER // context)
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    together = [order[start : start + size] for start in range(0, len(order), size)]
+    return [
+        [
+            [(row, start, start, min(start + context, lengths[row])) for row in some if lengths[row] > start]
+            for start in range(0, lengths[some[0]], context)
+        ]
+        for some in together
+    ]
 
 
-def _carried(task: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
-    """Score some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
-    device = next(model.parameters()).device
-    lengths = [len(rows[row]) for row in group]
-    pieces: _Pieces = []
-    state: Any = model.start(None, Rows.repeat(len(group), device=device))
-    active = len(group)
-    for start in range(0, lengths[0], task.context):
-        going = sum(length > start for length in lengths)
-        if going < active:
-            state, active = state.select(torch.arange(going, device=device)), going
-        parts = [rows[row][start : start + task.context].tolist() for row in group[:active]]
-        before = [int(rows[row][start - 1]) if start else task.first_token for row in group[:active]]
-        tokens, mask = pad_rows([[first, *part[:-1]] for first, part in zip(before, parts, strict=True)])
-        labels, _ = pad_rows(parts)
+def _scored(
+    input: Scorer, model: LanguageModel, rows: Sequence[Ids], ranks: bool, turns: _Turns
+) -> list[tuple[int, int, IdScores]]:
+    """Score batches of windows: for each its row, the place of the first token, and the scores from there on."""
+    device, carries = next(model.parameters()).device, type(model).carries
+    pieces: list[tuple[int, int, IdScores]] = []
+    state, active = None, 0
+    for windows in turns:
+        wanted = [rows[row][start:stop].tolist() for row, start, _, stop in windows]
+        before = [int(rows[row][start - 1]) if start else input.first_token for row, start, _, _ in windows]
+        tokens, chosen = pad_rows([[first, *part[:-1]] for first, part in zip(before, wanted, strict=True)])
+        labels, _ = pad_rows(wanted)
+        for place, (_, start, scored, _) in enumerate(windows):
+            chosen[place, : scored - start] = False
         with torch.no_grad(), threads_for(model, tokens.numel()):
-            hidden, state = model.read(tokens.to(device), state)
-            log_probs, found = _of_tokens(model, hidden[mask.to(device)], labels[mask].to(device), ranks)
+            if carries:
+                if state is None:
+                    state = model.start(None, Rows.repeat(len(windows), device=device))
+                elif len(windows) < active:
+                    state = state.select(torch.arange(len(windows), device=device))
+                hidden, state = model.read(tokens.to(device), state)
+                active = len(windows)
+            else:
+                hidden = model(tokens.to(device))
+            log_probs, places = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
         at = 0
-        for row, part in zip(group, parts, strict=False):
-            seen = np.arange(start + 1, start + len(part) + 1, dtype=np.int32)
-            own = slice(at, at := at + len(part))
-            pieces.append((row, start, IdScores(log_probs[own], None if found is None else found[own], seen)))
+        for row, start, scored, stop in windows:
+            part = slice(at, at := at + stop - scored)
+            seen = np.arange(scored, stop, dtype=np.int32) + 1 - (0 if carries else start)
+            pieces.append((row, scored, IdScores(log_probs[part], None if places is None else places[part], seen)))
     return pieces
 
 
@@ -325,24 +302,24 @@ class ScoredText:
         return math.exp(min(700.0, -self.log_prob / len(self.tokens))) if self.tokens else math.nan
 
 
-def usual_stride(task: Scorer) -> int:
+def usual_stride(input: Scorer) -> int:
     """A quarter of the context: tokens are scored from at least three quarters of it, in a text as long as that."""
-    return max(1, task.context // 4)
+    return max(1, input.context // 4)
 
 
 def score_each(
-    task: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[ScoredText]:
     """Score each text as a separate document; `stride` as `evaluation.stride`, a quarter of the context by default.
 
     Ranks are empty if `ranks` is False. Evaluation may use another stride; the scores of a text longer than the context
     then differ.
     """
-    found = score_texts(task, model, texts, stride or usual_stride(task), ranks)
+    found = score_texts(input, model, texts, stride or usual_stride(input), ranks)
     return [
         ScoredText(
             text,
-            tuple(task.tokenizer.piece(int(i)) for i in scores.ids),
+            tuple(input.tokenizer.piece(int(i)) for i in scores.ids),
             tuple((int(start), int(end)) for start, end in scores.spans),
             tuple(scores.log_probs.tolist()),
             () if scores.ranks is None else tuple(scores.ranks.tolist()),
@@ -479,102 +456,3 @@ def _by_place(scores: Sequence[TokenScores]) -> list[dict[str, Any]]:
         last = int(min(last, places.max()))
         found.append({"first": first, "last": last, "tokens": int(inside.sum()), "loss": float(nll[inside].mean())})
     return found
-
-
-_STRENGTH = 5.0
-"""m above."""
-_MOST = 20_000_000
-"""Tokens that are counted: the first ones of the training data."""
-
-
-class Trigram:
-    """Counts of a stream of tokens."""
-
-    def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
-        stream = np.asarray(ids[:_MOST], dtype=np.int64)
-        self._size = vocab_size
-        pairs = stream[:-1] * vocab_size + stream[1:]
-        triples = pairs[:-1] * vocab_size + stream[2:]
-        self._ones = np.bincount(stream, minlength=vocab_size)
-        self._before_pairs = np.bincount(stream[:-1], minlength=vocab_size)
-        self._pairs, self._triples, self._before_triples = (
-            np.unique(keys, return_counts=True) for keys in (pairs, triples, pairs[:-1])
-        )
-
-    def log_probs(self, ids: NDArray[np.int64], first_token: int) -> NDArray[np.float64]:
-        """Natural log-probability of each of the tokens of a document, `(tokens,)`, the first after `first_token`."""
-        read = np.concatenate([[first_token], ids]).astype(np.int64)
-        before, own = read[:-1], read[1:]
-        chances = (self._ones[own] + 1) / (self._ones.sum() + self._size)
-        pairs = before * self._size + own
-        chances = _mixed(_looked_up(self._pairs, pairs), self._before_pairs[before], chances)
-        if len(own) > 1:
-            triples = pairs[:-1] * self._size + own[1:]
-            seen = _looked_up(self._before_triples, pairs[:-1])
-            chances[1:] = _mixed(_looked_up(self._triples, triples), seen, chances[1:])
-        return np.log(chances)
-
-
-def _looked_up(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each key occurs, from the sorted known keys and how often each of these occurs."""
-    known, numbers = counts
-    if not len(known):
-        return np.zeros(len(keys), np.int64)
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: NDArray[np.int64] = np.where(known[places] == keys, numbers[places], 0)
-    return found
-
-
-def _mixed(count: NDArray[np.int64], total: NDArray[np.int64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    mixed: NDArray[np.float64] = (count + _STRENGTH * chances) / (total + _STRENGTH)
-    return mixed
-
-
-_LINES = {
-    "perplexity": "perplexity per token",
-    "word_perplexity": "perplexity per word",
-    "bits_per_character": "bits per character",
-    "bits_per_byte": "bits per byte",
-    "loss": "nats per token",
-}
-
-
-def body(report: dict[str, Any]) -> list[str]:
-    """Lines with the scores of one set."""
-    lines = [f"  {label:<20} {with_interval(report[name])}" for name, label in _LINES.items() if name in report]
-    counts = ", ".join(f"{report[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
-    lines.append(f"  of {counts}; every token is scored once")
-    over = report["intervals_over"]
-    few = "" if over["what"] == "documents" else f", because there are fewer than {FEW_DOCUMENTS} documents"
-    lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
-    lines.append(f"  {_context(report)}")
-    if report["end_tokens"]:
-        ends = f"{report['end_tokens']:,} end token{'s' if report['end_tokens'] > 1 else ''}"
-        lines.append(f"  {ends} not counted above: {report['end_token_loss']:.4g} nats each")
-    if report["unknown_tokens"]:
-        lines.append(
-            f"  {counted_are(report['unknown_tokens'], 'token')} unknown to the tokenizer: the text they replace is "
-            "not scored, so bits and perplexity are not those of the raw text"
-        )
-    if report["changed_documents"]:
-        lines.append(
-            f"  {counted_are(report['changed_documents'], 'document')} normalised or lower-cased before reading: bits "
-            "are those of the changed text, per character and byte of the raw text"
-        )
-    lines.append("  nats per token by position in the context (0 is the first):")
-    for part in report["by_place"]:
-        lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
-    return lines
-
-
-def _context(report: dict[str, Any]) -> str:
-    """Describe how much text each token was predicted from."""
-    context, stride = report["context"], report["stride"]
-    if context is None:
-        return "each token is predicted from all earlier text of its document"
-    if stride == context:
-        hint = "a smaller evaluation.stride predicts tokens from more text"
-        return f"context {context}, stride {stride}: windows do not overlap; {hint}"
-    return (
-        f"context {context}, stride {stride}: each token is predicted from at least {context - stride} tokens before it"
-    )

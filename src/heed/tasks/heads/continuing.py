@@ -35,10 +35,10 @@ from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
-from heed.tasks.language_modelling.scoring import ScoredText, Scorer, score_each
+from heed.tasks.heads.token_scores import ScoredText, Scorer, score_each
 
 if TYPE_CHECKING:
-    from heed.tasks.language_modelling.task import LanguageModelling
+    from heed.tasks.inputs.stream import Stream
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,6 +248,8 @@ def without_incomplete(text: str, tokens: Sequence[int], encode: Callable[[str],
     return text if list(tokens[-len(written) :]) == written else text.rstrip(INCOMPLETE)
 
 
+LENGTH = 20
+"""Tokens that a look writes by default."""
 _TOGETHER = 65_536
 """Tokens read and written together."""
 
@@ -270,7 +272,7 @@ class _Draft:
 
 
 def continue_all(
-    task: LanguageModelling, model: LanguageModel, prompts: Sequence[str], options: WritingOptions
+    input: Stream, model: LanguageModel, prompts: Sequence[str], options: WritingOptions
 ) -> list[list[Continuation]]:
     """Continue each prompt: per prompt `num_best` outputs, best first; an empty prompt begins a document.
 
@@ -278,23 +280,23 @@ def continue_all(
         ConfigError: A beam is to write more tokens than the context.
     """
     times = 1 if options.sampling is None else options.num_best
-    first = [task.prompt_tokens(ids) for ids in task.tokenizer.encode_all(list(prompts))]
+    first = [input.prompt_tokens(ids) for ids in input.tokenizer.encode_all(list(prompts))]
     drafts = [_Draft(ids, place) for ids in first for place in range(times)]
     if options.beam_size > 1:
-        found = _search(task, model, drafts, options)
+        found = _search(input, model, drafts, options)
     else:
-        for _ in _write(task, model, drafts, options):
+        for _ in _write(input, model, drafts, options):
             pass
         found = [drafts[i : i + times] for i in range(0, len(drafts), times)]
     results = []
     for prompt, group in zip(prompts, found, strict=True):
-        continuations = [_continuation(task, prompt, draft, options) for draft in group]
+        continuations = [_continuation(input, prompt, draft, options) for draft in group]
         results.append(sorted(continuations, key=lambda c: -c.score))
     return results
 
 
 def stream(
-    task: LanguageModelling, model: LanguageModel, prompt: str, options: WritingOptions
+    input: Stream, model: LanguageModel, prompt: str, options: WritingOptions
 ) -> Generator[str, None, Continuation]:
     """Continue one prompt and yield the text piece by piece, as soon as no later token can change it.
 
@@ -308,35 +310,35 @@ def stream(
         raise ConfigError(
             "only one output, greedy or sampled, can be shown while it is written; leave out the beam and num_best"
         )
-    draft = _Draft(task.prompt_tokens(task.tokenizer.encode(prompt).ids))
-    pieces = Pieces(task.tokenizer.decode, options.stop)
+    draft = _Draft(input.prompt_tokens(input.tokenizer.encode(prompt).ids))
+    pieces = Pieces(input.tokenizer.decode, options.stop)
     shown = 0
-    for step in _write(task, model, [draft], options):
+    for step in _write(input, model, [draft], options):
         for _, token in step:
             if piece := pieces.add(token):
                 shown += len(piece)
                 yield piece
-    continuation = _continuation(task, prompt, draft, options)
+    continuation = _continuation(input, prompt, draft, options)
     if rest := continuation.text[shown:]:
         yield rest
     return continuation
 
 
-def context_of(task: LanguageModelling, model: LanguageModel) -> int | None:
+def context_of(input: Stream, model: LanguageModel) -> int | None:
     """The largest number of tokens that a model reads together; None for a model that carries its state."""
-    return None if model.carries else task.context
+    return None if model.carries else input.context
 
 
 def _write(
-    task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
+    input: Stream, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
 ) -> Generator[Step, None, None]:
     """Write greedily or by sampling, in legs; a leg ends when the context of every output is full.
 
     An output whose context is full waits for the others; then all continue together, with windows of equal length.
     """
     model.eval()
-    context, forbidden = context_of(task, model), _never_written(task)
-    stops = Stops(task.tokenizer.decode, options.stop)
+    context, forbidden = context_of(input, model), _never_written(input)
+    stops = Stops(input.tokenizer.decode, options.stop)
     waiting, keep = drafts, context
     while waiting:
         windows = [draft.ids if keep is None else draft.ids[-keep:] for draft in waiting]
@@ -356,7 +358,7 @@ def _write(
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
                 search = replace(
-                    options.search(tuple(rooms[i] for i in chosen), need, forbidden, task.tokenizer.special.end),
+                    options.search(tuple(rooms[i] for i in chosen), need, forbidden, input.tokenizer.special.end),
                     stop=stops.of([draft.written for draft in batch]),
                     read=tuple(tuple(draft.ids) for draft in batch),
                 )
@@ -374,10 +376,10 @@ def _write(
         keep = None if context is None else context - context // 4
 
 
-def _never_written(task: LanguageModelling) -> tuple[int, ...]:
+def _never_written(input: Stream) -> tuple[int, ...]:
     """Tokens that are not text; also the end token if documents have none."""
-    special = task.tokenizer.special
-    return special.never_written if task.end_token else (*special.never_written, special.end)
+    special = input.tokenizer.special
+    return special.never_written if input.end_token else (*special.never_written, special.end)
 
 
 def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Tensor | None]:
@@ -387,12 +389,10 @@ def _prompt(model: LanguageModel, windows: list[list[int]]) -> tuple[Tensor, Ten
     return tokens.to(device), None if bool(mask.all()) else mask.sum(1).to(device)
 
 
-def _search(
-    task: LanguageModelling, model: LanguageModel, drafts: list[_Draft], options: WritingOptions
-) -> list[list[_Draft]]:
+def _search(input: Stream, model: LanguageModel, drafts: list[_Draft], options: WritingOptions) -> list[list[_Draft]]:
     """Beam search. A beam cannot move to another window, so only the end of the prompt is read that leaves it room."""
     model.eval()
-    context = context_of(task, model)
+    context = context_of(input, model)
     keep = None
     if context is not None:
         keep = context + 1 - options.length
@@ -401,12 +401,12 @@ def _search(
                 f"a beam cannot write beyond the model's context: length is {options.length}, and the context "
                 f"{context} tokens; give a length of at most {context}, or write greedily or by sampling"
             )
-    stops = Stops(task.tokenizer.decode, options.stop)
+    stops = Stops(input.tokenizer.decode, options.stop)
     windows = [draft.read if keep is None else draft.read[-keep:] for draft in drafts]
     results: list[list[_Draft]] = [[] for _ in drafts]
     for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
         tokens, lengths = _prompt(model, [windows[i] for i in chosen])
-        search = options.search(options.length, options.min_length, _never_written(task), task.tokenizer.special.end)
+        search = options.search(options.length, options.min_length, _never_written(input), input.tokenizer.special.end)
         search = replace(search, stop=stops.of([[] for _ in chosen]))
         generated = generate(model, None, tokens, search, lengths)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
@@ -430,23 +430,23 @@ def _seed(seed: int | tuple[int, ...], draft: _Draft) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _continuation(task: LanguageModelling, prompt: str, draft: _Draft, options: WritingOptions) -> Continuation:
-    whole = task.tokenizer.decode(draft.written)
+def _continuation(input: Stream, prompt: str, draft: _Draft, options: WritingOptions) -> Continuation:
+    whole = input.tokenizer.decode(draft.written)
     text, stopped_by = before_stop(whole, options.stop)
     if stopped_by is None and not draft.ended:
-        text = without_incomplete(text, draft.written, task.tokenizer.encode)
-    tokens = [task.tokenizer.piece(token) for token in draft.written]
+        text = without_incomplete(text, draft.written, input.tokenizer.encode)
+    tokens = [input.tokenizer.piece(token) for token in draft.written]
     log_prob, count = sum(draft.log_probs), len(draft.log_probs)
     return Continuation(
         text,
         prompt,
-        (*tokens, task.tokenizer.piece(task.tokenizer.special.end)) if draft.ended else tuple(tokens),
+        (*tokens, input.tokenizer.piece(input.tokenizer.special.end)) if draft.ended else tuple(tokens),
         tuple(draft.log_probs),
         draft.ended or stopped_by is not None,
         stopped_by,
         log_prob / max(1, count) ** options.length_penalty,
         tuple(draft.written),
-        unread=max(0, draft.unread - len(task.prompt_tokens([0])) + 1),  # the first token is none of the prompt
+        unread=max(0, draft.unread - len(input.prompt_tokens([0])) + 1),  # the first token is none of the prompt
     )
 
 
@@ -503,12 +503,12 @@ class RankedChoice:
 
 
 def rank(
-    task: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
+    input: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
 ) -> list[list[RankedChoice]]:
     """Rank the choices of each question.
 
     Args:
-        task: Has the tokenizer and the context.
+        input: Has the tokenizer and the context.
         model: In evaluation mode.
         questions: Prompts with their choices; an empty prompt begins a document.
         end: Also count the end token after each choice, so that a choice must end the document.
@@ -521,10 +521,10 @@ def rank(
     """
     for _, choices in questions:
         check_choices(choices, "choices")
-    if end and not task.end_token:
+    if end and not input.end_token:
         raise ConfigError("this run has no end token to count (data.end_token is false)")
     texts = [join(prompt, choice) for prompt, choices in questions for choice in choices]
-    scored = iter(score_each(task, model, texts, ranks=False))
+    scored = iter(score_each(input, model, texts, ranks=False))
     results = []
     for prompt, choices in questions:
         parts = [_after(next(scored), len(prompt), end) for _ in choices]

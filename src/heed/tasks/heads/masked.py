@@ -1,0 +1,280 @@
+"""Masked words, and whether the second of two texts follows the first: loss, scores of documents, answers.
+
+The loss is the sum of both. Scored is each row of a document with its words masked, then each pair as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, log_softmax, softmax
+
+from heed.attention.host import here, sent
+from heed.errors import ConfigError
+from heed.evaluation.measures import Array, Outcomes, rate, share, values_of
+from heed.layers import mean_pooling
+from heed.layers.embeddings import MaskedWords
+from heed.models.base import TokenEncoder
+from heed.models.bert import ACTIVATIONS
+from heed.tasks.base.predictions import Prediction
+from heed.tasks.base.report import interval, with_interval
+from heed.tasks.contracts import Batch, Facts, Head, Input
+from heed.tasks.inputs.passages import TextRows, Units
+from heed.tasks.pretraining.config import PretrainingHead, objectives
+from heed.tasks.pretraining.filling import NextSentence, filled
+from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION, Passages, Rows
+from heed.tasks.work import Work
+from heed.training.contracts import Loss
+from heed.training.loss import vocabulary_loss
+from heed.training.processes import current
+
+_PIECE = 2**22
+"""Numbers of one piece of logits."""
+WORDS, PAIRS = ("masked_accuracy", "masked_loss"), ("next_accuracy", "next_loss")
+"""Measures of masked words, and of pairs."""
+_WORDS, _PAIRS = ("masked words right", "nats per masked word"), ("next sentences right", "nats per pair")
+"""Their labels."""
+
+
+class Pretrainer(nn.Module):
+    """A body that reads framed texts, and heads that are dropped when another task starts from its weights.
+
+    Attributes:
+        body: Computes a state for each token.
+        words: Scores over the vocabulary at masked places; None if no words are masked.
+        order: Maps one vector of the row to two scores: 0, the second text follows the first; 1, it does not. None
+            without pairs.
+
+    Source: Devlin et al. 2019 (arXiv:1810.04805), section 3.1.
+    Differs from the paper: the vector is the mean of the states (`pooling`) unless [CLS] is asked for. A small model
+    learns to compare two texts in minutes from their mean and not at all from [CLS]: docs/pretraining.md.
+    """
+
+    def __init__(self, body: TokenEncoder, head: PretrainingHead) -> None:
+        super().__init__()
+        self.body = body
+        self.words: MaskedWords | None = None
+        self.order: nn.Linear | None = None
+        if head.masked_words:
+            config, inputs = body.config, body.inputs
+            activation, eps = getattr(config, "activation", "gelu"), getattr(config, "norm_eps", 1e-12)
+            self.words = MaskedWords(
+                inputs.embedding,  # type: ignore[union-attr, arg-type]  # of a framed body, a TokenInput
+                activation=ACTIVATIONS[activation],
+                eps=eps,
+                tied=head.tied_output,
+            )
+        self.pooling = head.pooling
+        if not head.next_sentence:
+            body.without_last()
+        if head.next_sentence:
+            self.order = nn.Linear(body.d_output, 2)
+            nn.init.normal_(self.order.weight, std=0.02)
+            nn.init.zeros_(self.order.bias)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        """States of framed texts `(batch, length)`, `(batch, length, d)`."""
+        return self.body(tokens, mask)
+
+    def order_scores(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        """Scores of both answers `(batch, 2)` from the states of pairs; needs `order`."""
+        assert self.order is not None
+        body = self.body
+        pooled = body.pooled(mean_pooling(hidden, mask)) if self.pooling == "mean" else body.last(hidden, mask)
+        return self.order(pooled)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class DocumentScores:
+    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned."""
+
+    masked: int = 0  # number of masked words
+    masked_right: int = 0  # number of masked words that had the highest score
+    masked_nats: float = 0.0  # negative sum of their log-probabilities
+    pairs: int = 0  # number of pairs, which are read unmasked
+    pairs_right: int = 0  # number of pairs that were answered right
+    pairs_nats: float = 0.0  # negative sum of the log-probabilities of the right answers
+    tokens: int = 0  # number of tokens read
+
+
+def by_document(passages: Passages, rows: Rows, words: Array, order: Array) -> list[DocumentScores]:
+    """Sums over the rows of each document, of `(rows, 3)` counts, right answers and nats."""
+    owner = passages.document_at(rows.first)
+    sums = np.zeros((passages.num_documents, 7))
+    np.add.at(sums, owner, np.concatenate([words, order, rows.lengths[:, None]], axis=1))
+    return [DocumentScores(int(a), int(b), c, int(d), int(e), f, int(g)) for a, b, c, d, e, f, g in sums.tolist()]
+
+
+def answers(scores: Array, labels: NDArray[np.int64]) -> Array:
+    """For each pair 1, 1 if it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
+    nats = -scores[np.arange(len(labels)), labels]
+    right = nats < -scores[np.arange(len(labels)), 1 - labels]
+    return np.stack([np.ones(len(labels)), right, nats], axis=1)
+
+
+def outcomes_of(scores: Sequence[DocumentScores]) -> Outcomes:
+    """Accuracies, and losses in nats per masked word and per pair; only those that the model learns.
+
+    A pair counts for the document of its first text.
+    """
+
+    def column(name: str) -> Array:
+        return np.array([*map(attrgetter(name), scores)], dtype=np.float64)
+
+    main, further, details = [], [], {}
+    for (right, nats), names, kind in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
+        counts = column(kind)
+        details[kind] = int(counts.sum())
+        if details[kind]:
+            main.append(share(right, names[0], column(f"{kind}_right").tolist(), counts.tolist()))
+            further.append(rate(nats, names[1], column(f"{kind}_nats"), counts, 3))
+    return Outcomes(tuple(map(_output, scores)), tuple(main), tuple(further), details=details)
+
+
+def _output(one: DocumentScores) -> str:
+    parts = [f"{one.masked_right} of {one.masked} masked words"] * bool(one.masked)
+    return ", ".join(parts + [f"{one.pairs_right} of {one.pairs} pairs"] * bool(one.pairs))
+
+
+@dataclass(frozen=True)
+class Masked(Head):
+    """Masked words of rows, and whether the second text of a row follows the first."""
+
+    options: ClassVar = PretrainingHead
+    names: ClassVar = "length"
+    select: ClassVar = "loss"
+    keywords: ClassVar[Mapping[str, Any]] = {"most": 5}
+    has_outputs: ClassVar = False
+
+    most: int = 5
+    """Candidates for each mask."""
+
+    def check(self, config: Any) -> None:
+        _check(objectives(config))
+
+    def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        _check(options)  # another run's fields may have come along
+        return super().settled(options, given, work)
+
+    def fitted(self, work: Work) -> Self:
+        words = objectives(work.config).masked_words
+        return replace(super().fitted(work), targets="masked words" if words else "pairs")
+
+    def build(self, body: Any, options: PretrainingHead, facts: Facts) -> Pretrainer:
+        return Pretrainer(body, options)
+
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> None:
+        """Nothing: what is asked is in the batch."""
+
+    def collate(self, truths: None, batch: Batch, draw: Any) -> Batch:
+        return batch
+
+    def loss(self, model: Pretrainer, states: Tensor, batch: Batch, smoothing: float) -> Loss:
+        targets, parts = batch.targets, dict[str, Tensor]()
+        if model.words is not None:
+            masked = model.words.states(states.flatten(0, 1)[targets["places"]])
+            parts["masked"] = vocabulary_loss(masked, model.words.output, targets["words"], smoothing)
+        if model.order is not None:
+            asked = sent((here(targets["order"]) != NO_QUESTION).nonzero().squeeze(1), states.device)
+            logits = model.order_scores(states, batch.inputs["mask"])[asked]
+            nats = cross_entropy(logits.float(), targets["order"][asked], reduction="none")
+            parts["next"] = targets["pair_weight"] * (nats * targets["shares"][asked]).sum()
+        return Loss(sum(parts.values()), parts)  # type: ignore[arg-type]  # there is one at least
+
+    # Scores ---------------------------------------------------------------------------------------------------
+
+    def judge(self, model: Pretrainer, states: Tensor, batch: Batch) -> Tensor:
+        """Nats, right answers and number of the masked words of each row, or of the pair that it is."""
+        if "order" in batch.targets:
+            scores = log_softmax(model.order_scores(states, batch.inputs["mask"]).double(), dim=-1)
+            each = answers(scores.cpu().numpy(), batch.targets["order"].cpu().numpy())
+            return torch.from_numpy(each[:, ::-1].copy())
+        assert model.words is not None
+        places, words = batch.targets["places"], batch.targets["words"]
+        hidden, owners = model.words.states(states.flatten(0, 1)[places]), places // states.shape[1]
+        sums = torch.zeros(len(states), 3, dtype=torch.float64, device=states.device)
+        size = max(1, _PIECE // model.words.output.weight.shape[0])
+        for start in range(0, len(hidden), size):
+            part = slice(start, start + size)
+            log_probs = log_softmax(model.words.output(hidden[part]).float(), dim=-1)
+            nats = -log_probs.gather(1, words[part].unsqueeze(1)).squeeze(1).double()
+            right = (log_probs.argmax(1) == words[part]).double()
+            sums.index_add_(0, owners[part], torch.stack([nats, right, torch.ones_like(nats)], 1))
+        return sums.cpu()
+
+    def validated(self, work: Work, model: Any) -> dict[str, float]:
+        """Both losses, their sum and both accuracies; the processes share the rows."""
+        input: Any = work.input
+        units: Units = input.units(work.encoded("valid"))
+        masked = int(units.masked.sum())
+        numbers = [*work.validated_part(range(masked)), *work.validated_part(range(masked, len(units)))]
+        judged = current().map(lambda part: work.judged_units(model, units, part), numbers)
+        outcomes = outcomes_of(_summed(units.select(numbers), [row for rows in judged for row in rows]))
+        values = values_of((*outcomes.measures, *outcomes.further))
+        return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
+
+    def document_scores(self, run: Any, examples: Sequence[Any]) -> list[DocumentScores]:
+        """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
+        encoded = run.input.encode(examples)
+        return _summed(run.input.units(encoded), run.task.judged(run.model, encoded))
+
+    def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
+        found = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)
+        if not found.measures:
+            raise ConfigError(
+                "nothing can be scored: no document is long enough for a pair of texts (data.side_words, "
+                "data.max_length), or there is only one document"
+            )
+        return found
+
+    def report(self, scores: dict[str, Any]) -> list[str]:
+        lines = []
+        for (right, nats), names, count in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
+            if right in scores:
+                lines.append(f"  {names[0]:<22} {interval(scores[right])}")
+                lines.append(f"  {names[1]:<22}  {with_interval(scores[nats])}  of {scores[count]:,}")
+        return lines
+
+    # Answers --------------------------------------------------------------------------------------------------
+
+    def with_options(self, **options: Any) -> Self:
+        return replace(self, **options)
+
+    def decode(self, model: Pretrainer, states: Tensor, batch: Batch) -> Sequence[Any]:
+        """Of a pair the probability that the second text follows; else log-probabilities of all words at each mask."""
+        if "order" in batch.targets:
+            logits = model.order_scores(states, batch.inputs["mask"])
+            probabilities: list[float] = softmax(logits.float(), dim=-1)[:, FOLLOWS].tolist()
+            return probabilities
+        assert model.words is not None
+        places = batch.targets["places"]
+        scores = log_softmax(model.words(states.flatten(0, 1)[places]).float(), dim=-1).cpu()
+        counts = torch.bincount(places // states.shape[1], minlength=len(states))
+        return list(scores.split(counts.tolist()))
+
+    def predict(self, answer: Any, example: Any = None, input: Input | None = None) -> Prediction:
+        if not isinstance(example, str):
+            return NextSentence(example[0], example[1], answer)
+        assert isinstance(input, TextRows)
+        return filled(example, answer, input.tokenizer, self.most)
+
+
+def _check(options: PretrainingHead) -> None:
+    if not (options.masked_words or options.next_sentence):
+        raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")
+
+
+def _summed(units: Units, judged: Any) -> list[DocumentScores]:
+    """The scores of documents from those of their rows, `(units, 3)` nats, right answers and targets."""
+    words, order = np.zeros((len(units.rows), 3)), np.zeros((len(units.rows), 3))
+    each = np.array(judged).reshape(-1, 3)[:, ::-1]
+    words[units.numbers[units.masked]] = each[units.masked]
+    order[units.numbers[~units.masked]] = each[~units.masked]
+    return by_document(units.passages, units.rows, words, order)

@@ -1,0 +1,439 @@
+"""Documents cut into rows of one or two texts, whose words are masked; questions with masks, or on two texts.
+
+The rows of a pass and the masks in them are drawn from (seed, pass). Scored are always the same rows: each masked, then
+each pair as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.data.batch import frame_size, plan_pass
+from heed.data.findings import Findings
+from heed.data.kinds.documents import Document, document_reader, open_documents
+from heed.data.kinds.encoded_documents import read_documents
+from heed.data.kinds.inputs import texts_of
+from heed.data.readers import hold, to_texts
+from heed.data.splits import Splits
+from heed.data.tokens.special import MASK
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, InputError
+from heed.models.base import TokenEncoder
+from heed.tasks.base.documents import TOKENIZER, counts_of, document_lines, learn_tokenizer
+from heed.tasks.base.report import printable
+from heed.tasks.base.transfer import Parent, Started
+from heed.tasks.base.vocabulary import embedding_of
+from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Sized
+from heed.tasks.contracts import Rows as Names
+from heed.tasks.pretraining.config import PretrainingHead, objectives
+from heed.tasks.pretraining.filling import check_masks, check_objective
+from heed.tasks.pretraining.neighbours import fill_from_neighbours
+from heed.tasks.pretraining.rows import (
+    FOLLOWS,
+    FOLLOWS_NOT,
+    NO_QUESTION,
+    Cut,
+    Masking,
+    Passages,
+    Places,
+    Rows,
+    check_pairs,
+    collate_rows,
+    draw_rows,
+    plain_text,
+)
+from heed.tasks.work import Work
+
+Question = str | tuple[str, str]
+"""A text with masks, or two texts."""
+_SEEDS = 0, 2**32
+"""Seed and pass number for masking in scoring; no training pass has that number."""
+_SIZES = {"tiny": 20_000_000, "small": 300_000_000}
+"""Named size -> training tokens up to which it is chosen; base from there on."""
+_SHOWN = {
+    FOLLOWS: "the second text follows",
+    FOLLOWS_NOT: "the second text is from another document",
+    NO_QUESTION: "one text",
+}
+
+
+def num_pieces(characters: int) -> int:
+    """The vocabulary size: one piece per 4,000 characters of text, from 1,000 to 30,000."""
+    return min(30_000, max(1_000, characters // 4_000 // 500 * 500))
+
+
+class Unit(NamedTuple):
+    """A row to score or to answer."""
+
+    row: int
+    masked: bool
+    """True if its words are masked."""
+    unread: int
+    """Tokens of the texts that are not in the row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Units(Sequence[Unit]):
+    """Rows to score or to answer, `(units,)` each."""
+
+    passages: Passages
+    rows: Rows
+    numbers: Places  # the row of each
+    masked: NDArray[np.bool_]  # True where its words are masked
+    unread: Places  # tokens of the texts that are not in the row
+
+    def __len__(self) -> int:
+        """Number of units."""
+        return len(self.numbers)
+
+    def __getitem__(self, n: Any) -> Any:
+        return Unit(int(self.numbers[n]), bool(self.masked[n]), int(self.unread[n]))
+
+    def select(self, chosen: Sequence[int]) -> Units:
+        """Some of the units."""
+        which = np.asarray(chosen, dtype=np.int64)
+        return replace(self, numbers=self.numbers[which], masked=self.masked[which], unread=self.unread[which])
+
+
+@dataclass(frozen=True)
+class TextRows(Input):
+    """Rows of one or two texts of documents."""
+
+    sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
+    texts_are_examples: ClassVar = True
+    positions_per_parameter: ClassVar = 4.0
+    encoding: ClassVar = "every token"
+
+    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+
+    # Data -----------------------------------------------------------------------------------------------------
+
+    def open(self, config: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
+        return open_documents(config.data, given)
+
+    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
+        return hold(data, split, document_reader(config.data), ["text"], findings)
+
+    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> list[Document]:
+        return read_documents(self.config.data, files)
+
+    def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
+        if parent is not None:
+            return config, replace(self, tokenizer=parent.tokenizer("tokens", self.alternatives))
+
+        def train(texts: list[str], section: Any) -> TextTokenizer:
+            return TextTokenizer.train_to_read([plain_text(text)[0] for text in texts], section, mask=True)
+
+        documents = splits.examples["train"]
+        config, tokenizer, remark = learn_tokenizer(
+            config, documents, lambda size: "wordpiece", num_pieces, train, to="pretrain"
+        )
+        splits.remarks += [remark] if remark else []
+        return config, replace(self, tokenizer=tokenizer)
+
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, tokenizer=learned[0])
+
+    def save(self, folder: Path) -> None:
+        self.tokenizer.save(folder / TOKENIZER)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(self, tokenizer=TextTokenizer.load(folder / TOKENIZER))
+
+    def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        return {"tokens": self.tokenizer}
+
+    def rows(self) -> Mapping[str, Names]:
+        return {"tokens": Names(self.tokenizer.tokens)}
+
+    # Settling -------------------------------------------------------------------------------------------------
+
+    @property
+    def objectives(self) -> PretrainingHead:
+        """What is learned."""
+        return objectives(self.config)
+
+    @property
+    def double_separator(self) -> bool:
+        """True if two end tokens separate the texts of a pair."""
+        return bool((self.config.model.model_extra or {}).get("double_separator", False))
+
+    @property
+    def positions(self) -> int:
+        """Tokens that the model can read at once, start and end tokens included."""
+        return int((self.config.model.model_extra or {}).get("max_length", self.config.data.max_length))
+
+    def room(self, is_pair: bool) -> int:
+        """Tokens that the model can read at once of a text, or of two."""
+        return self.positions - frame_size(is_pair, self.double_separator)
+
+    @property
+    def cut(self) -> Cut:
+        """How documents are cut into rows."""
+        data, pairs = self.config.data, self.objectives.next_sentence
+        return Cut(data.max_length - frame_size(pairs, self.double_separator), data.side_words, pairs)
+
+    @cached_property
+    def masking(self) -> Masking | None:
+        """How words are masked; None if no words are masked.
+
+        Raises:
+            ConfigError: The tokenizer has no mask token.
+        """
+        return Masking.of(self.config.data, self.tokenizer) if self.objectives.masked_words else None
+
+    def size(self, work: Work) -> str:
+        count = len(work.encoded("train"))
+        return next((name for name, most in _SIZES.items() if count <= most), "base")
+
+    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.
+
+        Raises:
+            ConfigError: The model does not read framed texts, or has fewer positions.
+        """
+        body, asked = work.body_class, work.config.data.max_length
+        if not (issubclass(body, TokenEncoder) and body.framed):
+            raise ConfigError(
+                f"model.name is {work.config.model.name!r}, which does not put a start and an end token around a "
+                "text, as pretraining needs; use bert"
+            )
+        positions = given.get("max_length", asked)
+        if isinstance(positions, int) and positions < asked:
+            raise ConfigError(
+                f"data.max_length is {asked}, but model.max_length is {positions}; raise model.max_length or "
+                "lower data.max_length"
+            )
+        fields = {"max_length": asked, "matching_heads": int(objectives(work.config).next_sentence)}
+        own = body.config_class.model_fields
+        return {name: value for name, value in fields.items() if name in own and name not in given}
+
+    def start(self, model: Any, work: Work) -> dict[str, Started]:
+        if self.objectives.first_embeddings != "neighbours" or work.parent is not None:
+            return {}
+        passages: Any = work.encoded("train")
+        return {"embeddings": fill_from_neighbours(embedding_of(model.body), passages)}
+
+    def remarks(self, work: Work) -> list[str]:
+        """Nothing: documents of which no rows can be made are refused, before a run folder exists."""
+        work.train_batches(0)
+        return []
+
+    # Training -------------------------------------------------------------------------------------------------
+
+    def encode(self, examples: Sequence[Document], split: str = "") -> Any:
+        """The tokens of all documents, as `Passages`."""
+        return Passages.of(examples, self.tokenizer)
+
+    def plan(self, work: Work, split: str, draw: Draw) -> Pass:
+        """A pass over rows. Without masked words only pairs are read.
+
+        Each pair is weighted by its number of masked words, and by a factor of the whole pass, so that over the pass,
+        and about so in each batch, pairs count as much as masked words, and the weight of a pair depends neither on the
+        batch nor on the process.
+
+        Raises:
+            DataError: Pairs are needed, but no document has two texts, or there is only one document.
+        """
+        passages: Any = work.encoded(split)
+        words, rows = self.objectives.masked_words, draw_rows(passages, self.cut, *draw)
+        check_pairs(passages, rows, self.cut)
+        lengths, pairs = rows.lengths, rows.labels != NO_QUESTION
+        weight = float(lengths.sum()) / float(lengths[pairs].sum()) if words and pairs.any() else 1.0
+
+        def collate(pieces: Sequence[int]) -> Batch:
+            batch = self.batch(passages, rows, pieces, self.masking, draw)
+            return replace(batch, targets={**batch.targets, "pair_weight": weight})
+
+        def described(pieces: Sequence[int]) -> str:
+            text = self.tokenizer.decode(passages.ids[rows.first[pieces[0]] : rows.first_end[pieces[0]]].tolist())
+            return f"{len(pieces)} rows, the first {text[:80]!r}"
+
+        chosen = None if words else np.flatnonzero(pairs)
+        batches = plan_pass(lengths, work.config.training.batch_tokens, *draw, chosen)
+        return Pass(batches, collate, lengths.reshape(-1, 1), described=described)
+
+    def batch(
+        self, passages: Passages, rows: Rows, indices: Sequence[int], masking: Masking | None, seeds: tuple[int, int]
+    ) -> Batch:
+        """Some rows, see `collate_rows`."""
+        return collate_rows(passages, rows, indices, masking, seeds, self.double_separator, self.tokenizer.special)
+
+    # Scoring --------------------------------------------------------------------------------------------------
+
+    def scored_rows(self, passages: Passages) -> Rows:
+        """The rows in which documents are scored, always the same."""
+        return draw_rows(passages, self.cut, 0, None)
+
+    def units(self, encoded: Any) -> Units:
+        """What is scored of documents: rows with masked words, then pairs as they are."""
+        rows, wanted = self.scored_rows(encoded), self.objectives
+        masked = np.arange(len(rows) * wanted.masked_words)
+        pairs = np.flatnonzero((rows.labels != NO_QUESTION) & wanted.next_sentence)
+        numbers = np.concatenate([masked, pairs])
+        return Units(encoded, rows, numbers, np.arange(len(numbers)) < len(masked), np.zeros_like(numbers))
+
+    def num_answers(self, split: str, work: Work) -> int:
+        return len(work.encoded(split))
+
+    def costs(self, encoded: Any) -> NDArray[np.int64]:
+        costs: NDArray[np.int64] = encoded.rows.lengths[encoded.numbers]
+        return costs
+
+    def scoring(self, encoded: Any, tokens: int) -> list[list[int]]:
+        costs = self.costs(encoded)
+        alike = (np.flatnonzero(encoded.masked == masked) for masked in (True, False))
+        return [batch for chosen in alike for batch in plan_pass(costs, tokens, chosen=chosen)]
+
+    def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
+        """Units that are all masked, all pairs or all texts with masks; only what is asked of them is a target."""
+        masked = bool(encoded.masked[indices[0]])
+        batch = self.batch(
+            encoded.passages, encoded.rows, encoded.numbers[indices], self.masking if masked else None, _SEEDS
+        )
+        asked, tokens = batch.targets, batch.inputs["tokens"]
+        if masked:
+            targets = {name: asked[name] for name in ("places", "words")}
+        elif int(asked["order"][0]) != NO_QUESTION:
+            targets = {"order": asked["order"]}
+        else:
+            targets = {"places": (tokens == self.tokenizer.mask).flatten().nonzero().squeeze(1)}
+        return replace(batch, indices=indices, targets=targets)
+
+    # Questions ------------------------------------------------------------------------------------------------
+
+    def questions(self, given: Any) -> tuple[list[str], bool]:
+        if isinstance(given, str):
+            return [given], True
+        column = getattr(getattr(self.config.data, "columns", None), "text", None)
+        return to_texts(given, "texts", ([column] if column is not None else []) + ["text"]), False
+
+    def encoded_for(self, other: Any, examples: Sequence[Question]) -> Units:
+        asked: Units = other.asked(examples)
+        return asked
+
+    def asked(self, questions: Sequence[Question]) -> Units:
+        """Texts with masks, all of which are read, or pairs, of which the parts are read where the two meet.
+
+        Raises:
+            ConfigError: The run has no head for masks or pairs; a text has no mask, or its masks lie further apart than
+                the model can read; a text of a pair is blank.
+        """
+        rows, unread = [], []
+        for question in questions:
+            check_objective(self.objectives, self.tokenizer, not isinstance(question, str))
+            row, gone = self._masked(question) if isinstance(question, str) else self._pair(*question)
+            rows.append(row)
+            unread.append(gone)
+        return self.units_of(rows, unread)
+
+    def units_of(self, rows: Sequence[Sequence[list[int]]], unread: Sequence[int] | None = None) -> Units:
+        """Rows of the tokens of one text, or of two, as they are."""
+        ids = np.array([token for row in rows for text in row for token in text], dtype=np.int64)
+        sizes = np.array([[len(row[0]), len(row[1]) if len(row) > 1 else 0] for row in rows], dtype=np.int64)
+        ends = np.cumsum(sizes.reshape(-1)).reshape(-1, 2)
+        starts = ends - sizes.reshape(-1, 2)
+        labels = np.array([FOLLOWS if len(row) > 1 else NO_QUESTION for row in rows], dtype=np.int64)
+        nothing = np.zeros(len(ids), np.uint8)
+        passages = Passages(ids, nothing, np.append(starts[:, 0], len(ids)), np.zeros(0, np.uint8))
+        places = Rows(starts[:, 0], ends[:, 0], starts[:, 1], ends[:, 1], labels)
+        numbers = np.arange(len(rows))
+        gone = np.zeros_like(numbers) if unread is None else np.array(unread, dtype=np.int64)
+        return Units(passages, places, numbers, np.zeros(len(rows), bool), gone)
+
+    def _masked(self, text: str) -> tuple[list[list[int]], int]:
+        if not text.strip():
+            return [[]], 0
+        check_masks(text, self.tokenizer)
+        ids = self.tokenizer.encode_masked(self.as_read(text))
+        row = self.window(ids)
+        return [row], len(ids) - len(row)
+
+    def window(self, ids: list[int]) -> list[int]:
+        """A part of a text, with all its masks, that fits into the model's positions.
+
+        Raises:
+            ConfigError: The masks lie further apart.
+        """
+        room = self.room(is_pair=False)
+        if len(ids) <= room:
+            return ids
+        places = [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
+        first, last = places[0], places[-1]
+        if last - first >= room:
+            raise InputError(
+                f"the masks span {last - first + 1:,} tokens, but the model reads at most {room} at once; fill them "
+                "one by one"
+            )
+        start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
+        return ids[start : start + room]
+
+    def _pair(self, first: str, second: str) -> tuple[list[list[int]], int]:
+        for name, text in (("first", first), ("second", second)):
+            if not text.strip():
+                raise InputError(f"the {name} text of a pair is blank")
+        room = self.room(is_pair=True)
+        a, b = (self.tokenizer.encode(self.as_read(text)).ids for text in (first, second))
+        total = len(a) + len(b)
+        if total > room:
+            b = b[: max(room // 2, room - len(a))]
+            a = a[len(a) - min(len(a), room - len(b)) :]
+        return [a, b], total - len(a) - len(b)
+
+    def as_read(self, text: str) -> str:
+        """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
+        return text if getattr(self.config.data, "imported", None) is not None else plain_text(text)[0]
+
+    def unread(self, encoded: Unit) -> int:
+        return encoded.unread
+
+    def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
+        return [replace(one, unread=gone) for one, gone in zip(made, unread, strict=True)]
+
+    def readable(self, text: Any) -> Any:
+        if isinstance(text, tuple) and len(text) == 2:
+            return tuple(map(super().readable, text))
+        return super().readable(text)
+
+    def unknown_in(self, given: Question) -> list[str]:
+        mask = MASK if self.tokenizer.mask is None else self.tokenizer.token(self.tokenizer.mask)
+        plain = (self.as_read(one).replace(MASK, " ").replace(mask, " ") for one in texts_of(given))
+        return [piece for one in plain for piece in self.tokenizer.unknown_in(one)]
+
+    # For people -----------------------------------------------------------------------------------------------
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        passages: Any = work.encoded(split)
+        return counts_of(passages, work.splits.counts.get(split), self.tokenizer)
+
+    def lines(self, work: Work) -> list[str]:
+        encoded: Any = {split: work.encoded(split) for split in work.split_names}
+        lines = document_lines(work.splits, encoded, self.config.tokenizer.kind, self.tokenizer)
+        return [*lines, *self._samples(encoded["train"])]
+
+    def _samples(self, passages: Passages) -> Iterator[str]:
+        """Rows as the model sees them in the first pass."""
+        seeds = self.config.training.seed, 0
+        rows = draw_rows(passages, self.cut, *seeds)
+        follow, other, single = (int((rows.labels == label).sum()) for label in _SHOWN)
+        pairs = f"{follow:,} pairs that follow, {other:,} that do not, {single:,} single texts"
+        yield (
+            f"\na pass has {len(rows):,} rows of {float(rows.lengths.mean()):.0f} tokens on average: "
+            f"{pairs if follow + other else 'texts'}"
+        )
+        yield "\nsamples as the model sees them in the first pass; below each, the masked words to predict:"
+        for label, what in _SHOWN.items():
+            found = np.flatnonzero(rows.labels == label)[:1].tolist()
+            if found:
+                batch = self.batch(passages, rows, found, self.masking, seeds)
+                yield f"  {what}"
+                for ids in (batch.inputs["tokens"][0], batch.targets["words"]):
+                    if len(ids):
+                        yield f"    {printable(' '.join(map(self.tokenizer.token, ids.tolist())))}"

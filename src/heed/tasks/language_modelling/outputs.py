@@ -1,0 +1,204 @@
+"""The output of `heed predict` for a language model: continuations, ranked choices, scores of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from heed.errors import ConfigError
+from heed.tasks.base.predictions import TextOutputs, Written, one_line
+from heed.tasks.base.writing_run import SAMPLING, sampling_of
+from heed.tasks.heads.continuing import Continuation, RankedChoice, context_of, join, rank
+from heed.tasks.heads.token_scores import score_each, usual_stride
+from heed.visible import to_json
+
+
+def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
+    """Return the choices that were typed, or those of a file with one per line; none without either.
+
+    Raises:
+        ConfigError: Both were given, a choice is blank, or the file cannot be read.
+    """
+    if file is None:
+        for n, choice in enumerate(given, start=1):
+            if not choice.strip():
+                raise ConfigError(f"--choice {n} is blank: {choice!r}")
+        return tuple(given)
+    if given:
+        raise ConfigError("give choices with --choice or in a file with --choices, not both")
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"cannot read --choices '{file}': {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--choices '{file}': byte {error.start + 1} is not UTF-8") from None
+    lines = text.split("\n")
+    lines = lines[:-1] if not lines[-1] else lines
+    for n, line in enumerate(lines, start=1):
+        if not line.strip():
+            raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
+    if not lines:
+        raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
+    return tuple(lines)
+
+
+_OTHERS = {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
+_WRITING = {"beam": None, "sample": False, **SAMPLING, **_OTHERS}
+"""Options of writing, and their values where they are not given."""
+
+
+class LanguageModelOutputs(TextOutputs):
+    """Continuations, one per line; with --choice the ranked choices of each prompt; with --score a line for each token.
+
+    The output for a single prompt given as an argument keeps its line breaks; with several prompts each output is one
+    line, with spaces for line breaks (--json keeps them).
+    """
+
+    def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(run, options)
+        self._choices = choices_of(options["choice"], options["choices"])
+        self._single = False
+        self._num_unread = 0
+        self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
+        self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
+        self._windowed = 0  # texts that were scored in windows
+        self._check()
+        self._writing: dict[str, Any] = {}
+        if not (options["score"] or self._choices):
+            self._writing = {
+                "num_best": options["nbest"],
+                "beam_size": options["beam"],
+                "length": options["length"],
+                "sampling": sampling_of(options),
+                "repetition_penalty": options["repetition_penalty"],
+                "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
+            }
+            run.head.options_of(run, **self._writing)  # refuses invalid options before any text is read
+
+    def _check(self) -> None:
+        """Refuse options that do not apply."""
+        options, given = self.options, self._given(_WRITING)
+        if options["score"]:
+            if self._choices:
+                raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
+            if given:
+                raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
+        if self._choices and given:
+            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
+        if options["end"] and not self._choices:
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
+
+    def _given(self, flags: Mapping[str, Any]) -> str | None:
+        """The first of some flags that was given."""
+        found = (name.replace("_", "-") for name, default in flags.items() if self.options[name] != default)
+        return next(found, None)
+
+    def expect(self, lines: Sequence[str], where: str | None) -> None:
+        """Refuse an input without lines."""
+        if not lines:
+            what = "text to score" if self.options["score"] else "prompt"
+            raise ConfigError(f"there is no {what}{f' in {where}' if where else ''}; give one, or a file with --input")
+        self._single = where is None and len(lines) == 1
+
+    def unknown_in(self, text: str) -> Sequence[str]:
+        tokenizer = self.run.tokenizer
+        found: list[str] = tokenizer.unknown_in(text)
+        for choice in self._choices:
+            whole = join(text, choice)  # a word may be another token without the space before it
+            encoded = tokenizer.encode(whole)
+            places = [
+                span
+                for token, span in zip(encoded.ids, encoded.spans, strict=True)
+                if token == tokenizer.special.unknown
+            ]
+            found += [whole[start:stop].strip() for start, stop in places if stop > len(text)]
+        return found
+
+    def write(self, texts: list[str]) -> Iterator[Written]:
+        input, model = self.run.input, self.run.model
+        if self.options["score"]:
+            self._see(texts)
+            for scored in score_each(input, model, texts):
+                yield Written((to_json(scored.as_json()),) if self.options["json"] else scored.lines())
+        elif self._choices:
+            self._see([join(text, choice) for text in texts for choice in self._choices])
+            pairs = [(text, self._choices) for text in texts]
+            for text, ranked in zip(texts, rank(input, model, pairs, self.options["end"]), strict=True):
+                yield Written(self._ranked(text, ranked))
+        else:
+            for candidates in self.run.candidates(texts, **self._writing):
+                yield Written(tuple(self._line(candidate) for candidate in candidates))
+                self._count(candidates[0])
+
+    def _ranked(self, prompt: str, ranked: Sequence[RankedChoice]) -> tuple[str, ...]:
+        """The ranked choices of a prompt: one JSON object, or a table below the prompt."""
+        if self.options["json"]:
+            choices = [one.as_json() for one in ranked]
+            return (to_json({"prompt": prompt, "end_token": self.options["end"], "choices": choices}),)
+        above = [] if self._single else [one_line(prompt)]
+        head = "probability  log-prob  per token  per byte  tokens  choice"
+        return (*above, head, *(one.line() for one in ranked))
+
+    def _see(self, texts: list[str]) -> None:
+        context = context_of(self.run.input, self.run.model)
+        if context is not None:
+            self._windowed += sum(len(ids) > context for ids in self.run.input.tokenizer.encode_all(texts))
+
+    def _count(self, continuation: Continuation) -> None:
+        if continuation.prompt.endswith(" ") and self.run.input.tokenizer.unit in ("token", "word"):
+            self._blank_ends = True
+        if continuation.unread:
+            length = len(self.run.input.tokenizer.encode(continuation.prompt).ids)
+            self._num_unread += 1
+            self._unread = max(self._unread, (length, length - continuation.unread))
+
+    def notes(self) -> list[str]:
+        context, lines = context_of(self.run.input, self.run.model), []
+        if self._choices:
+            end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
+            lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
+        if self._windowed:
+            texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
+            least = self.run.input.context - usual_stride(self.run.input)
+            lines.append(
+                f"{texts} longer than the context of {context} tokens: later tokens are predicted from the "
+                f"{least} to {context} tokens before them"
+            )
+        if self._blank_ends:
+            lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
+        if self._num_unread:
+            length, read = self._unread
+            room = f"the context of {context}" if read == context else f"what a beam can read, {read}"
+            said = f"the prompt of {length:,} tokens is longer than {room}:"
+            if self._num_unread > 1:
+                said = f"{self._num_unread} prompts are longer than {room} tokens: of the longest, with {length:,},"
+            lines.append(f"{said} only the last {read} were read")
+        return lines
+
+    def _line(self, continuation: Continuation) -> str:
+        if self.options["json"]:
+            return to_json({"prompt": continuation.prompt, **continuation.as_json()})
+        if self.options["nbest"] > 1:
+            return f"{continuation.score:.4f}\t{one_line(continuation.text)}"
+        return continuation.text if self._single else one_line(continuation.text)
+
+    @property
+    def streams(self) -> bool:
+        plain = self._writing and not self.options["json"]
+        return bool(plain) and self.run.head.options_of(self.run, **self._writing).streams
+
+    def pieces(self, text: str) -> Iterator[str]:
+        self._single = True
+        if not self.streams:
+            yield self.answer(text)
+            return
+        yield from self.grow(text)
+
+    def grow(self, text: str) -> Iterator[str]:
+        continuation = yield from self.run.write(text, **self._writing)
+        self._count(continuation)
+
+    def answer(self, text: str) -> str:
+        self._single = True
+        return "\n".join(line for written in self.write([text]) for line in written.lines)
