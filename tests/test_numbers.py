@@ -194,7 +194,10 @@ def test_labels_of_rows_are_checked(folder, flowers, tmp_path):
     (tmp_path / "test.csv").write_text("length,width,label\n1,2,d\n")
     values = table(folder).model_dump(by_alias=True)
     values["data"]["test"] = str(tmp_path / "test.csv")
-    for scored in (lambda: TABLE.prepare(check_config(values, "test")), lambda: flowers.evaluate(tmp_path / "test.csv")):
+    for scored in (
+        lambda: TABLE.prepare(check_config(values, "test")),
+        lambda: flowers.evaluate(tmp_path / "test.csv"),
+    ):
         with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
             scored()
 
