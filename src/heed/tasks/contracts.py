@@ -270,6 +270,8 @@ class Input(Part):
     """Name of an example in messages."""
     interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
     """Interfaces of the models that can read it, the preferred one first."""
+    size_reason: ClassVar[str] = ""
+    """Why "auto" stands for `size`, if that is not the number of training examples."""
     section: ClassVar[Any] = None
     """The class of the `data` section, for a task without a configuration of its own."""
     texts_are_examples: ClassVar[bool] = False

@@ -383,7 +383,7 @@ class Run:
     @_in_precision
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        self._check_any(examples)
+        self._check(examples, others)
         return self.head.scored(self, examples, outputs, others)
 
     @_in_precision
@@ -440,14 +440,16 @@ class Run:
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
-        self._check_any(examples)
-        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
+        self._check(examples)
         return self.predicted(examples)
 
-    def _check_any(self, examples: Sequence[Any]) -> None:
+    def _check(self, examples: Sequence[Any], others: Any = None) -> None:
+        """Refuse examples that cannot be scored, before anything is predicted."""
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        if others is None:  # a comparison may have labels that only another run knows
+            self.head.encode(examples, self.input)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""

@@ -210,7 +210,8 @@ def defaults(settled: Any, work: Work) -> Any:
             often = math.ceil(_VALIDATED * updates)
             settled = settled.settle_open(_SMALL, {"training.epochs": _EPOCHS, "training.validate_every": often})
         else:
-            settled = settled.settle_open(_MANY, {"training.minutes": _MINUTES})
+            why = _MANY if settled.model.from_ is None else "fine-tuning"
+            settled = settled.settle_open(why, {"training.minutes": _MINUTES})
     return _with_changes(settled, work)
 
 
