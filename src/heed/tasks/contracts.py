@@ -617,7 +617,7 @@ class Head(Part):
 
     def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written."""
-        raise AttributeError(f"a run of {run.config.task} writes no texts")
+        raise AttributeError(f"a run of {run.config.task} writes no text piece by piece")
 
     def shown(self, example: Any) -> str:
         """An input, for people."""
