@@ -20,6 +20,7 @@ from heed.observe.looks import Look
 from heed.observe.shown import ShownLook
 from heed.tasks import check_config, task_class
 from heed.tasks.classification.look import look_at_text
+from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.windows import Stretch
 from heed.tasks.series.task import TASK as SERIES
 from heed.tasks.series.task import look_at_series

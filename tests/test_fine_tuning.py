@@ -83,7 +83,7 @@ def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
     theirs, name = parent.tokenizer, "body.inputs.embedding.weight"
     added = made.tokenizers()["tokens"].vocab_size - theirs.vocab_size
     assert added > 0 and made.tokenizers()["tokens"].tokens[: theirs.vocab_size] == theirs.tokens
-    assert taken.tokens[name] == (theirs.vocab_size, made.tokenizers()["tokens"].vocab_size)
+    assert taken.tokens[name] == (theirs.vocab_size, made.input.tokenizer.vocab_size)
     assert torch.equal(model.state_dict()[name][: theirs.vocab_size], parent.model.state_dict()[name])
     assert (
         not made.tokenizers()["tokens"].unknown_in("\u03b1\u03b2")

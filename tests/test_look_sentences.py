@@ -167,9 +167,8 @@ def the_shares_make_the_vector(case, shading, several):
     hook = pooling.register_forward_hook(
         lambda _, args, result: [given.append(args[0][0]), made.append(result[0])] and None
     )
-    batch, _ = batch_of(case)
     with torch.no_grad():
-        case.model(batch.tokens, batch.mask)
+        case.model(**batch_of(case).inputs)
     hook.remove()
     assert sum(shading.weights) == pytest.approx(1, abs=1e-5)
     vectors = made[0].view(int(several or 1), -1)

@@ -142,6 +142,8 @@ def test_affix_features_are_the_sum_of_embeddings():
     found = features(words.groups, words.place)
     torch.testing.assert_close(found[0], torch.stack([rows[4] + rows[5] + rows[6], rows[4]]))
     torch.testing.assert_close(found[1], torch.stack([rows[7], torch.zeros(3)]))
+    none = distinct_words([[], []])  # texts without words
+    assert not features(none.groups, none.place).any()
 
 
 def suffixed(count, seed):
@@ -214,7 +216,8 @@ def test_no_batch_has_more_characters_than_its_positions_allow(files, tmp_path):
     lines += [f"{'x' * 990}{n:03} O\n" for n in range(40)]
     (tmp_path / "long.conll").write_text("\n".join(lines))
     values = settings(files, characters="cnn")
-    values["data"]["train"] = str(tmp_path / "long.conll")
+    (tmp_path / "short.conll").write_text("we O\nAnn B-per\n")
+    values["data"] = {"train": str(tmp_path / "long.conll"), "valid": str(tmp_path / "short.conll")}
     values["training"] = {**TRAINING, "batch_tokens": 100}
     task = prepare(values)
     encoded = task.encoded("train")
@@ -323,7 +326,8 @@ def test_commands(run, capsys, tmp_path):
 
 
 def test_a_type_that_only_begins_in_training_may_go_on_elsewhere(files):
-    assert Tagging.complete(["O", "B-per", "B-loc", "I-loc"]) == ["B-loc", "B-per", "I-loc", "I-per", "O"]
+    known = task_class("tagging").head.complete(["O", "B-per", "B-loc", "I-loc"])
+    assert known == ["B-loc", "B-per", "I-loc", "I-per", "O"]
     assert prepare(settings(files)).selected_by == "entity_f1"
 
 

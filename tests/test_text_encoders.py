@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 import reference as ref
 from equations import array
-from heed.data.batch import TokenText, collate_texts
+from heed.data.batch import pad_nested, pad_rows
 from heed.data.tokens.special import OWN
 from heed.errors import ShapeError
 from heed.models.bag import Bag, BagConfig
@@ -19,6 +19,7 @@ from heed.models.rnn import RNN
 from heed.models.self_rnn import SelfRNN
 from heed.observe.trace import trace
 from heed.tasks.base.head_options import ClassificationHead
+from heed.tasks.contracts import Batch
 from heed.tasks.heads.pooled import Classifier
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])
@@ -201,21 +202,21 @@ def test_documents_without_words_are_zeros():
 
 def test_one_long_document_makes_the_others_no_longer():
     lengths = [[5, 7, 60], [9] * 300, [40]]  # words of each sentence
-    texts = [TokenText([[4] * n for n in inside], [0]) for inside in lengths]
-    batch = collate_texts(texts, [0, 1, 2], hierarchical=True, num_labels=None)
+    texts = [[[4] * n for n in inside] for inside in lengths]
+    tokens, mask = pad_nested(texts)
     model, read = make_han(), []
     model.words.register_forward_hook(lambda module, inputs, outputs: read.append(inputs[0].shape[:2].numel()))
-    outputs = model(batch.tokens, batch.mask)
-    assert batch.mask.numel() == 3 * 300 * 60 and sum(read) < 2 * sum(map(sum, lengths))
-    alone = collate_texts(texts, [0], hierarchical=True, num_labels=None)
-    assert_close(outputs[:1], model(alone.tokens, alone.mask))
+    outputs = model(tokens, mask)
+    assert mask.numel() == 3 * 300 * 60 and sum(read) < 2 * sum(map(sum, lengths))
+    assert_close(outputs[:1], model(*pad_nested(texts[:1])))
 
 
 def test_the_padding_that_is_reported_is_what_the_model_computes():
-    texts = [TokenText([[5] * length for length in words], [0]) for words in ([9, 2, 4], [3], [1, 1, 40])]
-    batch, model, computed = collate_texts(texts, [0, 1, 2], hierarchical=True, num_labels=None), make_han(), []
+    texts = [[[5] * length for length in words] for words in ([9, 2, 4], [3], [1, 1, 40])]
+    tokens, mask = pad_nested(texts)
+    model, computed = make_han(), []
     model.words.register_forward_hook(lambda net, inputs, outputs: computed.append(inputs[0].shape[:2].numel()))
-    model(batch.tokens, batch.mask)
-    assert batch.padding_share == pytest.approx(1 - 60 / sum(computed))
-    flat = collate_texts(texts, [0, 1, 2], hierarchical=False, num_labels=None)
-    assert flat.padding_share == pytest.approx(1 - 60 / (3 * 42))
+    model(tokens, mask)
+    assert Batch([0, 1, 2], {"mask": mask}).padding_share == pytest.approx(1 - 60 / sum(computed))
+    _, mask = pad_rows([[token for sentence in text for token in sentence] for text in texts])
+    assert Batch([0, 1, 2], {"mask": mask}).padding_share == pytest.approx(1 - 60 / (3 * 42))

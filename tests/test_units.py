@@ -117,7 +117,7 @@ def test_units_of_both_networks_of_a_hierarchical_model(folder):
 def test_units_of_an_encoder_and_the_decoder_at_the_step_that_wrote_each_token():
     task, model = translator("bahdanau")
     look = look_at(task, model, "31415", target="314", units=[*range(8)])
-    seen = Reread.of(task, model, task.input.framed(task.input.source_tokenizer.encode("31415").ids), "314")
+    seen = Reread.of(task.input, model, task.input.framed(task.input.source_tokenizer.encode("31415").ids), "314")
     for record in seen.reading.gate_records:
         kind = "backward" if record.order is not None else "forward"
         assert_units(look, f"encoder {kind} network", recurrence(record))

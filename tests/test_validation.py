@@ -359,7 +359,9 @@ def test_speed_is_in_what_a_task_predicts_and_padding_is_said_where_there_is_any
     assert progress_line(p, budget, 0.5, 0.0, "rows") == "update 2/4  loss 0.5000  1,500 rows/s  2 s left"
     p.padding = 0.2
     assert "1,500 tokens/s  padding 10%  " in progress_line(p, budget, 0.5, 0.1, "tokens")
-    said = {name: task_class(name).targets for name in ("classification", "series", "table", "tagging", "translation")}
+    said = {
+        name: task_class(name).head.targets for name in ("classification", "series", "table", "tagging", "translation")
+    }
     assert [*said.values()] == ["texts", "numbers", "rows", "words", "tokens"]
 
 

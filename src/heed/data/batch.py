@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate, chain
 from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
@@ -184,67 +184,6 @@ def unframed(hidden: Tensor) -> Tensor:
     The result is `(batch, length, d)`, undefined outside the mask of the unframed tokens.
     """
     return hidden[:, 1:-1]
-
-
-@dataclass(frozen=True, slots=True)
-class TokenText:
-    """A text as token ids, sentence by sentence (one for models without sentences, none empty), and its label ids.
-
-    `cut` is the number of tokens left out at the end; `ngrams` are the logits of its n-grams, `(num_outputs,)`, for a
-    model with n-grams.
-    """
-
-    sentences: list[list[int]]
-    labels: list[int]
-    cut: int = 0
-    ngrams: NDArray[np.float32] | None = field(default=None, compare=False)
-
-    @property
-    def length(self) -> int:
-        """Number of tokens."""
-        return sum(map(len, self.sentences))
-
-
-@dataclass(frozen=True)
-class TextBatch(Batch):
-    """Padded texts."""
-
-    indices: list[int]
-    tokens: Tensor  # `(batch, length)` or, for a model that reads sentences, `(batch, sentences, words)`
-    mask: Tensor  # shape of the tokens, True on real ones
-    labels: Tensor  # `(batch,)` label ids, or `(batch, num_labels)` zeros and ones for multi-label data
-    ngrams: Tensor | None = None  # `(batch, num_outputs)`, logits of n-grams; None without them
-
-    @property
-    def num_targets(self) -> int:
-        """Number of texts."""
-        return len(self.indices)
-
-    def positions(self, mask: Tensor) -> int:
-        return positions_in_groups(mask) if mask.ndim == 3 else super().positions(mask)
-
-
-def collate_texts(
-    texts: Sequence[TokenText], indices: list[int], *, hierarchical: bool, num_labels: int | None
-) -> TextBatch:
-    """Pad the chosen texts into one batch, sentence by sentence if `hierarchical`."""
-    chosen = take(texts, indices)
-    if hierarchical:
-        tokens, mask = pad_nested([text.sentences for text in chosen])
-    else:
-        tokens, mask = pad_rows([[token for sentence in text.sentences for token in sentence] for text in chosen])
-    logits = [torch.from_numpy(text.ngrams) for text in chosen if text.ngrams is not None]
-    return TextBatch(indices, tokens, mask, label_tensor(chosen, num_labels), torch.stack(logits) if logits else None)
-
-
-def label_tensor(texts: Sequence[TokenText], num_labels: int | None) -> Tensor:
-    """The labels of texts: a row of `num_labels` zeros and ones or, if that is None, one id (-1 for none)."""
-    if num_labels is None:
-        return torch.tensor([text.labels[0] if text.labels else -1 for text in texts])
-    labels = torch.zeros(len(texts), num_labels)
-    for row, text in enumerate(texts):
-        labels[row, text.labels] = 1.0
-    return labels
 
 
 class TokenPair(NamedTuple):

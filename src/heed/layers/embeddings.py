@@ -311,7 +311,7 @@ class AffixFeatures(nn.Module):
     ) -> Float[Tensor, "batch words d_output"]:
         """Features of each word; the arguments are those of `CharacterFeatures.forward`, with ids of affixes."""
         features = [self.embedding(affixes).sum(1) for affixes in groups]  # padding is a row of zeros
-        return torch.cat([features[0].new_zeros(1, self.d_output), *features])[place]
+        return torch.cat([self.embedding.weight.new_zeros(1, self.d_output), *features])[place]
 
 
 class MaskedWords(nn.Module):

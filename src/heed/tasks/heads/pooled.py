@@ -236,6 +236,7 @@ class TextLabelsOrNumber(LabelsOrNumber):
 
     options: ClassVar = ClassificationHead
 
+    targets: str = "texts"
     longest: Any = lambda work: 0
     """As of `TextLabels`."""
 

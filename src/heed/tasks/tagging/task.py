@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -143,12 +144,12 @@ def frequent_tags(train: Iterable[Sentence]) -> Any:
         overall.update(tags)
     best = {word: min(tags, key=lambda tag: (-tags[tag], tag)) for word, tags in counts.items()}
     other = min(overall, key=lambda tag: (-overall[tag], tag))
+    return partial(_tagged, best, other)
 
-    def tagged(examples: Sequence[Sentence]) -> list[TagPrediction]:
-        tags = (tuple(best.get(word, other) for word in example.words) for example in examples)
-        return [TagPrediction("", e.words, (), own, (), (), False) for e, own in zip(examples, tags, strict=True)]
 
-    return tagged
+def _tagged(best: Mapping[str, str], other: str, examples: Sequence[Sentence]) -> list[TagPrediction]:
+    tags = (tuple(best.get(word, other) for word in example.words) for example in examples)
+    return [TagPrediction("", e.words, (), own, (), (), False) for e, own in zip(examples, tags, strict=True)]
 
 
 class TaggingOutputs(TextOutputs):
