@@ -99,8 +99,8 @@ CASES = [(name, n, kinds(name)[n % len(kinds(name))], n % 3 != 1) for name in FA
 
 def rows(run, longest):
     """Texts as both sides read them: ours padded with zeros, theirs with their padding token; and the mask."""
-    special = run.task.tokenizer.special
-    known = [i for i in range(run.task.tokenizer.vocab_size) if i not in special]
+    special = run.tokenizer.special
+    known = [i for i in range(run.tokenizer.vocab_size) if i not in special]
     texts = [[special.start, *text, special.end] for text in ragged(known, longest=longest - 2)]
     length = max(map(len, texts))
     mask = torch.tensor([[n < len(text) for n in range(length)] for text in texts])
@@ -184,7 +184,7 @@ def test_random_models_compute_the_same_in_and_out(tmp_path, name, n, kind, tied
 def test_children_keep_the_ids_and_padding_changes_no_answer(tmp_path, name, model):
     FAMILIES[name](tmp_path / "theirs", 3, "Model")
     parent = import_checkpoint(tmp_path / "theirs", tmp_path / "parent").run
-    special = parent.task.tokenizer.special
+    special = parent.tokenizer.special
     assert special.padding != 0 and special != OWN
     start = {"parent": parent.folder} if name == model else {}
     settings = {"training.threads": 1, "training.device": "cpu", "training.learning_rate": 0.01, "training.warmup": 0}
@@ -194,7 +194,7 @@ def test_children_keep_the_ids_and_padding_changes_no_answer(tmp_path, name, mod
     rows = [(text, label) for text in texts for label in ("a", "b")] * 2
     run = heed.train("classification", train=rows, valid=rows, steps=3, out=tmp_path / "child", settings=settings,
                      quiet=True, **start)  # fmt: skip
-    assert run.task.tokenizer.special == special
+    assert run.tokenizer.special == special
     together, alone = run.predict(texts), [run.predict(text) for text in texts]
     for a, b in zip(together, alone, strict=True):
         assert a.probabilities == pytest.approx(b.probabilities, abs=1e-6)
@@ -210,7 +210,7 @@ def test_children_keep_the_ids_and_padding_changes_no_answer(tmp_path, name, mod
 def test_segments_of_a_pair_begin_after_the_end_token(tmp_path):
     model = bert(tmp_path / "theirs", 1, "ForNextSentencePrediction")
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    assert run.model.body.config.end_token == run.task.tokenizer.special.end != 3
+    assert run.model.body.config.end_token == run.tokenizer.special.end != 3
     library = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     pair = ("the man went", "it was good")
     with torch.no_grad():

@@ -204,7 +204,7 @@ def test_a_child_keeps_the_files_while_the_tokens_are_the_same(checkpoints, tmp_
         "classification", train=ROWS, valid=ROWS, test=ROWS, parent=parent.folder, steps=3, out=tmp_path / "child",
         settings=settings, quiet=True,
     )  # fmt: skip
-    assert run.config.model.name == "bert" and run.task.tokenizer.tokens == parent.task.tokenizer.tokens
+    assert run.config.model.name == "bert" and run.tokenizer.tokens == parent.tokenizer.tokens
     written = heed.export(run, "huggingface", out=tmp_path / "out")
     assert written.numbered_as == "PreTraining"
     assert (tmp_path / "out/vocab.txt").read_text() == (checkpoints["PreTraining"] / "vocab.txt").read_text()

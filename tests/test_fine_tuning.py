@@ -67,7 +67,7 @@ def child(parent, task, file, data=None, training=None, tokenizer=None, **model)
 )
 def test_the_body_and_the_tokenizer_come_along(folder, parent, task, file, data, new):
     made, model, taken = child(parent, task, folder / file, data)
-    assert made.tokenizer.first_difference(parent.task.tokenizer) == ""
+    assert made.tokenizers()["tokens"].first_difference(parent.tokenizer) == ""
     assert (made.config.model.name, made.config.tokenizer.kind) == ("bert", "wordpiece")
     theirs = parent.model.state_dict()
     for name, tensor in model.body.state_dict().items():
@@ -80,18 +80,18 @@ def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
     made, model, taken = child(parent, "classification", folder / "greek.txt")
     assert any("unknown to this tokenizer" in line for line in made.notes.splitlines())
     made, model, taken = child(parent, "classification", folder / "greek.txt", tokenizer={"extend": True})
-    theirs, name = parent.task.tokenizer, "body.inputs.embedding.weight"
-    added = made.tokenizer.vocab_size - theirs.vocab_size
-    assert added > 0 and made.tokenizer.tokens[: theirs.vocab_size] == theirs.tokens
-    assert taken.tokens[name] == (theirs.vocab_size, made.tokenizer.vocab_size)
+    theirs, name = parent.tokenizer, "body.inputs.embedding.weight"
+    added = made.input.tokenizer.vocab_size - theirs.vocab_size
+    assert added > 0 and made.input.tokenizer.tokens[: theirs.vocab_size] == theirs.tokens
+    assert taken.tokens[name] == (theirs.vocab_size, made.input.tokenizer.vocab_size)
     assert torch.equal(model.state_dict()[name][: theirs.vocab_size], parent.model.state_dict()[name])
-    assert not made.tokenizer.unknown_in("\u03b1\u03b2") and f"tokenizer extended by {added} tokens" in made.notes
+    assert not made.input.tokenizer.unknown_in("\u03b1\u03b2") and f"tokenizer extended by {added} tokens" in made.notes
 
 
 def test_a_tokenizer_of_ones_own_is_trained_where_its_kind_is_given(folder, parent):
     made, _, taken = child(parent, "classification", folder / "texts.txt", tokenizer={"kind": "word", "min_count": 1})
     known, total = taken.tokens["body.inputs.embedding.weight"]
-    assert made.tokenizer.unit == "word" and total == made.tokenizer.vocab_size and 0 < known < total
+    assert made.input.tokenizer.unit == "word" and total == made.input.tokenizer.vocab_size and 0 < known < total
 
 
 def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):
@@ -119,7 +119,7 @@ def test_a_tokenizer_that_contradicts_the_parents_is_refused(folder, parent):
 def test_continued_pretraining_keeps_the_tokenizer(folder, parent):
     data = {"format": "lines", "max_length": 24, "valid": 6}
     made, _, taken = child(parent, "pretraining", folder / "documents.txt", data)
-    assert made.tokenizer.first_difference(parent.task.tokenizer) == "" and not taken.new
+    assert made.input.tokenizer.first_difference(parent.tokenizer) == "" and not taken.new
 
 
 # --- rates of layers
