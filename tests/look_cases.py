@@ -24,7 +24,6 @@ from heed.tasks.inputs.windows import Stretch
 from heed.tasks.series.task import TASK as SERIES
 from heed.tasks.series.task import look_at_series
 from heed.tasks.tagging.look import look_at_tags
-from heed.tasks.tagging.task import Tagging
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK
@@ -130,7 +129,7 @@ def tagger(folder, body: str):
         "model": section,
         "training": {"steps": 1},
     }
-    task = Tagging.prepare(check_config(values, "test"))
+    task = task_class("tagging").prepare(check_config(values, "test"))
     torch.manual_seed(1)
     return task, sharpened(task.build_model())
 

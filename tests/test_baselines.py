@@ -13,7 +13,7 @@ from heed.errors import ConfigError, DataError
 from heed.runs.card import scores_text
 from heed.tasks.base.report import best_baseline
 from heed.tasks.base.writing_run import NearestSentence
-from heed.tasks.tagging.run import FrequentTags
+from heed.tasks.tagging.task import frequent_tags
 from heed.visible import shell_word
 
 WORDS = "one two three four five six seven eight nine ten".split()
@@ -36,10 +36,11 @@ def test_the_nearest_sentence_is_the_one_of_largest_jaccard_index():
 
 
 def test_a_word_has_its_most_frequent_tag_and_an_unseen_one_the_most_frequent_of_all():
-    tags = FrequentTags([(("bear", "Bear", "bear"), ("O", "PER", "ANIMAL")), (("bear", "a"), ("ANIMAL", "O"))])
-    assert tags.tags(["bear", "Bear", "new"]) == ["ANIMAL", "PER", "ANIMAL"]
-    ties = FrequentTags([(("x", "x"), ("B", "A"))])
-    assert ties.tags(["x", "y"]) == ["A", "A"]
+    seen = [Sentence(("bear", "Bear", "bear"), ("O", "PER", "ANIMAL")), Sentence(("bear", "a"), ("ANIMAL", "O"))]
+    (said,) = frequent_tags(seen)([Sentence(("bear", "Bear", "new"), ())])
+    assert said.tags == ("ANIMAL", "PER", "ANIMAL")
+    (ties,) = frequent_tags([Sentence(("x", "x"), ("B", "A"))])([Sentence(("x", "y"), ())])
+    assert ties.tags == ("A", "A")
 
 
 @pytest.fixture(scope="module")
@@ -153,9 +154,9 @@ def test_tags_and_rows_have_baselines(tmp_path):
     report = tagger.evaluate("valid")
     frequent = report["baselines"]["most frequent tag of each word"]
     examples: list[Sentence] = list(tagger.examples("train"))
-    tags = FrequentTags((e.words, e.tags) for e in examples)
     valid = list(tagger.examples("valid"))
-    right = [said == true for e in valid for said, true in zip(tags.tags(e.words), e.tags, strict=True)]
+    pairs = zip(frequent_tags(examples)(valid), valid, strict=True)
+    right = [said == true for one, e in pairs for said, true in zip(one.tags, e.tags, strict=True)]
     assert frequent["accuracy"]["value"] == pytest.approx(sum(right) / len(right))
 
     rows = [f"{i % 7},{i % 5},{'yes' if i % 3 else 'no'}" for i in range(90)]

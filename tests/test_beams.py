@@ -15,7 +15,7 @@ from heed.generation import SearchOptions, generate
 from heed.observe.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
 from heed.tasks.dialogue.task import _histories
-from heed.tasks.language_modelling.writing import _never_written
+from heed.tasks.heads.continuing import _never_written
 from heed.visible import clean
 from small_runs import SMALL
 from test_generation import END, make_pair_model, make_sources, next_log_probs, starts
@@ -35,6 +35,7 @@ def writer(data, tmp_path):
         changed = {"max_length": LIMIT, "beam_size": beam_size, "length_penalty": length_penalty}
         generation = run.task.config.generation.model_copy(update=changed)
         run.task.config = run.task.config.model_copy(update={"generation": generation})
+        run.task.fit()
         return run
 
     return make
@@ -47,10 +48,10 @@ def looked(run, **options):
 
 def of_model(run):
     """Log-probabilities of the next token after a prefix, by a pass over all of it, and the tokens never written."""
-    task, read = run.task, run.readable(TEXT)
+    read = run.readable(TEXT)
     if run.config.task == "language_modelling":
-        prompt = task.prompt_tokens(task.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
-        return next_log_probs(run.model, prompt), _never_written(task)
+        prompt = run.input.prompt_tokens(run.input.tokenizer.encode(TEXT).ids)[-(8 + 1 - LIMIT) :]  # of a context of 8
+        return next_log_probs(run.model, prompt), _never_written(run.input)
     if run.config.task == "dialogue":
         (source,) = _histories(run.input, [read], None)
     else:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from heed.config import TokenizerConfig
 from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
-from heed.tasks.language_modelling.task import Blocks, Streams, TokenStream
+from heed.tasks.contracts import Draw
+from heed.tasks.inputs.stream import TokenStream, blocks, contiguous
 from heed.training.device import divided
 
 relaxed = settings(deadline=None, max_examples=60)
@@ -64,21 +65,22 @@ def test_a_stream_of_many_texts_has_the_tokens_of_each(tmp_path, monkeypatch, ki
 @given(lengths, contexts, sizes, seeds, st.booleans())
 def test_every_token_is_a_target_once_a_pass(counts, context, batch_tokens, seed, mask):
     stream = stream_of(counts)
-    blocks = Blocks(stream, context, END, "mask" if mask else "run_on")
+    made = blocks(stream, context, END, batch_tokens, Draw(seed, 3), apart=mask)
     before = np.concatenate([[END], stream.ids[:-1]])
-    plan = blocks.plan(batch_tokens, seed, 3)
     seen = []
-    for indices in plan:
+    for indices in made.batches:
         assert 1 <= len(indices) <= max(1, batch_tokens // context)
-        batch = blocks.collate(indices)
+        assert made.positions(indices) == len(indices) * min(context, len(stream))
+        batch = made.collate(indices)
+        tokens, labels, mask = batch.inputs["tokens"], batch.targets["labels"], batch.targets["mask"]
         places = np.concatenate(
             [np.arange(max(0, i), min(i + context, len(stream))) for i in indices]
         )  # of the targets, row by row
-        assert batch.labels[batch.mask].tolist() == stream.ids[places].tolist()
-        assert batch.tokens[batch.mask].tolist() == before[places].tolist()
-        assert (batch.tokens[~batch.mask] == PADDING).all() and (batch.labels[~batch.mask] == PADDING).all()
-        assert batch.num_targets == batch.mask.sum() and batch.indices == indices
-        assert batch.padding_share == pytest.approx(1 - batch.num_targets / batch.mask.numel())
+        assert labels[mask].tolist() == stream.ids[places].tolist()
+        assert tokens[mask].tolist() == before[places].tolist()
+        assert (tokens[~mask] == PADDING).all() and (labels[~mask] == PADDING).all()
+        assert batch.num_targets == mask.sum() and batch.indices == indices
+        assert batch.padding_share == pytest.approx(1 - batch.num_targets / mask.numel())
         seen += places.tolist()
     assert sorted(seen) == list(range(len(stream)))
 
@@ -87,31 +89,37 @@ def test_every_token_is_a_target_once_a_pass(counts, context, batch_tokens, seed
 @given(lengths, contexts, sizes, seeds)
 def test_a_batch_says_where_documents_begin_if_one_does(counts, context, batch_tokens, seed):
     stream = stream_of(counts)
-    blocks = Blocks(stream, context, END, "mask")
-    for indices in blocks.plan(batch_tokens, seed, 0):
-        batch = blocks.collate(indices)
+    made = blocks(stream, context, END, batch_tokens, Draw(seed, 0))
+    for indices in made.batches:
+        batch = made.collate(indices)
         owners = [stream.document_at(np.arange(max(0, i), min(i + context, len(stream)))) for i in indices]
         if all(own[0] == own[-1] for own in owners):
-            assert batch.documents is None
+            assert "documents" not in batch.inputs
             continue
-        assert batch.documents.shape == batch.tokens.shape
+        documents = batch.inputs["documents"]
+        assert documents.shape == batch.inputs["tokens"].shape
         for row, own in enumerate(owners):
-            assert batch.documents[row][batch.mask[row]].tolist() == (own - own[0]).tolist()
-            assert (batch.documents[row].diff() >= 0).all()
-    assert all(Blocks(stream, context, END, "run_on").collate(i).documents is None for i in blocks.plan(9))
+            assert documents[row][batch.targets["mask"][row]].tolist() == (own - own[0]).tolist()
+            assert (documents[row].diff() >= 0).all()
+    running = blocks(stream, context, END, 9, Draw(0, 0), apart=False)
+    assert all("documents" not in running.collate(pieces).inputs for pieces in running.batches)
 
 
 def test_without_end_tokens_documents_run_on():
-    batch = Blocks(stream_of([3, 2], end_token=False), 5, START, "mask").collate([0])
-    assert batch.tokens.tolist() == [[START, 10, 11, 12, 13]] and batch.documents is None
+    inputs = blocks(stream_of([3, 2], end_token=False), 5, START, 5, Draw(0, 0)).collate([0]).inputs
+    assert inputs["tokens"].tolist() == [[START, 10, 11, 12, 13]] and "documents" not in inputs
 
 
 def test_borders_and_order_are_drawn_by_seed_and_pass():
-    blocks = Blocks(stream_of([1_000]), 10, END)
-    plans = {(seed, epoch): list(blocks.plan(40, seed, epoch)) for seed in (1, 2) for epoch in range(6)}
-    assert list(blocks.plan(40, 1, 4)) == plans[1, 4] and repr(blocks.plan(40, 1, 4)) == repr(blocks.plan(40, 1, 4))
+    stream = stream_of([1_000])
+
+    def plan(seed, epoch):
+        return blocks(stream, 10, END, 40, Draw(seed, epoch)).batches
+
+    plans = {(seed, epoch): list(plan(seed, epoch)) for seed in (1, 2) for epoch in range(6)}
+    assert list(plan(1, 4)) == plans[1, 4] and repr(plan(1, 4)) == repr(plan(1, 4))
     assert len({str(plan) for plan in plans.values()}) == len(plans)
-    assert len({repr(blocks.plan(40, *key)) for key in plans}) == len(plans)
+    assert len({repr(plan(*key)) for key in plans}) == len(plans)
     offsets = {min(i for batch in plan for i in batch) % 10 for plan in plans.values()}
     assert len(offsets) > 3
     order = [i for batch in plans[1, 0] for i in batch]
@@ -125,20 +133,21 @@ def test_borders_and_order_are_drawn_by_seed_and_pass():
 @given(lengths, contexts, sizes)
 def test_rows_go_on_where_the_chunk_before_stopped(counts, context, batch_tokens):
     stream = stream_of(counts)
-    streams = Streams(stream, context, END)
-    plan = streams.plan(batch_tokens, 1, 0)
-    rows = streams.rows
+    made = contiguous(stream, context, END, batch_tokens)
+    rows = len(made.batches[0])
     assert 1 <= rows <= max(1, batch_tokens // context)
     targets = [[] for _ in range(rows)]
     read = [[] for _ in range(rows)]
-    for chunk, indices in enumerate(plan):
+    for chunk, indices in enumerate(made.batches):
         assert indices == [chunk * rows + row for row in range(rows)]
-        batch = streams.collate(indices)
-        assert batch.documents is None and batch.tokens.shape[1] <= context
-        for row in range(rows):
-            targets[row] += batch.labels[row][batch.mask[row]].tolist()
-            read[row] += batch.tokens[row][batch.mask[row]].tolist()
-            assert not (batch.mask[row].int().diff() > 0).any()  # padding is at the end
+        assert made.positions(indices) == rows * min(context, len(stream))
+        batch = made.collate(indices)
+        assert batch.continued == (tuple(range(rows)), not chunk)
+        assert "documents" not in batch.inputs and batch.inputs["tokens"].shape[1] <= context
+        for row, real in enumerate(batch.targets["mask"]):
+            targets[row] += batch.targets["labels"][row][real].tolist()
+            read[row] += batch.inputs["tokens"][row][real].tolist()
+            assert not (real.int().diff() > 0).any()  # padding is at the end
     assert [*chain.from_iterable(targets)] == stream.ids.tolist()
     assert [*chain.from_iterable(read)] == [END, *stream.ids[:-1].tolist()]
     assert max(map(len, targets)) - min(map(len, targets)) <= 1
@@ -147,17 +156,18 @@ def test_rows_go_on_where_the_chunk_before_stopped(counts, context, batch_tokens
 
 def test_rows_may_be_read_apart():
     stream = stream_of([100])
-    streams = Streams(stream, 8, END)
-    indices = streams.plan(32)[2]
-    whole = streams.collate(indices)
+    made = contiguous(stream, 8, END, 32)
+    indices = made.batches[2]
+    whole = made.collate(indices)
     for parts in (divided(indices, 2), [indices[0::2], indices[1::2]]):
         for part in parts:
-            own = streams.collate(part)
+            own = made.collate(part)
             rows = [indices.index(i) for i in part]
-            assert torch.equal(own.tokens, whole.tokens[rows]) and torch.equal(own.labels, whole.labels[rows])
+            assert torch.equal(own.inputs["tokens"], whole.inputs["tokens"][rows])
+            assert torch.equal(own.targets["labels"], whole.targets["labels"][rows])
 
 
 def test_a_short_text_has_fewer_rows():
-    streams = Streams(stream_of([20]), 8, END)
-    assert len(streams.plan(800)) == 2 and streams.rows == 2
-    assert len(Streams(stream_of([3]), 8, END).plan(800)) == 1
+    batches = contiguous(stream_of([20]), 8, END, 800).batches
+    assert len(batches) == 2 and len(batches[0]) == 2
+    assert len(contiguous(stream_of([3]), 8, END, 800).batches) == 1

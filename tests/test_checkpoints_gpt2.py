@@ -53,7 +53,7 @@ def gpt2(folder, n=0, kind="LMHeadModel", own=False, **more):
 
 def read_alike(run, model, side="right"):
     """Ragged texts through both; padding on the right or, for theirs, on either side."""
-    texts = ragged([i for i in range(run.task.tokenizer.vocab_size) if i not in run.task.tokenizer.special])
+    texts = ragged([i for i in range(run.input.tokenizer.vocab_size) if i not in run.input.tokenizer.special])
     length = max(map(len, texts))
     mask = torch.tensor([[n < len(text) for n in range(length)] for text in texts])
     ours = torch.tensor([text + [0] * (length - len(text)) for text in texts])
@@ -125,7 +125,7 @@ def test_states_maps_and_logits_are_the_same_and_come_back(tmp_path, n, kind, ti
 def test_the_same_tokens_are_written(tmp_path, n, beams):
     model = gpt2(tmp_path / "theirs", n, tie_word_embeddings=n != 2)
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    end, written = run.task.tokenizer.special.end, []
+    end, written = run.input.tokenizer.special.end, []
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     for prompt in ("the man", "one", "and then there were 3 of them", "été"):
         ids = torch.tensor([tokenizer(prompt)["input_ids"]])
@@ -144,15 +144,15 @@ def test_the_same_tokens_are_written(tmp_path, n, beams):
 def test_an_empty_prompt_begins_with_the_end_token_and_scores_are_theirs(tmp_path):
     model = gpt2(tmp_path / "theirs")
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
-    end_token = run.task.tokenizer.special.end
+    end_token = run.input.tokenizer.special.end
     end = torch.tensor([[end_token]])
     expected = model.generate(end, attention_mask=torch.ones_like(end), max_new_tokens=4, do_sample=False)[0, 1:]
     assert [*run.predict("", length=4).ids] == [i for i in expected.tolist() if i != end_token]
     text = "the man and 3"
-    ids = torch.tensor([[end_token, *run.task.tokenizer.encode(text).ids]])
+    ids = torch.tensor([[end_token, *run.input.tokenizer.encode(text).ids]])
     with torch.no_grad():
         scores = model(ids).logits.log_softmax(-1)[0, :-1].gather(1, ids[0, 1:, None]).squeeze(1)
-    torch.testing.assert_close(torch.tensor(run.token_scores([text])[0].log_probs).float(), scores, **CLOSE)
+    torch.testing.assert_close(torch.tensor(run.head.token_scores(run, [text])[0].log_probs).float(), scores, **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_a_language_model_goes_on_training_and_is_exported_again(tmp_path):
     ids = tokenizer("the man", return_tensors="pt")["input_ids"]
     with torch.no_grad():
         expected = other(ids).logits.log_softmax(-1)[0, -1]
-        own = child.model.logits(child.model(torch.tensor([child.task.tokenizer.encode("the man").ids])))
+        own = child.model.logits(child.model(torch.tensor([child.input.tokenizer.encode("the man").ids])))
     torch.testing.assert_close(own.log_softmax(-1)[0, -1], expected, **CLOSE)
 
 
@@ -228,14 +228,14 @@ def test_a_classifier_starts_from_a_language_model_and_is_exported(tmp_path):
     child = heed.train(
         "classification", train=file, steps=3, out=tmp_path / "child", settings=SETTINGS | given, quiet=True
     )
-    special, texts = child.task.tokenizer.special, ["the man went", "one", "two of them and then"]
+    special, texts = child.input.tokenizer.special, ["the man went", "one", "two of them and then"]
     assert (
         special.padding
         == special.start
         == special.end
         == json.loads((tmp_path / "theirs" / "config.json").read_text())["eos_token_id"]
     )
-    assert child.task.tokenizer.tokens == run.task.tokenizer.tokens
+    assert child.input.tokenizer.tokens == run.input.tokenizer.tokens
     for together, text in zip(child.predict(texts), texts, strict=True):
         assert together.probabilities == pytest.approx(child.predict(text).probabilities, abs=1e-6)
     heed.export(child, to="huggingface", out=tmp_path / "again")

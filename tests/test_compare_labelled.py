@@ -10,7 +10,8 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError, DataError
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
+from heed.tasks.heads.tags import Tagged
 
 FILLER = "the of and film story it was we saw plot".split()
 TRAINING = {"batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.02, "warmup": 5, "seed": 1}
@@ -167,15 +168,17 @@ def test_runs_of_tagging_tag_by_their_mean_probability_and_with_a_crf_legally(ta
         assert one.words == members[0].words
         for prediction in (one, *members):
             assert len(prediction.tags) == len(one.words)
-    names = both.task.labels
+    names = both.head.labels
     words = [["Ann", "Lee", "in", "Rome"]]
-    (_, mean), *given = (run.tagged(words)[0] for run in (both, *tags))
+    (_, mean), *given = (run.answers(words)[0] for run in (both, *tags))
     torch.testing.assert_close(mean, torch.stack([probabilities for _, probabilities in given]).mean(0))
-    legal, inside, outside = both.model.head, names.index("I-per"), names.index("O")
+    inside, outside = names.index("I-per"), names.index("O")
     drawn = torch.full((2, len(names)), 0.01)
     drawn[0, outside], drawn[1, inside] = 0.9, 0.9  # I-per after O is none that BIO allows
-    assert [names[i] for i in legal.choose(drawn)] in (["O", "O"], ["B-per", "I-per"], ["O", "B-per"], ["O", "B-loc"])
-    assert [names[i] for i in tags[0].model.head.choose(drawn)] == ["O", "I-per"]
+    drawn = [Tagged([], drawn)]
+    legal = [["O", "O"], ["B-per", "I-per"], ["O", "B-per"], ["O", "B-loc"]]
+    assert [names[i] for i in both.head.together(drawn).tags] in legal
+    assert [names[i] for i in tags[0].head.together(drawn).tags] == ["O", "I-per"]
 
 
 def test_what_cannot_answer_together_is_named(folder, labels, tags, tmp_path):
@@ -194,7 +197,7 @@ def test_what_cannot_answer_together_is_named(folder, labels, tags, tmp_path):
 def child(run, files, ending, **sections):
     data = {name: str(files / f"{name}.{ending}") for name in ("train", "valid")}
     values = {"task": run.config.task, "data": data, "model": {"from": str(run.folder)}, **sections}
-    task = type(run.task).prepare(check_config(values, "test"))
+    task = task_class(run.config.task).prepare(check_config(values, "test"))
     torch.manual_seed(1)
     model = task.build_model()
     drawn = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -210,7 +213,7 @@ def test_a_tagger_takes_transitions_and_characters(folder, tmp_path):
     taken = task.start_from_parent(model)
     assert taken.new == () and taken.tokens["head.crf.transitions"] == (3, 5)
     own, theirs = model.state_dict()["head.crf.transitions"], parent.model.state_dict()["head.crf.transitions"]
-    (i, j), (k, n) = ([t.labels.index(label) for label in ("B-per", "O")] for t in (task, parent.task))
+    (i, j), (k, n) = ([t.head.labels.index(label) for label in ("B-per", "O")] for t in (task, parent.task))
     assert own[i, j] == theirs[k, n]
     known, total = taken.tokens["characters.embedding.weight"]
     assert 4 < known < total

@@ -19,7 +19,7 @@ from commands import call
 from heed.errors import ConfigError
 from heed.tasks import CAPABILITIES, spec_of, task_class, task_names
 from heed.tasks.base import sizing
-from heed.tasks.tagging.task import TAG_HEADS
+from heed.tasks.heads.tags import TAG_HEADS
 from small_runs import SMALL, TRAINING, assert_alike, usable
 
 HEADS_BY_NAME = {"tagging.head": TAG_HEADS}

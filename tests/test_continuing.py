@@ -12,7 +12,7 @@ from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.attention_lm import AttentionLM, AttentionLMConfig
-from heed.tasks.language_modelling.writing import Pieces, WritingOptions, continue_all, stream
+from heed.tasks.heads.continuing import Pieces, WritingOptions, continue_all, stream
 
 TEXTS = ["I love eating pizza with my friend.", "We drink water; they sleep in the garden!"]
 PROMPTS = ["I love", "", "We drink water and", "th", "the pizza"]
@@ -53,7 +53,7 @@ def windows(ids, context, prompt):
 
 def argmax_text(task, model, prompt, length, end_token=True):
     """Repeated argmax of the full model over the documented window."""
-    ids = [task.input.first_token, *task.tokenizer.encode(prompt).ids]
+    ids = [task.first_token, *task.tokenizer.encode(prompt).ids]
     first, log_probs = len(ids), []
     for _ in range(length):
         scores = next_log_probs(model, windows(ids, task.context, first))
@@ -130,7 +130,7 @@ def test_a_beam_finds_at_least_as_probable_an_output_as_greedy_and_stays_in_the_
         assert len(best) == 3 and best[0].log_prob >= one.log_prob - 1e-5
         assert [c.score for c in best] == sorted((c.score for c in best), reverse=True)
         for c in best:
-            ids = [task.input.first_token, *task.tokenizer.encode(c.prompt).ids]
+            ids = [task.first_token, *task.tokenizer.encode(c.prompt).ids]
             for token, log_prob in zip((*c.ids, END), c.log_probs, strict=False):
                 assert float(next_log_probs(model, ids)[token]) == pytest.approx(log_prob, abs=1e-5)
                 ids.append(token)
@@ -163,7 +163,7 @@ def test_a_stop_text_cuts_the_text_exactly_before_it(options):
 def test_a_beam_as_wide_as_the_tree_finds_the_best_output_with_a_stop_text(penalty):
     task, model = hand_made()
     options = WritingOptions(length=2, beam_size=700, num_best=5, length_penalty=penalty, stop=("e",))
-    ids = [task.input.first_token, *task.tokenizer.encode("They").ids]
+    ids = [task.first_token, *task.tokenizer.encode("They").ids]
     letter, vocabulary = task.tokenizer.encode("e").ids[0], range(END, task.tokenizer.vocab_size)
     first, found = next_log_probs(model, ids), []
     for token in vocabulary:
@@ -226,7 +226,7 @@ def test_repetition_penalty_is_that_of_keskar_et_al_for_greedy_and_sampling():
     penalty, length = 1.7, 30
 
     def reference(prompt):
-        ids = [task.input.first_token, *task.tokenizer.encode(prompt).ids]
+        ids = [task.first_token, *task.tokenizer.encode(prompt).ids]
         first = len(ids)
         for _ in range(length):
             with torch.no_grad():
@@ -248,7 +248,7 @@ def test_repetition_penalty_is_that_of_keskar_et_al_for_greedy_and_sampling():
         for prompt, (c,) in zip(PROMPTS, continue_all(task, model, PROMPTS, options), strict=True):
             assert c.text == reference(prompt)
             changed += c.text != argmax_text(task, model, prompt, length)[0]
-            ids = [task.input.first_token, *task.tokenizer.encode(prompt).ids]  # log-probabilities stay the model's
+            ids = [task.first_token, *task.tokenizer.encode(prompt).ids]  # log-probabilities stay the model's
             for token, log_prob in zip(c.ids[:4], c.log_probs, strict=False):
                 if len(ids) <= task.context:
                     assert float(next_log_probs(model, ids)[token]) == pytest.approx(log_prob, abs=1e-5)

@@ -18,7 +18,8 @@ from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config
-from heed.tasks.language_modelling.task import Blocks, TokenStream
+from heed.tasks.contracts import Draw
+from heed.tasks.inputs.stream import TokenStream, blocks
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -298,8 +299,9 @@ def test_documents_on_disk_are_the_same_and_so_are_their_tokens(tmp_path, kind):
     assert one.ids.tolist() == other.ids.tolist() and one.starts.tolist() == other.starts.tolist()
     assert one.ids.dtype == other.ids.dtype == "uint16"
     indices = [0, 13, 64]
-    batches = [Blocks(stream, 64, END).collate(indices) for stream in (one, other)]
-    assert torch.equal(batches[0].tokens, batches[1].tokens) and torch.equal(batches[0].labels, batches[1].labels)
+    batches = [blocks(stream, 64, END, 64, Draw(1, 0)).collate(indices) for stream in (one, other)]
+    assert torch.equal(batches[0].inputs["tokens"], batches[1].inputs["tokens"])
+    assert torch.equal(batches[0].targets["labels"], batches[1].targets["labels"])
     joined = TokenStream.of(stored.examples["train"], tokenizer, False)
     assert len(joined) == len(other) - 45 and not joined.end_token
     entries = set((tmp_path / "cache" / "entries").iterdir())

@@ -76,8 +76,7 @@ def test_a_tagger_takes_the_states_of_the_words_and_not_of_the_frame(folder):
     task, model = made(folder, "tagging", "tags.conll")
     given = []
     model.body.register_forward_hook(lambda module, inputs, hidden: given.append((*inputs, hidden)))
-    batch = task.collate_encoded(task.encode_words([["one", "two"], ["six", "five", "four"]]), [0, 1])
-    states = task.hidden(model, batch)
+    states = model(**task.batch_of([["one", "two"], ["six", "five", "four"]]).inputs)
     tokens, mask, _, hidden = given[0]
     assert tokens[0].tolist()[::3] == [START, END] and mask.sum(1).tolist() == [4, 5]
     torch.testing.assert_close(states[0, :2], hidden[0, 1:3])
@@ -92,9 +91,9 @@ def test_the_state_of_a_word_is_the_mean_or_that_of_its_first_token(folder):
         task, model = made(folder, "tagging", "tags.conll", tokenizer, word=word)
         given = []
         model.body.register_forward_hook(lambda module, inputs, hidden, given=given: given.append(hidden))
-        batch = task.collate_encoded(task.encode_words(words), [0, 1])
-        states[word], hidden = task.hidden(model, batch), given[0][:, 1:]
-    (first, second), (other,) = (list(map(len, one.words)) for one in task.encode_words(words))
+        states[word] = model(**task.batch_of(words).inputs)
+        hidden = given[0][:, 1:]
+    (first, second), (other,) = (list(map(len, one)) for one in task.input.tokenizer.encode_words(words))
     torch.testing.assert_close(states["first"][0], hidden[0, [0, first]])
     torch.testing.assert_close(states["first"][1, 0], hidden[1, 0])
     torch.testing.assert_close(states["mean"][0, 1], hidden[0, first : first + second].mean(0))
@@ -104,12 +103,11 @@ def test_the_state_of_a_word_is_the_mean_or_that_of_its_first_token(folder):
 def test_a_sentence_longer_than_the_positions_is_tagged_in_pieces(folder):
     task, model = made(folder, "tagging", "tags.conll")
     words = "one two three four five six one two three four five six".split()
-    whole = task.encode_words([words, ["one"]])
-    states = task.hidden(model, task.collate_encoded(whole, [0, 1]))
+    states = model(**task.batch_of([words, ["one"]]).inputs)
     for part in (slice(0, 10), slice(10, 12)):
-        alone = task.hidden(model, task.collate_encoded(task.encode_words([words[part]]), [0]))
+        alone = model(**task.batch_of([words[part]]).inputs)
         torch.testing.assert_close(states[0, part], alone[0])
-    assert len(task.tag(model, whole)[0][0]) == 12
+    assert len(task.answers(model, task.input.encode([task.input.example_of(words)]))[0].tags) == 12
 
 
 def test_a_look_at_a_tagger_shows_the_frame(folder):

@@ -20,6 +20,7 @@ from small_runs import SMALL
         ("translation", "luong", 1.0, {"cross"}),
         ("classification", "encoder", 3.0, {"encoder", "pooling"}),  # so that the score changes
         ("images", "vit", 1.0, {"encoder"}),
+        ("dialogue", "hred", 1.0, {"turns", "words"}),  # a conversation has several responses
     ],
 )
 def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, model, factor, mechanisms, data, tmp_path):
@@ -30,6 +31,7 @@ def test_changes_are_those_of_score_and_loss_with_and_without_the_head(name, mod
     found = score_heads(run, "valid", 4, say=lambda line: None)
     examples = evenly(run.examples("valid"), 4)
     whole, loss = run.score_and_loss(examples)
+    assert len(whole.statistics) == len(loss.statistics) == 4
     assert (found.score, found.examples) == (whole.score(), 4)
     places = [(one.mechanism, one.layer, one.head) for one in found.heads]
     assert len(places) == len(set(places)) and {mechanism for mechanism, *_ in places} == mechanisms

@@ -59,7 +59,7 @@ def test_maps_are_the_softmax_of_the_equation(file, model):
     run = random_run(file, model)
     look = run.look(PROMPT, length=7, layer="all", head="all").look
     written = run.predict(PROMPT, length=7)
-    ids = [END, *run.task.tokenizer.encode(PROMPT).ids, *written.ids]
+    ids = [END, *run.input.tokenizer.encode(PROMPT).ids, *written.ids]
     expected = [head for layer in numpy_maps(run.model, ids) for head in layer]
     assert len(look.maps) == len(expected) == 4
     for one, weights in zip(look.maps, expected, strict=True):
@@ -104,7 +104,7 @@ def test_every_step_has_its_candidates_states_and_gates(file, model):
     run = random_run(file, model)
     shown = run.look(PROMPT, length=7, steps=True)
     written = run.predict(PROMPT, length=7)
-    ids = [END, *run.task.tokenizer.encode(PROMPT).ids, *written.ids]
+    ids = [END, *run.input.tokenizer.encode(PROMPT).ids, *written.ids]
     with torch.no_grad():
         probabilities = torch.softmax(run.model.logits(run.model(torch.tensor([ids])))[0], -1)
     frames = shown.look.encoder + shown.look.decoder
@@ -114,7 +114,7 @@ def test_every_step_has_its_candidates_states_and_gates(file, model):
         best = probabilities[place].topk(5)
         assert [p for _, p in frame.top] == pytest.approx(best.values.tolist(), abs=1e-5)
         special = {START: "start", END: "end"}
-        names = [special.get(i, run.task.tokenizer.token(i)) for i in best.indices.tolist()]
+        names = [special.get(i, run.input.tokenizer.token(i)) for i in best.indices.tolist()]
         assert [token for token, _ in frame.top] == names
         if model in ("rnn", "lstmn", "self_rnn"):
             assert frame.gates and all(0 < gate < 1 for gate in frame.gates.values())
@@ -149,7 +149,7 @@ def test_a_given_text_is_shaded_by_surprisal(file, model):
 def test_subwords_are_shown_as_they_are(file):
     run = random_run(file, "gpt", "byte_bpe")
     shown = run.look("I love the café", length=3)
-    tokens = run.task.tokenizer.encode("I love the café").ids
+    tokens = run.input.tokenizer.encode("I love the café").ids
     assert len(attention_maps(shown.look)[0].query) >= len(tokens) + 1
     assert shown.look.shadings[0].axis.labels[:2] == ("I", " love")
     assert "\u2423love" in shown.html() and "café" in shown.html()

@@ -20,8 +20,10 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import LanguageModel, TextConfig
 from heed.runs.train import train_config
 from heed.tasks import check_config, task_class
-from heed.tasks.language_modelling.scoring import TokenScores, Trigram, Units, outcomes_of, score_ids, score_texts
-from heed.tasks.language_modelling.task import CarriedRows
+from heed.tasks.heads.token_scores import TokenScores, Units, outcomes_of, score_ids, score_texts
+from heed.tasks.inputs.stream import num_tokens
+from heed.tasks.language_modelling.task import Trigram
+from heed.training.carried import CarriedRows
 from heed.training.progress import Quiet
 
 WORDS = "the a red old big cat dog man sees likes and with of house tree".split()
@@ -109,7 +111,7 @@ def test_nothing_but_files_is_needed(folder):
     values = {"task": "language_modelling", "data": {"train": [str(folder)]}}
     task = task_class("language_modelling").prepare(check_config(values, "test"))
     assert (task.config.model.name, task.config.model.size, task.config.tokenizer.kind) == ("gpt", "tiny", "char")
-    assert task.config.model.max_length == task.context == 256
+    assert task.config.model.max_length == task.input.context == 256
     assert task.config.model.positions == "rotary"  # a learned table needs more text
 
 
@@ -136,8 +138,8 @@ def test_the_loss_of_batches_with_carried_state_is_that_of_one_long_pass(model, 
                 module.p = 0.0
         losses = [float(task.loss(net, task.collate(plan[n]), 0.0)) for n in range(3)]
         batches = [task.collate(plan[n]) for n in range(3)]
-        tokens = torch.cat([batch.tokens for batch in batches], dim=1)
-        labels = torch.cat([batch.labels for batch in batches], dim=1)
+        tokens = torch.cat([batch.inputs["tokens"] for batch in batches], dim=1)
+        labels = torch.cat([batch.targets["labels"] for batch in batches], dim=1)
         hidden = net(tokens)
     assert tokens.shape == (rows, 48) and torch.equal(tokens[:, 1:], labels[:, :-1])
     logits = net.output(hidden).detach()
@@ -156,7 +158,7 @@ def test_each_row_goes_on_from_its_own_state_however_the_batch_is_divided(folder
             hidden = {}
             for part in parts_of(plan[n], n):
                 batch = task.collate(part)
-                for row, states in zip(part, carried.read(net, batch), strict=True):
+                for row, states in zip(part, task.head.states(net, batch, carried), strict=True):
                     hidden[row] = states.detach()
             found.append(torch.stack([hidden[row] for row in plan[n]]))
             if through_tensors:
@@ -168,7 +170,7 @@ def test_each_row_goes_on_from_its_own_state_however_the_batch_is_divided(folder
     mixed = read(lambda indices, n: [indices[:1], indices[1:]] if n % 2 else [indices[::2], indices[1::2]])
     torch.testing.assert_close(halves, whole)
     torch.testing.assert_close(mixed, whole)
-    alone = torch.stack([net(task.collate(plan[2]).tokens)])
+    alone = torch.stack([net(task.collate(plan[2]).inputs["tokens"])])
     assert not torch.allclose(alone[0], whole[2], atol=1e-4)  # a state that was lost would show
 
 
@@ -259,8 +261,8 @@ def test_bits_per_byte_do_not_depend_on_how_a_text_is_cut():
 def test_every_token_is_scored_once_from_enough_before_it(stride, length, folder):
     task, net = prepared(folder)
     rng = np.random.default_rng(length)
-    ids = rng.integers(4, task.tokenizer.vocab_size, size=length)
-    (scores,) = score_ids(task, net, [ids], stride)
+    ids = rng.integers(4, task.input.tokenizer.vocab_size, size=length)
+    (scores,) = score_ids(task.input, net, [ids], stride)
     step = stride or 16
     assert len(scores.log_probs) == length and (scores.log_probs < 0).all()
     seen = scores.seen.tolist()
@@ -278,9 +280,9 @@ def test_every_token_is_scored_once_from_enough_before_it(stride, length, folder
 def test_texts_scored_together_have_the_scores_of_each_alone(model, folder):
     task, net = prepared(folder, model)
     texts = ["The old dog.", "", "A", (folder / "other.txt").read_text()[:130], "cat and dog"]
-    together = score_texts(task, net, texts, 4)
+    together = score_texts(task.input, net, texts, 4)
     for text, scores in zip(texts, together, strict=True):
-        (alone,) = score_texts(task, net, [text], 4)
+        (alone,) = score_texts(task.input, net, [text], 4)
         assert [text[a:b] for a, b in scores.spans] == list(text)
         np.testing.assert_allclose(scores.log_probs, alone.log_probs, atol=1e-5)
         np.testing.assert_allclose(scores.end.log_probs, alone.end.log_probs, atol=1e-5)
@@ -337,20 +339,20 @@ def test_scores_stand_beside_those_of_a_trigram(folder, tmp_path):
 def test_documents_that_share_a_row_are_each_as_if_alone(model, folder):
     task, net = prepared(folder, model, file="all.jsonl", data={"context": 64, "valid": 5})
     batches = [batch_of(task, indices) for indices in task.train_batches(0)]
-    assert any(batch.documents is not None for batch in batches)
-    stream, loss = task.stream("train"), 0.0
+    assert any("documents" in batch.inputs for batch in batches)
+    stream, loss = task.encoded("train"), 0.0
     packed, pieces = sum(loss_of(task, net, batch) for batch in batches), []
     for batch in batches:
-        for row in range(len(batch.tokens)):
-            real = batch.mask[row]
-            owners = torch.zeros_like(batch.labels[row]) if batch.documents is None else batch.documents[row]
+        tokens, labels = batch.inputs["tokens"], batch.targets["labels"]
+        documents = batch.inputs.get("documents", torch.zeros_like(labels))
+        for row, real in enumerate(batch.targets["mask"]):
+            owners = documents[row]
             for owner in owners[real].unique():
                 own = real & (owners == owner)
                 with torch.no_grad():
-                    logits = net.logits(net(batch.tokens[row][own].unsqueeze(0)))[0]
-                labels = batch.labels[row][own]
-                loss += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
-                pieces.append(len(labels))
+                    logits = net.logits(net(tokens[row][own].unsqueeze(0)))[0]
+                loss += float(nn.functional.cross_entropy(logits, labels[row][own], reduction="sum"))
+                pieces.append(int(own.sum()))
     assert packed == pytest.approx(loss, rel=1e-5)
     assert sum(pieces) == len(stream) and len(pieces) > len(batches)
     running, _ = prepared(folder, model, file="all.jsonl", data={"context": 64, "valid": 5, "documents": "run_on"})
@@ -390,17 +392,17 @@ def parent(folder, tmp_path):
 
 def test_a_run_goes_on_with_another_text_and_its_parent_s_tokenizer(parent, tmp_path):
     task, model, taken = child(tmp_path, parent)
-    assert task.tokenizer.text == parent.task.tokenizer.text
+    assert task.input.tokenizer.text == parent.input.tokenizer.text
     unknown = "72 tokens of the new text (15.38%) are unknown to this tokenizer, 2 different ones: '\u00f6' (36), "
     assert unknown in task.notes
-    assert taken.tokens["embedding.weight"] == (parent.task.tokenizer.vocab_size,) * 2
+    assert taken.tokens["embedding.weight"] == (parent.input.tokenizer.vocab_size,) * 2
     assert_same(model.state_dict(), parent.model.state_dict())
 
 
 def test_a_parent_s_tokenizer_is_extended(parent, tmp_path):
     task, model, taken = child(tmp_path, parent, tokenizer={"extend": True})
-    known = parent.task.tokenizer.vocab_size
-    assert task.tokenizer.tokens == [*parent.task.tokenizer.tokens, "!", "\u00f6"]
+    known = parent.input.tokenizer.vocab_size
+    assert task.input.tokenizer.tokens == [*parent.input.tokenizer.tokens, "!", "\u00f6"]
     assert taken.tokens["embedding.weight"] == (known, known + 2)
     own, theirs = model.state_dict(), parent.model.state_dict()
     assert torch.equal(own["embedding.weight"][:known], theirs["embedding.weight"])
@@ -462,8 +464,6 @@ def test_a_file_without_text_is_refused(folder):
 
 
 def test_the_tokenizer_is_chosen_by_the_amount_of_text():
-    from heed.tasks.language_modelling.task import num_tokens
-
     assert num_tokens(10_000) == 1_000 and num_tokens(10**12) == 32_000
     assert TextTokenizer.train_characters(["ab"]).vocab_size == 6
 

@@ -41,9 +41,8 @@ def test_labelled_texts_on_disk_are_those_in_memory(files, task):
     assert isinstance(train, StoredExamples) and isinstance(stored.encoded("train"), Corpus)
     assert list(train) == list(held.splits.examples["train"])
     assert list(stored.splits.examples["valid"]) == list(held.splits.examples["valid"])
-    assert stored.labels == held.labels and stored.tokenizer.text == held.tokenizer.text
+    assert stored.head.labels == held.head.labels and stored.input.tokenizer.text == held.input.tokenizer.text
     assert list(stored.encoded("train")) == list(held.encoded("train"))
-    assert stored.label_counts("train") == held.label_counts("train")
     assert stored.report_counts() == held.report_counts()
     kept = [one for one in stored.notes.splitlines() if "stored in" not in one]
     assert kept == held.notes.splitlines() and any("stored in" in one for one in stored.notes.splitlines())
@@ -53,9 +52,10 @@ def test_labelled_texts_on_disk_are_those_in_memory(files, task):
     for indices in plan:
         mine, theirs = stored.collate(indices), held.collate(indices)
         assert mine.indices == theirs.indices == indices
-        assert (mine.tokens == theirs.tokens).all() and (mine.mask == theirs.mask).all()
+        assert (mine.inputs["tokens"] == theirs.inputs["tokens"]).all() and mine.num_targets == theirs.num_targets
+        assert all((mine.targets[name] == truth).all() for name, truth in theirs.targets.items())
         assert stored.work(indices) == held.work(indices)
-        assert task == "tagging" or held.work(indices) == mine.mask.numel()
+        assert task == "tagging" or held.work(indices) == mine.positions
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
@@ -77,7 +77,7 @@ def test_files_that_may_take_more_than_a_quarter_of_the_memory_are_kept_on_disk(
 def test_a_large_corpus_trains_its_tokenizer_on_a_sample_and_says_so(files, monkeypatch):
     monkeypatch.setattr(tokens, "_SAMPLE", 1_000)
     task = prepared("classification", files["classification"], in_memory=20)
-    assert "tokenizer trained on a sample of" in task.notes and task.tokenizer.vocab_size > 4
+    assert "tokenizer trained on a sample of" in task.notes and task.input.tokenizer.vocab_size > 4
 
 
 def test_batches_of_one_cost_are_those_of_two(monkeypatch):

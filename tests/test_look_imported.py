@@ -73,7 +73,7 @@ def test_every_layer_and_head_is_shown_as_theirs(tmp_path, make, kind):
     assert [(one.layer, one.head) for one in look.maps] == [(i, h) for i in range(2) for h in range(3)]
     ids = run.tokenizer.encode(TEXT).ids
     if run.config.task == "tagging":  # words are cut one by one
-        ids = [i for word in run.task.encode_words([re.findall(r"\w+|[^\w\s]", TEXT)])[0].words for i in word]
+        ids = [i for word in run.tokenizer.encode_words([re.findall(r"\w+|[^\w\s]", TEXT)])[0] for i in word]
     if make is bert:
         ids = [run.tokenizer.special.start, *ids, run.tokenizer.special.end]
         assert look.maps[0].query.labels[0] == "[CLS]" and look.maps[0].key.labels[-1] == "[SEP]"

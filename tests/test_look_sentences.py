@@ -48,8 +48,7 @@ def hidden(case: Case, *edits) -> torch.Tensor:
         if case.is_label:
             return case.model.body(**batch_of(case).inputs)[0]
         words = [[label.lstrip("?") for label in case.look.shadings[0].axis.labels]]
-        batch = case.task.collate_encoded(case.task.encode_words(words), [0])
-        return case.task.hidden(case.model, batch)[0]
+        return case.model(**case.task.batch_of(words).inputs)[0]
 
 
 def probability(case: Case, label: str, text: str) -> float:
@@ -72,7 +71,7 @@ def first_only(position: int, count: int) -> Force:
 def is_that_attention(case, one, mechanism, layer, head):
     assert (one.mechanism, one.layer) == (mechanism, int(layer)) and one.head == (None if head is None else int(head))
     choice = Choice(mechanism, int(layer), "mean" if head is None else int(head))
-    if case.task.__class__.__name__ != "LanguageModelling":  # whose looks take layer and head by name
+    if case.task.config.task != "language_modelling":  # whose looks take layer and head by name
         assert_close(next(m for m in case.again(choice=choice).maps if m.mechanism == mechanism).weights, one.weights)
 
 

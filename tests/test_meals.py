@@ -8,7 +8,7 @@ import pytest
 import heed
 from heed.data.embedded.texts import PROBABILITIES, distribution, draw_meals, prompts
 from heed.errors import DataError
-from heed.tasks.language_modelling.writing import rank
+from heed.tasks.heads.continuing import rank
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -67,7 +67,7 @@ def test_an_unknown_prompt_is_named():
 def errors_by_length(run, questions):
     """The share of prompts whose first choice is the most probable, and by tokens of a choice all |p - p_true|."""
     right, errors = 0, defaultdict(list)
-    ranked = rank(run.task, run.model, questions, end=True)
+    ranked = rank(run.input, run.model, questions, end=True)
     for (prompt, choices), found in zip(questions, ranked, strict=True):
         true = distribution(prompt)
         right += found[0].choice == choices[0]

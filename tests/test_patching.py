@@ -44,7 +44,7 @@ def test_all_states_of_a_layer_give_the_score_of_the_other_text_and_none_that_of
         return
     asked = run.contrast(run.task, run.model, TEXT, OTHER)
     if name == "tagging":  # an untrained one gives both texts the same tags
-        asked = {"target": f"{run.task.labels[0]}:1", "rather_than": None}
+        asked = {"target": f"{run.head.labels[0]}:1", "rather_than": None}
     grid = run.patch(TEXT, OTHER, **{name: asked[name] for name in ("target", "rather_than") if name in asked})
     own, there = (run.explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
     length = sum(map(len, own.around)) + len(own.scored.tokens)
@@ -136,7 +136,7 @@ def test_a_patched_recurrent_state_is_carried_on(cell, untrained):
 @pytest.mark.parametrize("backward", [False, True])
 def test_each_direction_carries_a_state_its_own_way(backward, untrained):
     run = untrained("tagging", "rnn", bidirectional=False, backward=backward)
-    tag = run.task.labels[0]
+    tag = run.head.labels[0]
     shares = run.patch("one two three four", "five five five five", target=f"{tag}:1").maps[0].weights[1].tolist()
     assert shares[1] == pytest.approx(1.0, abs=5e-3)
     unread = shares[:1] if backward else shares[2:]
@@ -204,7 +204,7 @@ def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrai
 def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_after_that_block(tmp_path):
     run, model = imported(tmp_path, gpt2, "LMHeadModel")
     grid = run.look("the man went", lens=True)
-    ids = torch.tensor([run.task.prompt_tokens(run.task.tokenizer.encode("the man went").ids, least=2)])
+    ids = torch.tensor([run.input.prompt_tokens(run.input.tokenizer.encode("the man went").ids, least=2)])
     with torch.no_grad():
         states = model(ids, output_hidden_states=True).hidden_states
         logits = [model.lm_head(model.transformer.ln_f(states[1])), model(ids).logits]

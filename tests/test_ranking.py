@@ -10,7 +10,7 @@ from continuing import random_run, write_texts
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.tasks import options_of
-from heed.tasks.language_modelling.writing import join
+from heed.tasks.heads.continuing import join
 
 PROMPT, CHOICES = "I love", ["pizza with my friend!", "the café", "a", "We see"]
 
@@ -22,7 +22,7 @@ def file(tmp_path_factory):
 
 def recomputed(run, ids):
     """The log-probability of each token and its rank, each from one pass over all tokens before it."""
-    first = END if run.task.end_token else START
+    first = END if run.input.end_token else START
     found = []
     for n, token in enumerate(ids):
         with torch.no_grad():
@@ -40,7 +40,7 @@ def recomputed(run, ids):
 def test_a_text_is_scored_token_by_token(file, model, kind):
     run = random_run(file, model, kind)
     text = "They eat the café, with my friend"
-    scored, ids = run.score(text), run.task.tokenizer.encode(text).ids
+    scored, ids = run.score(text), run.input.tokenizer.encode(text).ids
     expected = recomputed(run, ids)
     assert np.allclose(scored.log_probs, [p for p, _ in expected], atol=1e-5)
     assert scored.ranks == tuple(rank for _, rank in expected)
@@ -115,7 +115,7 @@ def test_beyond_the_context_tokens_are_scored_from_most_of_it(file):
     prompt = "We see cold water with my friend! I love"
     ranked = {one.choice: one for one in run.rank(prompt, CHOICES)}
     for choice in CHOICES:
-        ids = run.task.tokenizer.encode(f"{prompt} {choice}").ids
+        ids = run.input.tokenizer.encode(f"{prompt} {choice}").ids
         for place, log_prob in zip(range(len(prompt), len(ids)), ranked[choice].log_probs, strict=True):
             start = -(-max(0, place + 1 - 16) // 4) * 4  # windows advance by a quarter of the context
             with torch.no_grad():
@@ -148,7 +148,7 @@ def test_an_end_token_counts_only_where_documents_have_one(file):
 def test_unknown_pieces_of_choices_are_those_behind_the_prompt(file):
     """A word after a blank is another token than at the start of a text: alone, "the" would be unknown."""
     run = random_run(file, "attention_lm", "word")
-    assert run.task.tokenizer.unknown_in("pizza") == ["pizza"] and not run.task.tokenizer.unknown_in("I love pizza")
+    assert run.input.tokenizer.unknown_in("pizza") == ["pizza"] and not run.input.tokenizer.unknown_in("I love pizza")
     given = options_of("language_modelling", "predict", {"choice": ["pizza", "zzz"]})
     outputs = run.outputs(given)
     outputs.expect(["I love"], None)

@@ -115,7 +115,7 @@ def test_classes_of_a_data_set_in_memory_have_their_names():
     run = heed.train(
         "classification", train=Dataset.from_list(rows, features=features), model="rnn", out=None, settings=steps
     )
-    assert sorted(run.task.labels) == ["bad", "good"]
+    assert sorted(run.head.labels) == ["bad", "good"]
 
 
 def test_entities_of_a_data_set_in_memory_have_their_names(tmp_path):

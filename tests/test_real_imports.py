@@ -49,7 +49,7 @@ def model_of(folder):
 
 def assert_scores(run, logits):
     """The run's probabilities of the labels are those of the logits."""
-    ours = [[one.probabilities[label] for label in run.task.labels] for one in run.predict(TEXTS)]
+    ours = [[one.probabilities[label] for label in run.head.labels] for one in run.predict(TEXTS)]
     torch.testing.assert_close(torch.tensor(ours), logits.softmax(-1), rtol=1e-5, atol=1e-5)
 
 
@@ -218,14 +218,14 @@ def test_the_tokens_that_were_read_are_counted_without_the_start_token(tmp_path,
     gpt2(tmp_path / "theirs", 1, "LMHeadModel")
     with_field(tmp_path / "theirs", file="tokenizer_config.json", add_bos_token=begins)
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    context, word = run.task.context, "a"
+    context, word = run.input.context, "a"
     predict = ("predict", str(tmp_path / "run"), "--length", "2")
-    count = len(run.task.tokenizer.encode(word * 200).ids)
+    count = len(run.tokenizer.encode(word * 200).ids)
     (cut,) = run.candidates([word * 200], length=2)[0]
     assert count > context and cut.unread == count - context
     _, _, err = call(capsys, *predict, word * 200)
     assert f"the prompt of {count} tokens is longer than the context of {context}: only the last {context} were" in err
-    fits = next(text for n in range(1, 200) if len(run.task.tokenizer.encode(text := word * n).ids) == context)
+    fits = next(text for n in range(1, 200) if len(run.tokenizer.encode(text := word * n).ids) == context)
     assert run.candidates([fits], length=2)[0][0].unread == 0
     assert "were read" not in call(capsys, *predict, fits)[2]
     _, _, err = call(capsys, *predict, fits, "--beam", "2")
@@ -303,4 +303,4 @@ def test_the_files_of_slow_tokenizers_are_read(tmp_path, make, slow):
     run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
     library = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     for text in TEXTS:
-        assert run.task.tokenizer.encode(text).ids == library.encode(text, add_special_tokens=False)
+        assert run.tokenizer.encode(text).ids == library.encode(text, add_special_tokens=False)

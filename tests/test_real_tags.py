@@ -416,11 +416,11 @@ def test_a_data_set_of_the_hub_is_tagged_with_the_names_of_its_classes(tmp_path,
     code, out, err = call(capsys, "train", "tagging", "hub:set", "--out", "run", *FAST)
     assert code == 0, out + err
     assert "columns: word is 'tokens', label is 'ner_tags'" in out + err
-    assert heed.load("run").task.labels == ["B-LOC", "B-PER", "I-LOC", "I-PER", "O"]
+    assert heed.load("run").head.labels == ("B-LOC", "B-PER", "I-LOC", "I-PER", "O")
     code, out, err = call(capsys, "evaluate", "run")
     assert code == 0 and "entity F1" in out, out + err
     code, out, err = call(capsys, "train", "tagging", "hub:set", "--out", "pos", *FAST, "data.columns.label=pos_tags")
-    assert code == 0 and heed.load("pos").task.labels == ["N", "V"], out + err
+    assert code == 0 and heed.load("pos").head.labels == ("N", "V"), out + err
     code, out, err = call(capsys, "train", "tagging", "hub:set", "--out", "no", *FAST, "data.columns.label=ner")
     assert code == 2 and "set has no column 'ner'" in err
 

@@ -366,7 +366,7 @@ def sentences(words, count=60):
 def test_texts_without_spaces_are_not_one_unknown_word_each(words, kind, unit):
     settings = {"training.steps": 1, "model.d_embedding": 8, "model.d_hidden": 8}
     run = heed.train("classification", train=sentences(words), model="rnn", out=None, settings=settings)
-    assert (run.config.tokenizer.kind, run.task.tokenizer.unit) == (kind, unit)
+    assert (run.config.tokenizer.kind, run.tokenizer.unit) == (kind, unit)
     assert run.task.report_counts()["train"]["unknown"] == 0
     said = "tokenizer.kind is unigram: the script of the texts has no spaces between words"
     assert (said in run.task.splits.remarks) == (kind == "unigram")

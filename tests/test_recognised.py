@@ -9,7 +9,6 @@ import shutil
 from types import SimpleNamespace
 
 import pytest
-from heed.tasks.classification.task import ClassificationOutputs
 
 import heed
 from contract import data_of
@@ -28,7 +27,7 @@ from heed.data.splits import open_splits
 from heed.errors import ConfigError, DataError
 from heed.tasks import check_config, suggest_task, task_class
 from heed.tasks.inputs.few_pairs import open_pairs
-from heed.tasks.tagging.run import TaggingOutputs
+from heed.tasks.tagging.task import TaggingOutputs
 
 WORDS = "the film was slow but its end is a small joy for all who like the sea and old songs".split()
 LABELS = ["very good", "good", "bad"]
@@ -221,9 +220,8 @@ def test_line_breaks_of_html_are_no_unknown_words(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text(tabbed([("text", "label"), *ROWS]))
     values = {"task": "classification", "data": {"train": [str(path)], "valid": 6}, "tokenizer": {"min_count": 1}}
-    run = SimpleNamespace(task=task_class("classification").prepare(check_config(values, "test")))
-    outputs = ClassificationOutputs(run, {})
-    assert list(outputs.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
+    task = task_class("classification").prepare(check_config(values, "test"))
+    assert list(task.input.unknown_in("the film<br />was <br> zebra")) == ["zebra"]
 
 
 def small_classifier(folder, name, content):

@@ -16,9 +16,7 @@ def test_a_file_may_hold_one_body_for_each_interface():
 
 
 def test_a_body_that_no_task_asked_for_is_refused_by_all_its_interfaces():
-    with pytest.raises(
-        ConfigError, match=r"model 'lstmn' \(encoder and language model and series\) does not fit this task"
-    ):
+    with pytest.raises(ConfigError, match=r"model 'lstmn' \(encoder, language model, series\) does not fit this task"):
         registry.body_class("lstmn", ("image_encoder",))
 
 

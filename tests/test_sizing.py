@@ -50,7 +50,7 @@ def prepared(book, seconds_of_small, monkeypatch, minutes=2.0, **sections):
         "measure",
         lambda trial, budget: (0.0, seconds_of_small * {"small": 1.0, "tiny": 0.05}[trial.task.config.model.size]),
     )
-    monkeypatch.setattr("heed.tasks.language_modelling.task.LanguageModelling.tokens_of_size", {"small": 10**9})
+    monkeypatch.setattr("heed.tasks.inputs.stream.Stream.tokens_of_size", {"small": 10**9})
     training = {"minutes": minutes, "threads": 1, **sections.pop("training", {})}
     values = {"task": "language_modelling", "data": {"train": [str(book)]}, "training": training, **sections}
     return task_class("language_modelling").prepare(check_config(values, "the test"))
@@ -87,13 +87,13 @@ def test_the_trial_of_a_size_leaves_the_task_as_it_was(book, monkeypatch):
     task = task_class("language_modelling").prepare(check_config(values, "the test"))
     assert task.config.model.size == "tiny"
     one, other = (task.collate(batch) for batch in task.train_batches(0)[:2])
-    assert one.tokens.shape[1] == other.tokens.shape[1] == 64
+    assert one.inputs["tokens"].shape[1] == other.inputs["tokens"].shape[1] == 64
     assert not task.carried()
 
 
 @pytest.fixture
 def on_gpu(monkeypatch):
-    monkeypatch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+    monkeypatch.setattr("heed.tasks.work.choose_device", lambda name: torch.device("cuda"))
 
 
 def test_a_time_budget_on_a_gpu_is_shared_out_among_batches_from_large_to_small(book, on_gpu, monkeypatch):
@@ -139,7 +139,7 @@ def test_what_a_gpu_has_by_default_is_told_and_kept_by_a_resumed_run(book, tmp_p
     monkeypatch.setattr("heed.config.settling.LEAST_UPDATES", 4)
     config = check_config(settings(book, BASE), "the test")
     with monkeypatch.context() as patch:
-        patch.setattr("heed.tasks.base.task.choose_device", lambda name: torch.device("cuda"))
+        patch.setattr("heed.tasks.work.choose_device", lambda name: torch.device("cuda"))
         told = forecast(config)
         run, _ = train_config(config, tmp_path / "run", Quiet())
     batch = run.config.training.batch_tokens

@@ -15,8 +15,8 @@ from heed.observe import png
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config
-from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.inputs import few_pairs as start
+from heed.tasks.inputs.pairs import Pairs
 from heed.tasks.translation.task import TASK
 
 pytestmark = pytest.mark.usefixtures("own_cache")

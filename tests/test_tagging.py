@@ -17,10 +17,10 @@ from heed.data.kinds.tagged import may_follow
 from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
 from heed.layers import AffixFeatures, CharacterFeatures
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.tasks.base.attributing import table_of
-from heed.tasks.tagging.run import error_lines
-from heed.tasks.tagging.task import Tagging, affixes_of
+from heed.tasks.inputs.words import affixes_of
+from heed.tasks.tagging.task import error_lines, tag_columns
 from small_runs import SMALL as SMALL_RUNS
 
 NAMES, PLACES, FILLER = ["Ann", "Bob", "Cy"], ["Rome", "Oslo"], "we met in with and then saw the old".split()
@@ -66,7 +66,7 @@ def settings(files, tokenizer=None, **model):
 
 
 def prepare(values):
-    return Tagging.prepare(check_config(values, "test"))
+    return task_class("tagging").prepare(check_config(values, "test"))
 
 
 @pytest.fixture(scope="module")
@@ -93,12 +93,12 @@ def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, chara
     torch.manual_seed(0)
     model = task.build_model().eval()
     encoded = task.encoded("train")[:4]
-    batch = task.collate_encoded(encoded, [0, 1, 2, 3])
-    assert (batch.word_of is None) == (kind == "word")
-    together = task.hidden(model, batch)
-    assert together.shape[:2] == batch.tags.shape
+    batch = task.collate([0, 1, 2, 3])
+    assert (batch.inputs["word_of"] is None) == (kind == "word")
+    together = model(**batch.inputs)
+    assert together.shape[:2] == batch.targets["tags"].shape
     for i, sentence in enumerate(encoded):
-        alone = task.hidden(model, task.collate_encoded([sentence], [0]))
+        alone = model(**task.input.collate([sentence], [0], None).inputs)
         torch.testing.assert_close(together[i, : len(sentence.words)], alone[0], rtol=1e-4, atol=1e-5)
     task.loss(model, batch, 0.0).backward()
     assert all(p.grad is not None for p in model.parameters())
@@ -107,11 +107,10 @@ def test_words_are_scored_whatever_the_tokens_and_the_padding(files, kind, chara
 def test_the_state_of_a_word_is_the_mean_of_its_tokens(files):
     task = prepare(settings(files, {"kind": "char"}))
     model = task.build_model().eval()
-    (encoded,) = task.encode_words([["Ann", "in"]])
-    batch = task.collate_encoded([encoded], [0])
-    states = model.body(batch.tokens, batch.mask)[0]
+    inputs = task.batch_of([["Ann", "in"]]).inputs
+    states = model.body(inputs["tokens"], inputs["mask"])[0]
     expected = torch.stack([states[:3].mean(0), states[3:5].mean(0)])
-    torch.testing.assert_close(task.hidden(model, batch)[0], expected)
+    torch.testing.assert_close(model(**inputs)[0], expected)
 
 
 def test_character_features_are_the_largest_of_a_convolution():
@@ -189,14 +188,14 @@ def test_only_new_word_models_read_affixes_and_leave_words_out(files, run):
 def test_words_are_left_out_in_training_only(files):
     task = prepare(settings(files, word_dropout=0.5))
     model = task.build_model()
-    batch, seen = task.collate_encoded(task.encoded("train"), list(range(20))), []
+    inputs, seen = task.collate(list(range(20))).inputs, []
     model.body.register_forward_pre_hook(lambda module, given: seen.append(given[0]))
-    task.hidden(model.eval(), batch)
-    task.hidden(model.train(), batch)
-    assert torch.equal(seen[0], batch.tokens)
-    changed = seen[1] != batch.tokens
-    assert (seen[1][changed] == UNKNOWN).all() and not changed[~batch.mask].any()
-    assert 0.4 < changed[batch.mask].float().mean() < 0.6
+    model.eval()(**inputs)
+    model.train()(**inputs)
+    assert torch.equal(seen[0], inputs["tokens"])
+    changed = seen[1] != inputs["tokens"]
+    assert (seen[1][changed] == UNKNOWN).all() and not changed[~inputs["mask"]].any()
+    assert 0.4 < changed[inputs["mask"]].float().mean() < 0.6
 
 
 def test_each_distinct_word_is_read_once_and_a_long_one_widens_no_other():
@@ -221,7 +220,7 @@ def test_no_batch_has_more_characters_than_its_positions_allow(files, tmp_path):
     encoded = task.encoded("train")
     for indices in task.train_batches(0):
         batch = task.collate(indices)
-        assert sum(group.numel() for group in batch.characters.groups) <= max(2 * 32 * 100, 993)
+        assert sum(group.numel() for group in batch.inputs["characters"].groups) <= max(2 * 32 * 100, 993)
         assert task.work(indices) <= 100
     plain = prepare({**values, "model": {**values["model"], "characters": "none"}})
     assert max(map(len, plain.train_batches(0))) > 40 and len(encoded) == 340
@@ -244,12 +243,13 @@ def test_a_crf_learns_and_never_writes_an_illegal_tag(files, tmp_path):
     (tmp_path / "c.yaml").write_text(json.dumps(settings(files, head="crf")))
     run = heed.train(tmp_path / "c.yaml", out=tmp_path / "run", quiet=True)
     assert run.report["scores"]["test"]["entity_f1"]["value"] > 0.95
-    (prediction,) = run.predict_words([["then", "Ann", "in", "Rome"]])
+    (prediction,) = run.predict([["then", "Ann", "in", "Rome"]])
     assert prediction.tags == ("O", "B-per", "O", "B-loc") and all(0 < p <= 1 for p in prediction.probabilities)
     torch.manual_seed(0)
     untrained = run.task.build_model()
     torch.nn.init.normal_(untrained.head.output.weight, std=5.0)
-    for tags, _ in run.task.tag(untrained, run.task.encoded("test")):
+    for answer in run.task.answers(untrained, run.task.encoded("test")):
+        tags = [run.head.labels[tag] for tag in answer.tags]
         assert all(may_follow(before, tag) for before, tag in pairwise([None, *tags]))
 
 
@@ -265,9 +265,9 @@ def test_a_crf_takes_plain_tags_as_they_are_and_no_label_smoothing(files):
 def test_columns_are_written_again_with_the_predicted_tags(run, tmp_path):
     path = tmp_path / "in.conll"
     path.write_text("# id 1\nwe\tO\nAnn\tO\n\nin\tO\nOslo\tB-per\n")
-    assert run.tag_columns(path) == ["# id 1", "we\tO", "Ann\tB-per", "", "in\tO", "Oslo\tB-loc"]
+    assert tag_columns(run, path) == ["# id 1", "we\tO", "Ann\tB-per", "", "in\tO", "Oslo\tB-loc"]
     path.write_text("we\nAnn\n")
-    assert run.tag_columns(path) == ["we\tO", "Ann\tB-per"]
+    assert tag_columns(run, path) == ["we\tO", "Ann\tB-per"]
 
 
 def test_tags_that_mark_no_entities(tmp_path):
@@ -299,7 +299,7 @@ def test_validation_tags_that_training_never_saw_are_named(files, tmp_path):
     (tmp_path / "v.conll").write_text("we\tO\nAnn\tB-animal\n")
     values["data"]["valid"] = str(tmp_path / "v.conll")
     with pytest.raises(DataError, match=r"v.conll:1: label 'B-animal' was never seen in training"):
-        list(prepare(values).encoded("valid"))
+        prepare(values)
 
 
 def test_an_unknown_head_is_named(files):
@@ -340,23 +340,23 @@ def test_leaving_a_word_out_leaves_its_characters_out_too(kind, characters, data
         run.model.head.output.weight.mul_(20.0)
 
     def score(left_out):
-        (encoded,) = task.encode_words([text.split()])
+        (encoded,) = task.input.encode([task.input.example_of(text)])
         if left_out is not None:
-            encoded.words[left_out] = [task.tokenizer.special.unseen] * len(encoded.words[left_out])
+            encoded.words[left_out] = [task.input.tokenizer.special.unseen] * len(encoded.words[left_out])
             encoded.characters[left_out] = []
-        hidden = task.hidden(run.model, task.collate_encoded([encoded], [0]))
+        hidden = run.model(**task.input.collate([encoded], [0], None).inputs)
         return run.model.head.output(hidden)[0, 1, 0].item()
 
-    found = run.attribute(text, method="loo", target=f"{task.labels[0]}:1")
+    found = run.attribute(text, method="loo", target=f"{task.head.labels[0]}:1")
     assert found.values == pytest.approx([score(None) - score(n) for n in range(3)], abs=1e-5)
     assert abs(found.values[1]) > 0.1
     held = "held fixed: the features of each word's characters"
     without = "a word that is left out is read as the unknown token without characters, since each word has a tag"
     assert found.notes[1:] == (without,)
     assert run.attribute(text, method="ig").notes[1:] == (held,)
-    replaced = run.attribute(text, method="loo", without="unknown", target=f"{task.labels[0]}:1")
+    replaced = run.attribute(text, method="loo", without="unknown", target=f"{task.head.labels[0]}:1")
     assert replaced.notes[1:] == (held,) and replaced.values == (0.0, 0.0, 0.0)
-    assert without not in run.patch(text, "one three three", target=task.labels[0]).look.notes
+    assert without not in run.patch(text, "one three three", target=task.head.labels[0]).look.notes
 
 
 def test_a_tagger_of_words_alone_holds_nothing_fixed(data, tmp_path):

@@ -11,8 +11,7 @@ from heed.cli import main
 from heed.data.embedded.texts import TEDDY, draw_sentences, pair_of
 from heed.data.kinds.tagged import find_scheme
 from heed.models.rnn import RNN, RNNConfig
-from heed.tasks import check_config
-from heed.tasks.tagging.task import Tagging
+from heed.tasks import check_config, task_class
 
 SETTINGS = {
     "data.train": 600,
@@ -76,11 +75,10 @@ def test_mirrored_sentences_are_tagged_from_their_end():
 @pytest.mark.parametrize("d_hidden", [4, 200])
 def test_one_direction_says_the_same_of_both_whatever_its_size(d_hidden):
     values = {"task": "tagging", "data": {"name": "teddy"}, "model": {"bidirectional": False, "d_hidden": d_hidden}}
-    task = Tagging.prepare(check_config(values, "test"))
+    task = task_class("tagging").prepare(check_config(values, "test"))
     model = task.build_model().eval()
     pair = pair_of("Once he said", Random(3))
-    encoded = task.encode_words([sentence.words for sentence in pair])
-    states = [task.hidden(model, task.collate_encoded([one], [0]))[0] for one in encoded]
+    states = [model(**task.batch_of([sentence.words]).inputs)[0] for sentence in pair]
     assert torch.equal(states[0][:4], states[1][:4]) and not torch.equal(states[0][4], states[1][4])
 
 
@@ -127,15 +125,14 @@ def test_a_delay_reads_on_whatever_the_padding(kind):
         "tokenizer": {"kind": kind, "vocab_size": 60},
         "model": {"bidirectional": False, "delay": 2, "d_hidden": 6, "characters": "cnn", "num_filters": 4},
     }
-    task = Tagging.prepare(check_config(values, "test"))
+    task = task_class("tagging").prepare(check_config(values, "test"))
     model = task.build_model().eval()
     sentences = [["He", "said", "Teddy", "bear", "is", "soft"], ["Teddy"], ["He", "said", "Teddy", "bear", "is"]]
-    encoded = task.encode_words(sentences)
-    together = task.hidden(model, task.collate_encoded(encoded, [0, 1, 2]))
-    for row, one in enumerate(encoded):
-        alone = task.hidden(model, task.collate_encoded([one], [0]))[0]
+    together = model(**task.batch_of(sentences).inputs)
+    for row, one in enumerate(sentences):
+        alone = model(**task.batch_of([one]).inputs)[0]
         assert_close(together[row, : len(alone)], alone)
-    same = [len(word) for word in encoded[0].words] and torch.isclose(together[0, :3], together[2, :3]).all(-1)
+    same = torch.isclose(together[0, :3], together[2, :3]).all(-1)
     if kind == "word":  # two words on, "soft" is no part of what the third state has read, but of the fourth's
         assert same.all() and not torch.isclose(together[0, 3], together[2, 3]).all()
 

@@ -118,10 +118,10 @@ def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, monkeypatch, se
     data = {"train": str(tmp_path / "a.tsv"), "columns": columns, "max_length": 13, "in_memory": in_memory}
     values = {"data": data, "model": {"name": "rnn", "size": "tiny", "ngrams": 0}, "tokenizer": {"min_count": 3}}
     task = task_class("classification").prepare(check_config({"task": "classification", **values}, "the test"))
-    read = np.zeros(task.tokenizer.vocab_size, int)
+    read = np.zeros(task.input.tokenizer.vocab_size, int)
     for indices in task.train_batches(0):
         batch = task.collate(indices)
-        read += np.bincount(batch.tokens[batch.mask].numpy(), minlength=len(read))
-    counts = task.token_counts("train")
+        read += np.bincount(batch.inputs["tokens"][batch.inputs["mask"]].numpy(), minlength=len(read))
+    counts = task.input.token_counts("train", task)
     assert counts.tokens.tolist() == read.tolist() and counts.lengths.sum() == read.sum()
-    assert read[task.tokenizer.special.unknown] > 0 and counts.lengths.max() == 13
+    assert read[task.input.tokenizer.special.unknown] > 0 and counts.lengths.max() == 13

@@ -129,7 +129,7 @@ def test_units_of_an_encoder_and_the_decoder_at_the_step_that_wrote_each_token()
 def test_units_of_a_language_model_and_every_form_of_them(folder):
     run = random_run(write_texts(folder), "rnn")
     shown = run.look("I love", length=4, units=[*range(24)])
-    ids = [run.task.tokenizer.special.end, *run.task.tokenizer.encode("I love").ids]
+    ids = [run.tokenizer.special.end, *run.tokenizer.encode("I love").ids]
     ids += run.predict("I love", length=4).ids
     with torch.no_grad(), trace(run.model) as seen:
         run.model(torch.tensor([ids]))
@@ -181,7 +181,7 @@ def test_the_command_draws_units_and_rollout(tmp_path, capsys):
 def test_what_an_lstmn_read_from_its_tape_and_where_its_cells_came_from(folder):
     run = random_run(write_texts(folder), "lstmn")
     shown, model = run.look("I love", given=True, units=[*range(24)], steps=True), run.model
-    ids = [run.task.tokenizer.special.end, *run.task.tokenizer.encode("I love").ids]
+    ids = [run.tokenizer.special.end, *run.tokenizer.encode("I love").ids]
     xs, score = array(model.embedding.weight)[ids], model.attention.score
 
     def scored(query, key):

@@ -115,7 +115,7 @@ LABELLED = [
 
 def logits_one_by_one(task, model, texts):
     """The outputs of a classifier for each text by itself, in float64."""
-    ids = [torch.tensor([task.tokenizer.encode(text).ids]) for text in texts]
+    ids = [torch.tensor([task.input.tokenizer.encode(text).ids]) for text in texts]
     with torch.no_grad():
         return np.concatenate([model(row, torch.ones_like(row, dtype=torch.bool)).double().numpy() for row in ids])
 
@@ -143,7 +143,7 @@ def test_classification(tmp_path):
     with torch.no_grad():
         model.output.bias[3] = -1e4
     logits = logits_one_by_one(task, model, texts)
-    assert task.labels == ["a", "b", "c", "d"]
+    assert list(task.head.labels) == ["a", "b", "c", "d"]
     true, said = ["abcd".index(label) for label in labels], logits.argmax(1)
     chosen = logits[range(len(true)), true]
     macro = f1_score(true, said, average="macro", zero_division=0)
@@ -181,7 +181,7 @@ def test_classification_with_several_labels(tmp_path):
     lines = [f"{given}\t{line.split(chr(9))[1]}" for given, line in zip(several, LABELLED, strict=True) if given]
     task, model, texts, labels = classifier(tmp_path, lines, several_labels=True)
     logits = logits_one_by_one(task, model, texts)
-    assert task.labels == ["a", "b", "c"]
+    assert list(task.head.labels) == ["a", "b", "c"]
     true = np.array([[name in given.split(",") for name in "abc"] for given in labels])
     said = logits > 0
     whole, single = np.mean((said == true).all(1)), np.mean(said == true)
@@ -217,7 +217,7 @@ def tagger(folder, sentences, **model):
     logits = []
     for sentence in sentences:
         words = [line.split()[0] for line in sentence]
-        ids = torch.tensor([[i for (i,) in task.tokenizer.encode_words([words])[0]]])
+        ids = torch.tensor([[i for (i,) in task.input.tokenizer.encode_words([words])[0]]])
         mask = torch.ones_like(ids, dtype=torch.bool)
         with torch.no_grad():
             logits.append(model.head.output(model(ids, mask, None, mask, None))[0].double().numpy())
@@ -230,9 +230,9 @@ def test_tagging(tmp_path, kind):
     if kind == "plain":
         sentences = [[line.replace("B-", "").replace("I-", "") for line in sentence] for sentence in SENTENCES]
     task, model, logits, true = tagger(tmp_path, sentences)
-    said = [[task.labels[i] for i in rows.argmax(1)] for rows in logits]
+    said = [[task.head.labels[i] for i in rows.argmax(1)] for rows in logits]
     losses = [
-        np.log(np.exp(row).sum()) - row[task.labels.index(tag)]
+        np.log(np.exp(row).sum()) - row[task.head.labels.index(tag)]
         for rows, tags in zip(logits, true, strict=True)
         for row, tag in zip(rows, tags, strict=True)
     ]
@@ -346,7 +346,7 @@ def test_smoothing_of_decisions(tmp_path, several):
 def test_smoothing_of_tagging(tmp_path):
     task, model, logits, true = tagger(tmp_path, SENTENCES)
     log_probs = torch.log_softmax(torch.from_numpy(np.concatenate(logits)), -1)
-    expected = smoothed(log_probs, [task.labels.index(tag) for tags in true for tag in tags])
+    expected = smoothed(log_probs, [task.head.labels.index(tag) for tags in true for tag in tags])
     assert loss_of(task, model, batch_of(task, [0, 1, 2, 3]), E) == pytest.approx(expected, rel=1e-4)
 
 

@@ -124,11 +124,11 @@ def test_every_model_begins_with_the_vectors(folder, task, name):
     assert weight.shape[1] == 8  # the vectors', unless told otherwise
     lines = dict(line.split(" ", 1) for line in (folder / "vectors.txt").read_text().splitlines())
     for word in ("film", "Great"):
-        (ids,) = task.tokenizer.encode_words([[word]])
+        (ids,) = task.input.tokenizer.encode_words([[word]])
         given = torch.tensor([float(x) for x in lines[word.lower()].split()])
         torch.testing.assert_close(weight[ids[0][0]] * model.body.embedding_scale, given)
     assert (coverage.words, coverage.exact, coverage.lowered) == (8, 4, 1)
-    others = weight[[i for i in range(4, len(weight)) if task.tokenizer.label(i) in ("of", "it", "we")]]
+    others = weight[[i for i in range(4, len(weight)) if task.input.tokenizer.label(i) in ("of", "it", "we")]]
     assert 0.3 < float(others.std() / weight[2:].std()) < 3
 
 
@@ -196,7 +196,7 @@ def test_all_words_of_the_file_may_belong_to_the_vocabulary(tmp_path):
             "classification", train=tmp_path / "train.tsv", valid=8, model="bag", steps=1, quiet=True,
             out=tmp_path / str(more), settings=settings | {"model.vector_words": more, "tokenizer.min_count": 1},
         )  # fmt: skip
-        (place,) = heed.load(run.folder).task.tokenizer.encode_all(["splendid"])[0]
+        (place,) = heed.load(run.folder).tokenizer.encode_all(["splendid"])[0]
         assert (place != UNKNOWN) == more
     assert embedding_of(run.model.body).weight[place].tolist() == pytest.approx([4, 5, 6])
     with pytest.raises(ConfigError, match=r"model.vector_words is true, but model.word_vectors names no file"):

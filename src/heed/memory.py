@@ -141,7 +141,7 @@ def check_memory(needed: int, when: str, lower: str) -> None:
 
 
 _METHODS = {
-    "while predicting": (READING, ("predict", "predictions", "predict_file", "predict_files", "predict_words")),
+    "while predicting": (READING, ("predict", "predictions", "predict_file", "predict_files")),
     "while making a look": (READING, ("look", "align")),
     "while scoring": (SCORING, ("evaluate", "score", "outcomes", "report_of")),
 }

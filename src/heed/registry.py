@@ -65,7 +65,7 @@ def body_class(name: str, interfaces: tuple[str, ...]) -> type[Body]:
     fitting = list(dict.fromkeys(n for n, body in list_models() if body.interface in interfaces))
     if not bodies:
         raise ConfigError(f"unknown model '{name}'{suggest(name, fitting)}")
-    kinds = " and ".join(interface.replace("_", " ") for interface in bodies)
+    kinds = ", ".join(interface.replace("_", " ") for interface in bodies)
     reason = ""
     if "language_model" in interfaces and "encoder" in bodies:
         reason = (

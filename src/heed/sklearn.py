@@ -239,27 +239,27 @@ class Tagger(_Estimator):
         if len(tags) != len(sentences):
             raise ValueError(f"X has {len(sentences)} sentences, but y has tags for {len(tags)}")
         self._train(list(zip(sentences, tags, strict=True)))
-        self.classes_ = np.array(self.run_.task.labels)
+        self.classes_ = np.array(self.run_.head.labels)
         return self
 
     def _tagged(self, X: Any) -> Any:  # noqa: N803
         check_is_fitted(self, "run_")
-        return self.run_.tagged(_sentences(X, "X"))
+        return self.run_.answers(_sentences(X, "X"))
 
     def predict(self, X: Any) -> list[list[str]]:  # noqa: N803
         """The tags of each sentence."""
-        return [list(tags) for tags, _ in self._tagged(X)]
+        return [self.classes_[one.tags].tolist() for one in self._tagged(X)]
 
     def predict_proba(self, X: Any) -> list[np.ndarray[Any, Any]]:  # noqa: N803
         """For each sentence the probability of every tag of every word, `(words, classes)`."""
-        return [probabilities.numpy() for _, probabilities in self._tagged(X)]
+        return [one.probabilities.numpy() for one in self._tagged(X)]
 
     def score(self, X: Any, y: Any) -> float:  # noqa: N803
         """F1 of entities, or accuracy for plain tags."""
         check_is_fitted(self, "run_")
         examples = list(zip(_sentences(X, "X"), _sentences(y, "y"), strict=True))
         report = self.run_.report_of(self.run_.held(examples))
-        return float(report["accuracy" if self.run_.task.plain else "entity_f1"]["value"])
+        return float(report["accuracy" if self.run_.head.plain else "entity_f1"]["value"])
 
 
 def _texts(given: Any) -> list[str]:

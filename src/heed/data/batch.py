@@ -1,6 +1,6 @@
 """Batches: which examples go together, and examples as padded tensors.
 
-From top to bottom: rows padded to tensors; framed texts, texts with labels, words with tags; pairs of texts, and
+From top to bottom: rows padded to tensors; framed texts, texts with labels; pairs of texts, and
 conversations; plans of the batches of a pass; batches moved to a device.
 
 Framed texts have a start token before and an end token after, as `models.base.TokenEncoder.framed` expects:
@@ -245,44 +245,6 @@ def label_tensor(texts: Sequence[TokenText], num_labels: int | None) -> Tensor:
     for row, text in enumerate(texts):
         labels[row, text.labels] = 1.0
     return labels
-
-
-@dataclass(frozen=True, slots=True)
-class TokenWords:
-    """The token ids of each word (at least one), its tag id, and its character ids, if used."""
-
-    words: list[list[int]]
-    tags: list[int]
-    characters: list[list[int]]
-
-
-@dataclass(frozen=True)
-class WordBatch(Batch):
-    """Padded sentences."""
-
-    indices: list[int]
-    tokens: Tensor  # `(batch, length)`
-    mask: Tensor  # `(batch, length)`, True on real tokens
-    word_of: Tensor | None  # `(batch, length)`, index of the word of each token; None if every word is one token
-    word_mask: Tensor  # `(batch, words)`, True on real words
-    tags: Tensor  # `(batch, words)`, tag ids, 0 on padding
-    characters: DistinctWords | None  # the characters of the words, or None
-    num_targets: int  # number of words
-
-
-def collate_words(sentences: Sequence[TokenWords], indices: list[int]) -> WordBatch:
-    """Pad the chosen sentences into one batch."""
-    chosen = take(sentences, indices)
-    tokens, mask = pad_rows([[token for word in s.words for token in word] for s in chosen])
-    word_of = None
-    if any(len(word) > 1 for s in chosen for word in s.words):
-        word_of, _ = pad_rows([[n for n, word in enumerate(s.words) for _ in word] for s in chosen])
-    tags, _ = pad_rows([s.tags or [0] * len(s.words) for s in chosen])
-    _, word_mask = pad_rows([[0] * len(s.words) for s in chosen])
-    characters = None
-    if any(s.characters for s in chosen):
-        characters = distinct_words([s.characters or [[]] * len(s.words) for s in chosen])
-    return WordBatch(indices, tokens, mask, word_of, word_mask, tags, characters, sum(len(s.words) for s in chosen))
 
 
 class TokenPair(NamedTuple):

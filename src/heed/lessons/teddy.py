@@ -40,11 +40,10 @@ def stages() -> tuple[Stage, ...]:
 def _read(name: str) -> tuple[Stage, float]:
     title, settings = _NETWORKS[name]
     run = train_small("tagging", _STEPS, f"{_SETTINGS} {settings}", data="teddy")
-    outside = run.task.labels.index("O")
-    person = [1 - probabilities[:, outside] for _, probabilities in run.tagged(_PAIR)]
+    outside = run.head.labels.index("O")
+    person = [1 - one.probabilities[:, outside] for one in run.answers(_PAIR)]
     with torch.no_grad():
-        encoded = run.task.encode_words(_PAIR)
-        states = [run.task.hidden(run.model, run.task.collate_encoded([one], [0]))[0] for one in encoded]
+        states = [run.head.states(run.model, run.task.batch_of([words]))[0] for words in _PAIR]
     length, shared = max(map(len, _PAIR)), min(map(len, _PAIR))
     apart = (states[0][:shared] - states[1][:shared]).norm(dim=-1)
     values, mask = torch.zeros(length, 3), torch.zeros(length, 3, dtype=torch.bool)

@@ -398,7 +398,8 @@ class Input(Part):
 
     def unknown_in(self, given: Any) -> Sequence[str]:
         """The parts of an input that were never seen in training."""
-        return ()
+        reads: TextTokenizer | None = next(iter(self.tokenizers().values()), None)
+        return () if reads is None else reads.unknown_in(given)
 
     def readable(self, text: Any) -> Any:
         """The input of a look.

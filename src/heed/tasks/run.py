@@ -119,9 +119,13 @@ class Run(runs.Run[Work, Any]):
         together = self.head.together
         return each[0] if len(each) == 1 else [together(some) for some in zip(*each, strict=True)], unread
 
+    def answers(self, given: Sequence[Any]) -> list[Any]:
+        """The head's answer to each of several inputs, of which `predict` makes a prediction."""
+        return self._answers(self.input.questions(given)[0])[0]
+
     def probabilities(self, given: Sequence[Any]) -> Tensor:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
-        return torch.stack(self._answers(self.input.questions(given)[0])[0])
+        return torch.stack(self.answers(given))
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         return self.input.unknown_in(text)
@@ -255,6 +259,7 @@ class Run(runs.Run[Work, Any]):
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
         self._check_any(examples)
+        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
         return self.predicted(examples)
 
     def _check_any(self, examples: Sequence[Any]) -> None:
@@ -263,14 +268,15 @@ class Run(runs.Run[Work, Any]):
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
-        if not self.has_outputs:
-            return super().score_and_loss(examples)
-        if self.head.writes:
+        if self.has_outputs and not self.head.writes:
+            outputs = self.predicted(examples)
+            score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
+            return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+        score, loss = super().score_and_loss(examples)
+        if loss is None and self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
-            return self.outcomes(examples).measures[0], rate("loss", "loss", nats, tokens, 3)
-        outputs = self.predicted(examples)
-        score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
-        return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
+            loss = rate("loss", "loss", nats, tokens, 3)
+        return score, loss
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         made = {}

@@ -254,20 +254,15 @@ def outcomes_of(
     return outcomes
 
 
-def check_same_labels(runs: Sequence[Any]) -> None:
-    """Refuse an ensemble of runs with different labels, or of which only some give a text several labels.
+def difference(mine: Sequence[str], theirs: Sequence[str]) -> str:
+    """How the labels of two runs differ; "" if they are the same."""
+    if mine == theirs:
+        return ""
+    only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
+    return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
 
-    Raises:
-        ConfigError: The message names the first difference.
-    """
-    first = runs[0]
-    for other in runs[1:]:
-        mine, theirs = first.task.labels, other.task.labels
-        start = f"'{first.folder}' and '{other.folder}' cannot form an ensemble"
-        if mine != theirs:
-            only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
-            how = f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
-            raise ConfigError(f"{start}: {how}")
-        several = [getattr(run.config.data, "several_labels", False) for run in (first, other)]
-        if several[0] != several[1]:
-            raise ConfigError(f"{start}: data.several_labels is {several[0]} in one and {several[1]} in the other")
+
+def label_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """Lines of `heed check` with how often each label occurs in each split."""
+    each = ((split, (f"{escaped(label)} {n:,}" for label, n in found.items())) for split, found in counts.items())
+    return ["\nlabels:", *(f"{split:20}" + "  ".join(shown) for split, shown in each)]

@@ -43,7 +43,7 @@ P = TypeVar("P")
 """A prediction for a text."""
 
 
-_PREDICTING = "predict predictions predict_file predict_files predict_words evaluate score outcomes report_of".split()
+_PREDICTING = "predict predictions predict_file predict_files evaluate score outcomes report_of".split()
 
 
 def _predicting(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,17 +16,15 @@ from torch import Tensor
 
 from heed.config.sections import TextConfig, num_subwords, with_tokenizer
 from heed.data.batch import frame_size, plan_batches, plan_pass
-from heed.data.corpus import Corpus, Lengths, Rows, StoredExamples, corpus_of, label_sets_in, sample_of
-from heed.data.embedded.generated import Split
-from heed.data.examples import Example, Sentence, Text, in_turn, label_order, take
+from heed.data.corpus import Corpus, Lengths, Rows, StoredExamples, corpus_of, sample_of
+from heed.data.examples import Example, in_turn, take
 from heed.data.findings import found_table
-from heed.data.splits import Splits, drawn_splits
+from heed.data.splits import Splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
 from heed.models.base import Body, ModelConfig, TokenEncoder
 from heed.registry import learned_positions
-from heed.tasks.base.labels import check_labels, library_memory, load_labels, number_of, save_labels
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.task import Task, scoring_tokens
 from heed.tasks.base.transfer import Started, with_parents
@@ -46,7 +44,6 @@ from heed.tasks.base.vocabulary import (
 from heed.threads import threads_for
 from heed.training.contracts import Batch
 from heed.training.processes import current
-from heed.visible import escaped
 
 _TOKENIZER = "tokenizer.json"
 _SAMPLE = 10_000_000
@@ -386,99 +383,3 @@ class TextTask(Task[C, E], Generic[C, E, T, B]):
             count += batch.num_targets
         total, count = processes.total(total, count)
         return {"loss": total / count}  # for a tagger, over its words
-
-
-L = TypeVar("L", bound=Text | Sentence)
-
-
-def drawn(data: Any, draw: Callable[[Split, int], Sequence[L]], unit: str) -> Splits[L]:
-    """The splits of embedded data, of the sizes given in `data`."""
-    sizes: dict[Split, int] = {"train": data.train, "valid": data.valid, "test": data.test}
-    return drawn_splits({name: [*draw(name, size)] for name, size in sizes.items()}, data.name, unit)
-
-
-class LabelledTask(TextTask[C, L, T, B], Generic[C, L, T, B]):
-    """A task whose examples are texts with labels; a label's number is its place in `labels`."""
-
-    enough_updates = 300
-
-    def __init__(self, config: C, tokenizer: TextTokenizer, labels: Sequence[str], splits: Splits[L] | None) -> None:
-        super().__init__(config, tokenizer, splits)
-        self.labels = list(labels)
-        self._number = {label: i for i, label in enumerate(self.labels)}
-
-    @classmethod
-    def made(cls, config: C, tokenizer: TextTokenizer, splits: Splits[L]) -> Self:
-        # A subset of the training set keeps the labels of the whole.
-        given_valid = isinstance(config.data.valid, list)
-        known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
-        labels = {label for some in known for labels in label_sets_in(some)[0] for label in labels}
-        task = cls(config, tokenizer, cls.complete(labels), splits)
-        task.check_labels()
-        return task
-
-    @classmethod
-    def restore(cls, config: C, folder: Path) -> Self:
-        return cls(config, cls.load_tokenizer(folder), load_labels(folder), None)
-
-    def save(self, folder: Path) -> None:
-        super().save(folder)
-        save_labels(folder, self.labels)
-
-    @property
-    def rows_by(self) -> dict[str, Any]:
-        return {**super().rows_by, "labels": self.labels}
-
-    @classmethod
-    @abstractmethod
-    def labels_of(cls, example: L) -> Iterable[str]:
-        """The labels of an example, with repeats."""
-
-    @classmethod
-    def complete(cls, labels: Iterable[str]) -> list[str]:
-        """The labels of the model from those of the training examples, in order."""
-        return label_order(labels)
-
-    def check_labels(self) -> None:
-        """Refuse labels that nothing can be learned from."""
-        check_labels(self.labels)
-
-    def axes(self) -> dict[str, list[str]]:
-        return {**super().axes(), "labels": self.labels}
-
-    def number_of(self, label: str, origin: str) -> int:
-        """The number of a label; a DataError if it does not occur in the training set."""
-        return self._number[label] if label in self._number else number_of(label, self.labels, origin)
-
-    def label_lines(self) -> list[str]:
-        lines = ["\nlabels:"]
-        for split in self.split_names:
-            counts = self.label_counts(split).items()
-            lines.append(f"{split:20}" + "  ".join(f"{escaped(label)} {count:,}" for label, count in counts))
-        return lines
-
-    def shown_truth(self, example: L) -> str:
-        return " ".join(dict.fromkeys(self.labels_of(example)))
-
-    def label_counts(self, split: str) -> dict[str, int]:
-        """How often each label occurs in a split."""
-        counts = dict.fromkeys(self.labels, 0)
-        examples = self.splits.examples[split]
-        every: Iterable[tuple[Iterable[str], int]]
-        if self.targets == "texts":  # then a text has each label once
-            sets, numbers = label_sets_in(examples)
-            every = zip(sets, np.bincount(numbers).tolist(), strict=True)
-        else:
-            every = ((self.labels_of(example), 1) for example in examples)
-        for labels, count in every:
-            for label in labels:
-                counts[label] = counts.get(label, 0) + count
-        return counts
-
-    def report_counts(self) -> dict[str, Any]:
-        return {
-            split: {**counts, "labels": self.label_counts(split)} for split, counts in super().report_counts().items()
-        }
-
-    def scoring_memory(self, model: Any, activations: float) -> int:
-        return super().scoring_memory(model, activations) + library_memory(self.split_names)

@@ -28,6 +28,8 @@ from heed.tasks.base.labels import (
     check_labels,
     check_weights,
     count_lines,
+    difference,
+    label_lines,
     label_loss,
     library_memory,
     load_labels,
@@ -40,7 +42,6 @@ from heed.tasks.base.labels import (
 from heed.tasks.base.report import label_body, label_errors
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.work import Work
-from heed.visible import escaped
 
 
 class Output(nn.Linear):
@@ -289,9 +290,7 @@ class Labels(Head):
     report, errors = staticmethod(label_body), staticmethod(label_errors)  # type: ignore[assignment]
 
     def lines(self, work: Work) -> list[str]:
-        rows = ((split, self.counted(work.splits.examples[split]).items()) for split in work.split_names)
-        listed = (f"{split:20}" + "  ".join(f"{escaped(label)} {n:,}" for label, n in counts) for split, counts in rows)
-        return ["\nlabels:", *listed]
+        return label_lines({split: self.counted(work.splits.examples[split]) for split in work.split_names})
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": self.counted(work.splits.examples[split])}
@@ -312,10 +311,8 @@ class Labels(Head):
         return batch + library_memory(work.split_names)
 
     def check_alike(self, other: Head) -> str:
-        mine, theirs = self.labels, getattr(other, "labels", ())
-        if mine != theirs:
-            only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
-            return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
+        if differ := difference(self.labels, getattr(other, "labels", ())):
+            return differ
         if self.several != (many := bool(getattr(other, "several", False))):
             return f"data.several_labels is {self.several} in one and {many} in the other"
         return ""

@@ -41,6 +41,28 @@ class ClassificationHead(PooledOptions):
     is sigmoid if texts have several labels."""
 
 
+class TaggingHead(Section):
+    """The head that maps hidden states to tags; its fields are in the `model` section, next to the model's own."""
+
+    head: str = "softmax"
+    """softmax tags each word independently; crf tags a sentence jointly, with legal transitions only."""
+    characters: Literal["auto", "affixes", "cnn", "none"] = "auto"
+    """Input besides a word's token, for words never seen: affixes are its first 1 to 3 and last 1 to 4 letters, its
+    shape and its lower-case form; cnn is a convolution over its characters. auto is affixes for word tokens of your own
+    data without a parent, else none."""
+    d_character: int = Field(30, gt=0)
+    """Width of the character embeddings."""
+    num_filters: int = Field(50, gt=0)
+    """Width of the features of a word: filters of the convolution, of width 3, or width of the affixes' embeddings."""
+    word_dropout: float | None = Field(None, ge=0, lt=1)
+    """Share of the words that are replaced by the unknown token in training, so that it is trained; by default 0.1 with
+    affixes, else 0."""
+    word: Literal["mean", "first"] = "mean"
+    """State of a word of several tokens: the mean of the tokens' states, or the first token's state, as in BERT."""
+    delay: int = Field(0, ge=0)
+    """Tokens to read past a word before tagging it, so that a one-directional model sees that many following tokens."""
+
+
 class SeriesHead(Section):
     """Head that maps the network's states to the next row; its fields are in `model`, with the model's own."""
 

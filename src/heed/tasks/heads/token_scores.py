@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
@@ -121,14 +121,9 @@ def score_ids(
     """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
     found = [IdScores(np.zeros(n), np.zeros(n, np.int32) if ranks else None, np.zeros(n, np.int32)) for n in lengths]
-    work: Callable[[Any], _Pieces]
-    groups: Sequence[Any]
-    if type(model).carries:
-        groups = _groups(lengths, input.context)
-        work = partial(_carried, input, model, rows, ranks=ranks)
-    else:
-        groups = _window_groups(_windows(lengths, input.context, stride or input.context))
-        work = partial(_windowed, input, model, rows, ranks=ranks)
+    carries, context = type(model).carries, input.context
+    groups = _in_turn(lengths, context) if carries else _batches(_windows(lengths, context, stride or context))
+    work = partial(_scored, input, model, rows, ranks)
     for start in range(0, len(groups), _BATCHES):  # a large set's pieces all at once would be larger than its scores
         results = current().map(lambda some: [work(one) for one in some], groups[start : start + _BATCHES])
         for row, place, scores in chain.from_iterable(results):
@@ -140,89 +135,79 @@ def score_ids(
     return found
 
 
-_Pieces = list[tuple[int, int, IdScores]]
-"""Row, place of the first token, scores from there on."""
-_Window = NDArray[np.int64]
+_Window = tuple[int, int, int, int]
 """Row, first target of the window, first target that is scored, end."""
+_Turns = list[list[_Window]]
+"""Batches of windows; of a model that carries its state, each reads on from the one before."""
 
 
-def _windows(lengths: Sequence[int], context: int, stride: int) -> _Window:
+def _windows(lengths: Sequence[int], context: int, stride: int) -> NDArray[np.int64]:
     """The windows of all rows, `(windows, 4)`."""
-    parts = []
+    parts = [np.zeros((0, 4), np.int64)]
     for row, count in enumerate(lengths):
-        if not count:
-            continue
-        starts = np.arange(0, max(1, count - context + stride), stride)
-        stops = np.minimum(starts + context, count)
-        scored = np.concatenate([[0], stops[:-1]])
-        parts.append(np.stack([np.full(len(starts), row), starts, scored, stops], axis=1))
-    return np.concatenate(parts) if parts else np.zeros((0, 4), np.int64)
+        if count:
+            starts = np.arange(0, max(1, count - context + stride), stride)
+            stops = np.minimum(starts + context, count)
+            scored = np.concatenate([[0], stops[:-1]])
+            parts.append(np.stack([np.full(len(starts), row), starts, scored, stops], axis=1))
+    return np.concatenate(parts)
 
 
-def _window_groups(windows: _Window) -> list[_Window]:
+def _batches(windows: NDArray[np.int64]) -> list[_Turns]:
     """Batches of windows of similar length."""
-    lengths = windows[:, 3] - windows[:, 1]
-    ordered = windows[np.argsort(-lengths, kind="stable")]
+    ordered = windows[np.argsort(windows[:, 1] - windows[:, 3], kind="stable")]
     groups, start = [], 0
     while start < len(ordered):
         size = max(1, TOGETHER // int(ordered[start, 3] - ordered[start, 1]))
-        groups.append(ordered[start : start + size])
+        groups.append([ordered[start : start + size].tolist()])
         start += size
     return groups
 
 
-def _windowed(input: Scorer, model: LanguageModel, rows: Sequence[Ids], windows: _Window, ranks: bool) -> _Pieces:
-    """Score one batch of windows."""
-    read, wanted = [], []
-    for row, start, _, stop in windows.tolist():
-        before = int(rows[row][start - 1]) if start else input.first_token
-        read.append([before, *rows[row][start : stop - 1].tolist()])
-        wanted.append(rows[row][start:stop].tolist())
-    device = next(model.parameters()).device
-    (tokens, chosen), (labels, _) = pad_rows(read), pad_rows(wanted)
-    for place, (_, start, scored, _) in enumerate(windows.tolist()):
-        chosen[place, : scored - start] = False
-    with torch.no_grad(), threads_for(model, tokens.numel()):
-        hidden = model(tokens.to(device))
-        log_probs, found = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
-    seen = (torch.arange(tokens.shape[1]) + 1).expand_as(tokens)[chosen].numpy().astype(np.int32)
-    scores, pieces, at = IdScores(log_probs, found, seen), [], 0
-    for row, _, scored, stop in windows.tolist():
-        part = slice(at, at := at + stop - scored)
-        pieces.append((row, scored, scores.part(part)))
-    return pieces
-
-
-def _groups(lengths: Sequence[int], context: int) -> list[list[int]]:
-    """Batches of rows of similar length, longest first, for models that read a row from beginning to end."""
+def _in_turn(lengths: Sequence[int], context: int) -> list[_Turns]:
+    """Rows of similar length, longest first, chunk by chunk from beginning to end; a row that ends leaves the batch."""
     order = sorted((row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row])
     size = max(1, TOGETHER // context)
-    return [order[start : start + size] for start in range(0, len(order), size)]
+    together = [order[start : start + size] for start in range(0, len(order), size)]
+    return [
+        [
+            [(row, start, start, min(start + context, lengths[row])) for row in some if lengths[row] > start]
+            for start in range(0, lengths[some[0]], context)
+        ]
+        for some in together
+    ]
 
 
-def _carried(input: Scorer, model: LanguageModel, rows: Sequence[Ids], group: Sequence[int], ranks: bool) -> _Pieces:
-    """Score some rows, read chunk by chunk with the state carried; a row that ends leaves the batch."""
-    device = next(model.parameters()).device
-    lengths = [len(rows[row]) for row in group]
-    pieces: _Pieces = []
-    state: Any = model.start(None, Rows.repeat(len(group), device=device))
-    active = len(group)
-    for start in range(0, lengths[0], input.context):
-        going = sum(length > start for length in lengths)
-        if going < active:
-            state, active = state.select(torch.arange(going, device=device)), going
-        parts = [rows[row][start : start + input.context].tolist() for row in group[:active]]
-        before = [int(rows[row][start - 1]) if start else input.first_token for row in group[:active]]
-        tokens, mask = pad_rows([[first, *part[:-1]] for first, part in zip(before, parts, strict=True)])
-        labels, _ = pad_rows(parts)
+def _scored(
+    input: Scorer, model: LanguageModel, rows: Sequence[Ids], ranks: bool, turns: _Turns
+) -> list[tuple[int, int, IdScores]]:
+    """Score batches of windows: for each its row, the place of the first token, and the scores from there on."""
+    device, carries = next(model.parameters()).device, type(model).carries
+    pieces: list[tuple[int, int, IdScores]] = []
+    state, active = None, 0
+    for windows in turns:
+        wanted = [rows[row][start:stop].tolist() for row, start, _, stop in windows]
+        before = [int(rows[row][start - 1]) if start else input.first_token for row, start, _, _ in windows]
+        tokens, chosen = pad_rows([[first, *part[:-1]] for first, part in zip(before, wanted, strict=True)])
+        labels, _ = pad_rows(wanted)
+        for place, (_, start, scored, _) in enumerate(windows):
+            chosen[place, : scored - start] = False
         with torch.no_grad(), threads_for(model, tokens.numel()):
-            hidden, state = model.read(tokens.to(device), state)
-            log_probs, found = _of_tokens(model, hidden[mask.to(device)], labels[mask].to(device), ranks)
+            if carries:
+                if state is None:
+                    state = model.start(None, Rows.repeat(len(windows), device=device))
+                elif len(windows) < active:
+                    state = state.select(torch.arange(len(windows), device=device))
+                hidden, state = model.read(tokens.to(device), state)
+                active = len(windows)
+            else:
+                hidden = model(tokens.to(device))
+            log_probs, places = _of_tokens(model, hidden[chosen.to(device)], labels[chosen].to(device), ranks)
         at = 0
-        for row, part in zip(group, parts, strict=False):
-            seen = np.arange(start + 1, start + len(part) + 1, dtype=np.int32)
-            own = slice(at, at := at + len(part))
-            pieces.append((row, start, IdScores(log_probs[own], None if found is None else found[own], seen)))
+        for row, start, scored, stop in windows:
+            part = slice(at, at := at + stop - scored)
+            seen = np.arange(scored, stop, dtype=np.int32) + 1 - (0 if carries else start)
+            pieces.append((row, scored, IdScores(log_probs[part], None if places is None else places[part], seen)))
     return pieces
 
 

@@ -334,9 +334,6 @@ class Stream(Input):
         names = ([column] if column is not None else []) + ["prompt", "text"]
         return [Document(text) for text in to_texts(given, "texts", names)], False
 
-    def unknown_in(self, given: Any) -> Sequence[str]:
-        return self.tokenizer.unknown_in(given)
-
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.
 

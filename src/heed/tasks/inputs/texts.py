@@ -93,7 +93,7 @@ class Texts(Tokens):
         if not _ngrams(config):
             return texts
         ngrams = Ngrams.restore(folder)
-        return replace(texts, fit=lambda: (ngrams, None), is_fitted=True)
+        return replace(texts, fit=cast(Any, partial(tuple, (ngrams, None))), is_fitted=True)
 
     def save(self, folder: Path) -> None:
         super().save(folder)

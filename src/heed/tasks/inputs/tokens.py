@@ -25,6 +25,7 @@ from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
 from heed.models.base import Body, TokenEncoder
 from heed.registry import learned_positions
+from heed.tasks import task_class
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
 from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import (
@@ -63,6 +64,12 @@ class Tokens(Input):
 
     kind: Kind
     tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "kind": None}  # functions, which a pickled run has by the name of its task
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, kind=task_class(state["config"].task).input.kind)
 
     # Data -----------------------------------------------------------------------------------------------------
 

@@ -218,16 +218,15 @@ class Turns(Input):
         units = self.training(work)
         costs = work.once("training costs", lambda: self.costs(units))
         plan = plan_pass(costs, work.config.training.batch_tokens, *draw)
-        return Pass(plan, lambda pieces: self.collate(units, list(pieces), draw), costs)
 
-    def piece_of(self, work: Work, piece: int) -> tuple[Response, Conversation]:
-        first = self.training(work)[piece][0]
-        return first, work.splits.examples["train"][first.conversation]
+        def described(pieces: Sequence[int]) -> str:
+            first = units[pieces[0]][0]
+            one = work.splits.examples["train"][first.conversation]
+            where = one.origin or f"training conversation {first.conversation}"
+            what = "conversations" if self.reads_turns else "responses"
+            return f"{len(pieces)} {what}, the first in {where}: {one.turns[first.turn]!r}"
 
-    def first(self, example: tuple[Response, Conversation]) -> str:
-        response, one = example
-        where = one.origin or f"training conversation {response.conversation}"
-        return f"in {where}: {one.turns[response.turn]!r}"
+        return Pass(plan, lambda pieces: self.collate(units, list(pieces), draw), costs, described=described)
 
     # Writing --------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heed.data.batch import TokenWords
 from heed.data.kinds.tagged import entities
-from heed.data.tokens.special import join_words, split_words
 from heed.errors import ConfigError
 from heed.observe.attribution import LEFT_OUT, Scored
 from heed.observe.edits import Edit
@@ -30,50 +28,49 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.tagging.task import CrfHead, Tagger, Tagging, TagPrediction
+from heed.tasks.heads.tags import CrfHead, Tagger, TagPrediction, Tags
+from heed.tasks.inputs.words import TokenWords
 from heed.visible import visible
 
 
 def look_at_tags(
-    task: Tagging,
+    work: Any,
     model: Tagger,
-    text: str,
+    text: str | Sequence[str],
     *,
     edits: Sequence[Edit] = (),
     title: str = "",
     choice: Choice | None = None,
-    words: Sequence[str] | None = None,
     gates: bool = False,
     units: Units | None = None,
     pieces: bool = False,
 ) -> Look:
-    """Look at the tags that a model gives to the words of a raw text, or to the given `words`.
+    """Look at the tags that a model gives to the words of a raw text, or to words.
 
     The options are those of `LooksAtText.look`.
 
     Raises:
         ConfigError: The model does not have this attention, or has no gates, or the text is too long.
     """
-    text, spans = (text, split_words(text)) if words is None else join_words(words)
-    words = tuple(text[start:end] for start, end in spans)
-    encoded = task.encode_words([words])
+    reads, tokenizer, example = work.input, work.input.tokenizer, work.input.example_of(text)
+    words, encoded = example.words, reads.encode([example])
     with edit(model, *edits):
         with watched(model) as seen:
-            task.hidden(model, task.collate_encoded(encoded, [0]).to(next(model.parameters()).device))
-        (tagged,) = task.tag(model, encoded)
-    prediction = task.prediction(text, spans, *tagged)
+            work.head.states(model, reads.collate(encoded, [0], None).to(next(model.parameters()).device))
+        (tagged,) = work.answers(model, encoded)
+    prediction = work.head.predict(tagged, example)
     own, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
     length = sum(counts)
-    if task.room is not None and length > task.room:
+    if reads.room is not None and length > reads.room:
         raise ConfigError(
-            f"the text has {length} tokens, but model {task.config.model.name} reads {task.room} at a time; look at "
+            f"the text has {length} tokens, but model {work.config.model.name} reads {reads.room} at a time; look at "
             "a shorter text"
         )
-    start, end = task.tokenizer.special[2:]
-    ends = {token: task.tokenizer.token(token) for token in ((start, end) if task.framed else ())}
+    start, end = tokenizer.special[2:]
+    ends = {token: tokenizer.token(token) for token in ((start, end) if reads.framed else ())}
     if pieces:
-        ids = task.tokens_of(encoded[0])
-        read = Words.of(task.tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
+        ids = reads.tokens_of(encoded[0])
+        read = Words.of(tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
     elif ends:
         read = Words.counted(replace(own, labels=(ends[start], *words, ends[end])), [1, *counts, 1])
     else:
@@ -84,47 +81,47 @@ def look_at_tags(
     views = views_of_text(seen, choice, read, length + model.delay)
     nets = networks(seen, length, model.delay)
     states = {f"layer {i}": block[0] for i, block in enumerate(seen.tensors("states"))}
-    notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not task.plain else []
+    notes = [f"entity: {part}" for part in prediction.summary().split("\t") if part] if not prediction.plain else []
     if model.delay:
         later = "each word is tagged after that many more tokens have been read"
         notes.append(f"model.delay {model.delay}: {later}")
     frames = encoder_frames(nets, read, states, views)
     return Look(
-        title or task.title,
-        text,
+        title or work.title,
+        example.text,
         " ".join(prediction.tags),
         (
             *(view.map for view in views),
-            *gate_maps(((net, read) for net in nets), task.config.model.name, gates, units),
+            *gate_maps(((net, read) for net in nets), work.config.model.name, gates, units),
         ),
         frames,
         (),
-        (*notes, *notes_on(task.unknown_in(words), edits, read_as="")),
-        shadings=(_shading(task, prediction, own),),
+        (*notes, *notes_on(reads.unknown_in(words), edits, read_as="")),
+        shadings=(_shading(work.head, prediction, own),),
         names=("text", "tags"),
-        answer=answer_of(task, model, encoded[0], words, tagged[0], len(ends) // 2),
+        answer=answer_of(work, model, encoded[0], words, tagged.tags, len(ends) // 2),
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
 
-def _shading(task: Tagging, prediction: TagPrediction, axis: Axis) -> Shading:
+def _shading(head: Tags, prediction: TagPrediction, axis: Axis) -> Shading:
     """The entities, or every word with its tag, coloured by type, with the probability of each tag."""
-    types = sorted({tag.split("-", 1)[-1] for tag in task.labels} - {"O"})
-    if task.plain:
+    types = sorted({tag.split("-", 1)[-1] for tag in head.labels} - {"O"})
+    if prediction.plain:
         found = [(tag, i, i + 1) for i, tag in enumerate(prediction.tags)]
-        types = sorted(task.labels)
+        types = sorted(head.labels)
     else:
         found = entities(prediction.tags)
     spans = tuple(TagSpan(start, stop, label, types.index(label)) for label, start, stop in found)
     others = tuple(
         "else " + ", ".join(f"{tag} {probability:.3f}" for tag, probability in best) for best in prediction.others
     )
-    title = "Each word's tag" if task.plain else "Entities"
+    title = "Each word's tag" if prediction.plain else "Entities"
     return Shading(title, axis, prediction.probabilities, 1.0, prediction.tags, others, spans)
 
 
 def explain(
-    task: Tagging, model: Tagger, text: str, target: str | None = None, rather_than: str | None = None
+    work: Any, model: Tagger, text: str, target: str | None = None, rather_than: str | None = None
 ) -> Explained:
     """The score of a tag of one word before softmax or CRF, minus that of another tag if one is given.
 
@@ -134,54 +131,55 @@ def explain(
     Raises:
         ConfigError: The run has no such tag, or the text no such word.
     """
-    words = tuple(text[start:end] for start, end in split_words(text))
-    (encoded,) = task.encode_words([words])
-    ((tags, _),) = task.tag(model, [encoded])
+    reads, tokenizer, labels, example = work.input, work.input.tokenizer, work.head.labels, work.input.example_of(text)
+    words, corpus = example.words, reads.encode([example])
+    (encoded,), (tagged,) = corpus, work.answers(model, corpus)
+    tags = [labels[tag] for tag in tagged.tags]
     first = next((n for n, tag in enumerate(tags) if tag != "O"), 0)
-    tag, place = (tags[first], first) if target is None else placed(target, task.labels)
+    tag, place = (tags[first], first) if target is None else placed(target, labels)
     if place is None:
         place = tags.index(tag) if tag in tags else first
     if not 0 <= place < len(words):
         raise ConfigError(f"no word {place}: the text has {len(words)} words, counted from 0")
-    numbers = [chosen(name, task.labels, "tag") for name in (tag, rather_than) if name is not None]
-    reads = _reading(task, model, encoded)
+    numbers = [chosen(name, labels, "tag") for name in (tag, rather_than) if name is not None]
+    scores_of = _reading(work, model, encoded)
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
-        scores = reads(model, rows)[:, place]
+        scores = scores_of(model, rows)[:, place]
         return scores[:, numbers[0]] - (scores[:, numbers[1]] if len(numbers) > 1 else 0.0)
 
     name = f"the score of {tag} for word {place} ('{words[place]}')"
     name += f" minus that of {rather_than}" if rather_than is not None else ""
-    tokens = torch.tensor(task.tokens_of(encoded), device=next(model.parameters()).device)
-    scored = Scored(model, table_of(model), tokens, score, task.tokenizer.special.unseen)
+    tokens = torch.tensor(reads.tokens_of(encoded), device=next(model.parameters()).device)
+    scored = Scored(model, table_of(model), tokens, score, tokenizer.special.unseen)
     read = Words.counted(Axis("text", "word", words), [*map(len, encoded.words)])
     has_features = model.characters is not None
     unknown = f"the unknown token{' without characters' * has_features}"
     deleted = f"a word that is left out is read as {unknown}, since each word has a tag"
     held = ("held fixed: the features of each word's characters",) * has_features
-    start, end = (task.tokenizer.token(token) for token in task.tokenizer.special[2:])
+    start, end = (tokenizer.token(token) for token in tokenizer.special[2:])
     later = tuple(f"+{n + 1}" for n in range(model.delay))
-    around = ((start,), (end,)) if task.framed else ((), later)
+    around = ((start,), (end,)) if reads.framed else ((), later)
     return Explained(scored, read, name, held, around, (deleted,))
 
 
-def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
+def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Module, Tensor], Tensor]:
     """A function from the model and tokens of a sentence `(N, L)`, unknown where left out, to scores of all tags.
 
     The scores are those before softmax or CRF, `(N, words, tags)`. Words that are left out have no characters; those of
     all others stay as they are.
     """
-    batch = task.collate_encoded([encoded], [0]).to(next(model.parameters()).device)
+    inputs = work.input.collate([encoded], [0], None).to(next(model.parameters()).device).inputs
 
     def scores(model: nn.Module, rows: Tensor) -> Tensor:
-        count, characters, left = len(rows), batch.characters, rows == LEFT_OUT
-        word_of = None if batch.word_of is None else batch.word_of.expand(count, -1)
+        count, characters, left = len(rows), inputs["characters"], rows == LEFT_OUT
+        word_of = None if inputs["word_of"] is None else inputs["word_of"].expand(count, -1)
         if characters is not None:
             place = characters.place.expand(count, -1)
             of_words = left if word_of is None else torch.zeros_like(place).scatter_add(1, word_of, left.long()) > 0
             characters = replace(characters, place=place.masked_fill(of_words, 0))
-        masks = batch.mask.expand(count, -1), word_of, batch.word_mask.expand(count, -1)
-        hidden = model(rows.masked_fill(left, task.tokenizer.special.unseen), *masks, characters)
+        masks = inputs["mask"].expand(count, -1), word_of, inputs["word_mask"].expand(count, -1)
+        hidden = model(rows.masked_fill(left, work.input.tokenizer.special.unseen), *masks, characters)
         found: Tensor = model.head.output(hidden)  # type: ignore[union-attr, operator]
         return found
 
@@ -189,10 +187,10 @@ def _reading(task: Tagging, model: Tagger, encoded: TokenWords) -> Callable[[nn.
 
 
 def answer_of(
-    task: Tagging, model: Tagger, encoded: TokenWords, words: Sequence[str], tags: Sequence[str], framed: int
+    work: Any, model: Tagger, encoded: TokenWords, words: Sequence[str], tags: Sequence[int], framed: int
 ) -> Answer:
     """The tags of a text with their probabilities, with a CRF the marginal ones."""
-    reads, device, head = _reading(task, model, encoded), next(model.parameters()).device, model.head
+    reads, device, head = _reading(work, model, encoded), next(model.parameters()).device, model.head
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
         scores = reads(model, rows)
@@ -202,19 +200,18 @@ def answer_of(
         return head.crf.marginals(scores, everything).clamp_min(torch.finfo(scores.dtype).tiny).log()
 
     def named(output: int, number: int) -> str:
-        return f'word {output + 1} "{visible(words[output])}" {visible(task.labels[number])}'
+        return f'word {output + 1} "{visible(words[output])}" {visible(work.head.labels[number])}'
 
-    tokens = torch.tensor(task.tokens_of(encoded), device=device)
+    tokens = torch.tensor(work.input.tokens_of(encoded), device=device)
     parts = Words.counted(Axis("text", "word", tuple(words)), [*map(len, encoded.words)]).tokens
-    numbers = [task.labels.index(tag) for tag in tags]
     compared = "choice of tags" if isinstance(head, CrfHead) else "output"  # a CRF chooses tags together
-    return Answer(model, tokens, logits, named, numbers, parts, "text", framed, each=True, compared=compared)
+    return Answer(model, tokens, logits, named, tags, parts, "text", framed, each=True, compared=compared)
 
 
-def contrast(task: Tagging, model: Tagger, text: str, other: str) -> dict[str, Any]:
+def contrast(work: Any, model: Tagger, text: str, other: str) -> dict[str, Any]:
     """The score that tells two texts apart: of the first word whose tags differ, the other's minus the text's."""
-    words = [[one[start:end] for start, end in split_words(one)] for one in (text, other)]
-    (own, _), (there, _) = (task.tag(model, task.encode_words([tuple(one)]))[0] for one in words)
+    answers = work.answers(model, work.input.encode([work.input.example_of(one) for one in (text, other)]))
+    own, there = ([work.head.labels[tag] for tag in answer.tags] for answer in answers)
     differing = [n for n, (a, b) in enumerate(zip(own, there, strict=False)) if a != b]
     place = differing[0] if differing else 0
     return {"target": f"{there[place]}:{place}", "rather_than": own[place] if differing else None}

@@ -1,0 +1,238 @@
+"""Sentences of words: the tokens of each word and, for words never seen, its characters or its affixes and shape."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed.config import TokenizerConfig
+from heed.data.batch import distinct_words, pad_rows
+from heed.data.corpus import Lengths, joined, parts_of, sample_of
+from heed.data.corpus import Rows as Numbers
+from heed.data.embedded.texts import draw_sentences
+from heed.data.examples import Sentence, take
+from heed.data.kinds.kind import Kind
+from heed.data.kinds.tagged import sentence_reader
+from heed.data.readers import to_texts
+from heed.data.tables import described, has_items
+from heed.data.tokens.special import join_words, split_words
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import DataError
+from heed.tasks import suggest_task
+from heed.tasks.contracts import Batch, Draw, Rows
+from heed.tasks.heads.options import TaggingHead
+from heed.tasks.inputs.tokens import Tokens
+from heed.tasks.work import Work
+
+_CHARACTERS = "characters.json"
+_CHARACTERS_PER_POSITION = 32
+"""Characters counted as one position of a batch: far more than ordinary words have, so that only very long
+words count."""
+_AFFIXES = 30_000
+"""Most affixes that have an embedding; each occurs in two different words of the training set."""
+
+
+def _as_columns(data: Any) -> Any:
+    """Convert lists of (word, tag), one per sentence, to lists of words and lists of tags; keep other forms."""
+    rows = data if isinstance(data, list) else ()
+    if not rows or not all(isinstance(row, list) and all(_is_word(word) for word in row) for row in rows):
+        return data
+    return [tuple(zip(*row, strict=True)) if row else ((), ()) for row in rows]
+
+
+def _is_word(word: Any) -> bool:
+    return isinstance(word, tuple) and len(word) == 2 and isinstance(word[0], str)
+
+
+SENTENCES = Kind(
+    reader=lambda data, labels: sentence_reader(data, suggest_task),
+    fields=lambda data: ("words", "tags"),
+    draw=lambda data: lambda name, size: draw_sentences(name, size, data.seed, data.mirrored),
+    units="sentences",
+    arranged=_as_columns,
+)
+
+
+def affixes_of(word: str) -> list[str]:
+    """The first 1 to 3 and last 1 to 4 letters, shape and lower-case form of a word, as distinct texts.
+
+    A shape has X for upper case, x for lower case and 9 for digits, runs as one: "McDonald's" is XxXx'x.
+    """
+    low = word.lower()
+    kinds = ("X" if c.isupper() else "x" if c.isalpha() else "9" if c.isdigit() else c for c in word)
+    shape = "".join(kind for kind, _ in groupby(kinds))
+    first, last = (range(1, min(most, len(low)) + 1) for most in (3, 4))
+    return [*(f"{low[:n]}-" for n in first), *(f"-{low[-n:]}" for n in last), f"={low}", f"shape {shape}"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenWords:
+    """The token ids of each word (at least one), and its character ids, if used."""
+
+    words: list[list[int]]
+    characters: list[list[int]]
+
+
+class Typed(NamedTuple):
+    """A text as it was typed, or words joined by blanks: the words, and the characters `(start, end)` of each."""
+
+    text: str
+    spans: Sequence[tuple[int, int]]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.text[start:end] for start, end in self.spans)
+
+
+def typed(example: Typed | Sentence) -> Typed:
+    """The text of an example; the words of a sentence of a data set are joined by blanks."""
+    return example if isinstance(example, Typed) else Typed(*join_words(example.words))
+
+
+@dataclass(frozen=True)
+class Words(Tokens):
+    """Sentences of at most `data.max_length` tokens in training; longer ones are left out, and counted."""
+
+    row_kinds: ClassVar = ("<i4",) * 4
+
+    characters: TextTokenizer | None = None
+    """Of the characters, or the affixes, of words; None for a model that reads tokens only."""
+
+    def texts_of(self, example: Sentence) -> Sequence[str]:
+        return example.words
+
+    def train_tokenizer(self, examples: Sequence[Sentence]) -> TextTokenizer:
+        return TextTokenizer.train_words([example.words for example in examples], self.config.tokenizer)
+
+    # Characters -----------------------------------------------------------------------------------------------
+
+    @property
+    def features(self) -> str:
+        """What is read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
+        kind: str = (self.config.model.model_extra or {}).get("characters", "auto")
+        if kind != "auto":
+            return kind
+        own = self.config.model.from_ is None and not self.config.data.is_embedded
+        return "affixes" if own and self.tokenizer.unit == "word" else "none"
+
+    def fitted(self, work: Work) -> Self:
+        words = super().fitted(work)
+        if words.features == "none" or self.characters is not None:
+            return words
+        train = sample_of(work.splits.examples["train"])
+        known = dict.fromkeys(chain.from_iterable(example.words for example in train))
+        if words.features == "cnn":
+            section = TokenizerConfig(normalization="nfc")
+            return replace(words, characters=TextTokenizer.train_characters({*known}, section))
+        section = TokenizerConfig(kind="word", vocab_size=_AFFIXES)
+        return replace(words, characters=TextTokenizer.train_words(map(affixes_of, known), section))
+
+    def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        width = given.get("num_filters", TaggingHead.model_fields["num_filters"].default)
+        features = self.features
+        own = {"characters": features, "d_features": 0 if features == "none" else width}
+        return super().fields(given, work) | own
+
+    def rows(self) -> Mapping[str, Rows]:
+        further = {} if self.characters is None else {"characters": Rows(self.characters.tokens)}
+        return {**super().rows(), **further}
+
+    def save(self, folder: Path) -> None:
+        super().save(folder)
+        if self.characters is not None:
+            self.characters.save(folder / _CHARACTERS)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        words, path = super().restore(config, folder), folder / _CHARACTERS
+        return replace(words, characters=TextTokenizer.load(path)) if path.is_file() else words
+
+    # Examples as tokens ---------------------------------------------------------------------------------------
+
+    @property
+    def encoding(self) -> Any:
+        return None if self.config is None else {"features": self.features}
+
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        characters = None if self.characters is None else self.characters.text
+        return {**super().rows_by, "characters": characters, "features": self.features}
+
+    def rows_of(self, examples: Sequence[Sentence | Typed]) -> list[Numbers]:
+        """Tokens, their number in each word, and the same of characters."""
+        sentences = [example.words for example in examples]
+        tokens = self.tokenizer.encode_words(sentences)
+        return [[*joined(t), *joined(c)] for t, c in zip(tokens, self._characters_of(sentences), strict=True)]
+
+    def _characters_of(self, sentences: Sequence[Sequence[str]]) -> Sequence[list[list[int]]]:
+        if self.characters is None:
+            return [[] for _ in sentences]
+        if self.features == "cnn":
+            return self.characters.encode_words(sentences)
+        distinct = {*chain.from_iterable(sentences)}
+        ids = self.characters.encode_words([affixes_of(word) for word in distinct])
+        known = {word: [one for (one,) in each] for word, each in zip(distinct, ids, strict=True)}
+        return [[known[word] for word in sentence] for sentence in sentences]
+
+    def made_of(self, rows: Sequence[Numbers]) -> list[TokenWords]:
+        return [TokenWords(parts_of(*row[:2]), parts_of(*row[2:])) for row in rows]
+
+    def tokens_of(self, encoded: TokenWords) -> list[int]:
+        return [token for word in encoded.words for token in word]
+
+    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
+
+    def leave_out(self, work: Work) -> None:
+        most = min(work.config.data.max_length, self.room or work.config.data.max_length)
+        encoded: Any = work.encoded("train")
+        short = np.flatnonzero(encoded.lengths[:, 0] <= most)
+        limit = "data.max_length" if most == work.config.data.max_length else "the model's"
+        if not len(short):
+            raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
+        if len(short) < len(encoded):
+            work.keep("train", short, f"longer than {limit} {most} tokens")
+
+    def collate(self, encoded: Sequence[TokenWords], indices: list[int], draw: Draw | None) -> Batch:
+        """The arguments of `heads.tags.Tagger`; `word_of` is None if every word is one token."""
+        chosen = take(encoded, indices)
+        tokens, mask = pad_rows([self.tokens_of(s) for s in chosen])
+        word_of = None
+        if any(len(word) > 1 for s in chosen for word in s.words):
+            word_of, _ = pad_rows([[n for n, word in enumerate(s.words) for _ in word] for s in chosen])
+        _, word_mask = pad_rows([[0] * len(s.words) for s in chosen])
+        read = None if self.characters is None else [s.characters for s in chosen]
+        characters = None if read is None else distinct_words(read)
+        names = {"tokens": tokens, "mask": mask, "word_of": word_of, "word_mask": word_mask, "characters": characters}
+        return Batch(indices, names)
+
+    # Questions ------------------------------------------------------------------------------------------------
+
+    def questions(self, given: Any) -> tuple[list[Typed], bool]:
+        single = isinstance(given, str)
+        if isinstance(given, list | tuple) and given and not any(isinstance(one, str) for one in given):
+            for n, words in enumerate(given):
+                if not has_items(words) or not all(isinstance(word, str) for word in words):
+                    raise DataError(f"texts[{n}] is {described(words)}, expected a list of words")
+        elif not single:
+            given = to_texts(given, "texts", ("text",))
+        return [self.example_of(one) for one in ([given] if single else given)], single
+
+    def example_of(self, given: str | Sequence[str]) -> Typed:
+        """A text, or words, as an example without tags."""
+        return Typed(given, split_words(given)) if isinstance(given, str) else Typed(*join_words(given))
+
+    def question(self, example: Sentence) -> Sequence[str]:
+        return example.words
+
+    def unknown_in(self, given: str | Sequence[str]) -> list[str]:
+        """The words of a text that contain a token unknown to the tokenizer."""
+        words = self.example_of(given).words
+        (ids,) = self.tokenizer.encode_words([words])
+        return [word for word, parts in zip(words, ids, strict=True) if self.tokenizer.special.unknown in parts]
