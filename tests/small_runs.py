@@ -17,7 +17,8 @@ from heed.config.reading import set_field
 from heed.errors import ConfigError
 from heed.models.base import TextEncoder
 from heed.registry import body_class, model_names
-from heed.tasks import check_config, run_class, spec_of, task_class, task_names
+from heed.tasks import check_config, spec_of, task_class, task_names
+from heed.tasks.run import Run
 from pictures import noise
 
 TRAINING = {
@@ -67,7 +68,7 @@ class Small:
             settings["model.size"] = "tiny"
         task = self.prepared(settings)
         torch.manual_seed(1)
-        return run_class(self.name)(out, task.config, task, task.build_model().eval(), {})
+        return Run(out, task.config, task, task.build_model().eval(), {})
 
     def commands(self, run: str, other: str, data: Path, out: Path) -> dict[str, list[str]]:
         """Every command that opens a run, by name; `other` is a second run, `out` the folder for outputs."""

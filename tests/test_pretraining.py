@@ -16,8 +16,8 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
-from heed.tasks.heads.masked import DocumentScores, answers, by_document, outcomes_of
 from heed.tasks.pretraining import neighbours as cooccurrence
+from heed.tasks.pretraining.masked import DocumentScores, answers, by_document, outcomes_of
 from heed.tasks.pretraining.neighbours import fill_from_neighbours
 from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows
 from stories import draw_stories

@@ -12,8 +12,8 @@ import heed
 from commands import call
 from heed.errors import DataError
 from heed.tasks import check_config
+from heed.tasks.base.head_options import SeriesHead
 from heed.tasks.heads.next_row import Forecaster
-from heed.tasks.heads.options import SeriesHead
 from heed.tasks.inputs.dates import find_dates
 from heed.tasks.series.task import TASK
 

@@ -18,7 +18,7 @@ from heed.models.mlp import MLP, MLPConfig
 from heed.models.rnn import RNN
 from heed.models.self_rnn import SelfRNN
 from heed.observe.trace import trace
-from heed.tasks.heads.options import ClassificationHead
+from heed.tasks.base.head_options import ClassificationHead
 from heed.tasks.heads.pooled import Classifier
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])

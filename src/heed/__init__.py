@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from heed.runs.pack import pack
     from heed.runs.resume import check_run
     from heed.runs.train import train
-    from heed.tasks.base.run import Run
+    from heed.tasks.run import Run
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
@@ -37,7 +37,7 @@ __all__ = [
 # torch takes a second or more to import, so a name is fetched when it is first used.
 _HOMES = {
     "HeedError": "heed.errors",
-    "Run": "heed.tasks.base.run",
+    "Run": "heed.tasks.run",
     "attend": "heed.attention",
     "check_run": "heed.runs.resume",
     "compare": "heed.comparison",

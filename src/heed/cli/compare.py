@@ -31,7 +31,7 @@ from heed.errors import ConfigError, HeedError
 from heed.observe.scene import check_figure
 from heed.storage import disk
 from heed.tasks import task_names
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.training.progress import TerminalReporter
 
 
@@ -134,7 +134,7 @@ def _opened(words: list[str], force: bool) -> list[Entry]:
     """Open runs by folder; the folder of a comparison stands for all its runs, alone also for their training sizes."""
     if len(words) == 1 and is_comparison(Path(words[0])):
         return finished_entries(Path(words[0]), force=force)
-    runs: list[Run[Any, Any] | str] = []
+    runs: list[Run | str] = []
     for word in words:
         entries = finished_entries(Path(word), force=force) if is_comparison(Path(word)) else []
         runs += [run for entry in entries for run in entry.runs] or [word]

@@ -14,7 +14,7 @@ from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
 
@@ -33,7 +33,7 @@ def run_evaluate(
     """Score a run, or an ensemble on the data of its first run, and print the report; `equal` adds equal weights."""
     if files and split is not None:
         raise ConfigError("give either files or --split, not both")
-    run: Run[Any, Any] = open_together(names, force, device)
+    run: Run = open_together(names, force, device)
     options = options_of(run.config.task, "evaluate", flags)
     most, page = options.get("errors", 0), options.get("page")
     if page is not None and (not most or as_json):
@@ -88,7 +88,7 @@ def run_heads(
         show(str(found))
 
 
-def _seen_in_training(run: Run[Any, Any], examples: Sequence[Any]) -> str:
+def _seen_in_training(run: Run, examples: Sequence[Any]) -> str:
     """Say how many of the examples are training examples of the run; empty if none are, or if that is unknown."""
     if not all(isinstance(one, Example) for one in examples) or (known := run.known()) is None:
         return ""

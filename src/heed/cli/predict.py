@@ -26,7 +26,7 @@ from heed.storage.disk import mkdir
 from heed.tasks import capability, options_of
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.report import counted_are
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.threads import sparing
 from heed.visible import shell_word
 
@@ -260,7 +260,7 @@ SOME_BAD = 4
 _HINT = "--bad-lines skip writes an empty line in its place and continues"
 
 
-def outputs_of(run: Run[Any, Any], given: dict[str, Any]) -> Outputs:
+def outputs_of(run: Run, given: dict[str, Any]) -> Outputs:
     """The outputs of a run for the options typed.
 
     Raises:
@@ -282,7 +282,7 @@ class Given:
     force: bool = False  # use a damaged run
     device: str = "auto"
 
-    def findings(self, run: Run[Any, Any]) -> InputFindings:
+    def findings(self, run: Run) -> InputFindings:
         """The policy for unusable lines."""
         data = run.config.data
         policy = self.bad_lines or getattr(data, "bad_lines", "error")
@@ -294,7 +294,7 @@ def run_predict(names: list[str], given: Given, flags: dict[str, Any]) -> None:
     """Write the output for each text in the order of the input, including blank lines; several runs are an ensemble."""
     if given.texts and given.input is not None:
         raise ConfigError("give either texts or --input, not both")
-    run: Run[Any, Any] = open_together(names, given.force, given.device)
+    run: Run = open_together(names, given.force, given.device)
     outputs = outputs_of(run, flags)
     source, out = given.input, given.out
     if (
@@ -365,7 +365,7 @@ def _show(outputs: TextOutputs, text: Any) -> None:
     print()
 
 
-def _file(run: Run[Any, Any], outputs: FileOutputs, given: Given) -> None:
+def _file(run: Run, outputs: FileOutputs, given: Given) -> None:
     """Write the output for a file that is read as a whole."""
     if given.texts or given.input is None or not os.path.isfile(given.input):
         raise ConfigError(f"a run of {run.config.task} reads {outputs.reads}; name it with --input")

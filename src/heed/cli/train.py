@@ -16,12 +16,12 @@ from heed.config.sections import sections_with
 from heed.errors import ConfigError, DataError, HeedError, suggest
 from heed.folder import CONFIG
 from heed.runs.card import scores_text
+from heed.runs.prepare import settings_text
 from heed.runs.resume import check_run
 from heed.runs.train import forecast, train_config
 from heed.storage.disk import check_output
 from heed.tasks import DEFAULT, check_config, config_class, spec_of, task_class, task_names, with_paths
 from heed.tasks.base.pretrained import start_command
-from heed.tasks.base.task import settings_text
 from heed.training.processes import is_first
 from heed.training.progress import TerminalReporter
 from heed.visible import shell_word

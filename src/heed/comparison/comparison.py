@@ -68,7 +68,7 @@ from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked
 from heed.observe.shown import Shown, framed, map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.visible import clean, to_json
 
 _AT_RANDOM = 2 / 3
@@ -745,7 +745,7 @@ def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
             )
 
 
-def _examples(run: Run[Any, Any], asked: int | None) -> int:
+def _examples(run: Run, asked: int | None) -> int:
     """The number of examples that a run was trained on."""
     counted = run.report.get("data", {}).get("train", {}).get("examples")
     return counted if asked is None and counted is not None else asked or len(run.task.splits.examples["train"])

@@ -26,9 +26,10 @@ from heed.observe.looks import Look
 from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
 from heed.tasks import capability
+from heed.tasks.base.beside import check_one_task
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import Log
-from heed.tasks.base.run import Run, check_one_task
+from heed.tasks.run import Run
 from heed.threads import fixed
 from heed.training.device import choose_device
 
@@ -63,7 +64,7 @@ class Entry:
     """One row of a comparison."""
 
     label: str  # label in tables
-    runs: tuple[Run[Any, Any], ...]  # one run, or several that differ only in their seed
+    runs: tuple[Run, ...]  # one run, or several that differ only in their seed
     train_size: int | None = None  # number of training examples, as requested; None for all
 
     @property
@@ -78,7 +79,7 @@ class Entry:
         return "; ".join(f"seed {seed}: {lack}" if len(self.runs) > 1 else lack for seed, lack in found.items())
 
 
-def _shortfall(run: Run[Any, Any]) -> str:
+def _shortfall(run: Run) -> str:
     """Of one run. Steps that the user chose, and those until it converged, are enough, unless all were warm-up."""
     training, report = run.config.training, run.report.get("training", {})
     updates, warmup, passes = (report.get(name) for name in ("updates", "warmup_updates", "passes"))
@@ -92,7 +93,7 @@ def _shortfall(run: Run[Any, Any]) -> str:
     return f"{updates:,} of about {enough:,} updates"
 
 
-def _has_converged(run: Run[Any, Any], updates: int) -> bool:
+def _has_converged(run: Run, updates: int) -> bool:
     """True if validations could get no better, or got no better in the second half of the run or until it ended early.
 
     The score is that which chose the weights; of equal scores the lower loss is better, so that a score that has not
@@ -114,7 +115,7 @@ _FLAT = 5
 """Fewest validations without a better score in the second half of a run that has converged."""
 
 
-def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -> list[Run[Any, Any]]:
+def open_runs(runs: Sequence[Run | str | Path], force: bool = False) -> list[Run]:
     """Open runs on the CPU; `force` opens them despite missing or altered files, with a warning.
 
     Raises:
@@ -124,7 +125,7 @@ def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -
     opened = [run if isinstance(run, Run) else load(run, finished=True, force=force, device="cpu") for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{'1 run' if opened else 'no run'} was given; a comparison takes two or more")
-    seen: dict[Path, Run[Any, Any]] = {}
+    seen: dict[Path, Run] = {}
     for run in opened:
         if run.folder.absolute() in seen:
             raise ConfigError(f"run '{run.folder}' was given twice")
@@ -132,9 +133,9 @@ def open_runs(runs: Sequence[Run[Any, Any] | str | Path], force: bool = False) -
     return opened
 
 
-def group_by_seed(runs: Sequence[Run[Any, Any]]) -> list[Entry]:
+def group_by_seed(runs: Sequence[Run]) -> list[Entry]:
     """Group runs that differ only in their seed into one entry; if only one would be left, each run is an entry."""
-    groups: dict[str, list[Run[Any, Any]]] = {}
+    groups: dict[str, list[Run]] = {}
     for run in runs:
         groups.setdefault(_without_seed(run.config), []).append(run)
     kept = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
@@ -172,7 +173,7 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
 
 
 def common_examples(
-    runs: Sequence[Run[Any, Any]],
+    runs: Sequence[Run],
     split: str | None,
     kind: type[Examiner[Any, Any, Any]],
     files: Sequence[str] = (),
@@ -198,7 +199,7 @@ def common_examples(
             "RUN --test FILE"
         )
     runs = owners
-    readers: list[Run[Any, Any]] = []  # a data set that several runs share is read once
+    readers: list[Run] = []  # a data set that several runs share is read once
     for run in runs:
         readers.append(next((other for other in readers if other.config.data == run.config.data), run))
     if split is None:
@@ -219,9 +220,7 @@ def common_examples(
     return split, first
 
 
-def _difference(
-    first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]], run: Run[Any, Any]
-) -> str:
+def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]], run: Run) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
     for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
@@ -360,7 +359,7 @@ def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | N
 
 
 @contextmanager
-def _on(run: Run[Any, Any], device: torch.device) -> Iterator[None]:
+def _on(run: Run, device: torch.device) -> Iterator[None]:
     """Context manager that moves a run's model to a device and back."""
     before = next(run.model.parameters()).device
     run.model.to(device)

@@ -30,11 +30,11 @@ from heed.storage.disk import make_folder, write_outputs
 from heed.storage.files import damaged, read_object
 from heed.storage.lock import LOCK, Ownership
 from heed.tasks import check_config, task_class, task_names, with_paths
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.training.progress import Quiet, Reporter, duration, usual_reporter
 
 Files = str | Path | Sequence[str | Path]
-AnyRun = Run[Any, Any] | str | os.PathLike[str] | Entry
+AnyRun = Run | str | os.PathLike[str] | Entry
 
 _COMMON = ("training.minutes", "training.steps", "training.seed", "training.device", "training.train_size")
 _COMMON_SECTIONS = ("task", "data", "tokenizer", "evaluation")

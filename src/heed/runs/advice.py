@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
 
 from heed.config import TrainingConfig
 from heed.runs.prepare import updates_per_pass
-from heed.tasks.base.task import Task
+from heed.tasks.work import Work
 from heed.training.contracts import TrainResult
 from heed.training.plan import USABLE
 from heed.training.progress import duration
@@ -20,14 +19,14 @@ _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120
 """Round budgets to propose."""
 
 
-def enough_updates(task: Task[Any, Any]) -> int:
+def enough_updates(task: Work) -> int:
     """Updates that a model needs to be of use: fewer if it starts from another run, or stands beside n-grams."""
     model = task.config.model
     has_start = model.from_ is not None or (model.model_extra or {}).get("ngrams")
     return task.enough_updates // 10 if has_start else task.enough_updates
 
 
-def before(task: Task[Any, Any], updates: int) -> str:
+def before(task: Work, updates: int) -> str:
     """A warning if a run has too few updates for a useful model; else empty."""
     training, passes = task.config.training, updates / updates_per_pass(task)
     enough = enough_updates(task)
@@ -44,7 +43,7 @@ def before(task: Task[Any, Any], updates: int) -> str:
     )
 
 
-def before_budget(task: Task[Any, Any], seconds_per_update: float, elapsed: float) -> str:
+def before_budget(task: Work, seconds_per_update: float, elapsed: float) -> str:
     """As `before`, for a time budget of which some seconds have passed; empty if `training.steps` is set."""
     training = task.config.training
     if training.steps is not None or training.minutes is None:

@@ -14,7 +14,7 @@ from heed.tasks import spec_of
 from heed.tasks.base import WITH_BASELINE
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.report import baseline_lines, counted
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 from heed.visible import code_span, lines, markdown, shell_word
 
 _CURVES = "curves.svg"
@@ -22,14 +22,14 @@ WRITTEN = CARD, _CURVES
 _CURVES_SHOWN = "heed look {run}"
 
 
-def scores_text(run: Run[Any, Any], scores: dict[str, dict[str, Any]], place: str | None = None) -> str:
+def scores_text(run: Run, scores: dict[str, dict[str, Any]], place: str | None = None) -> str:
     """The scores as text, one block for each set; `place` is the run in commands, by default its folder."""
     predict = f"heed predict {place or shell_word(run.folder)} TEXT --{WITH_BASELINE.name}"
     command = predict if WITH_BASELINE in spec_of(run.config.task).flags else ""
     return "\n\n".join(_block(run, name, report, command) for name, report in scores.items())
 
 
-def _block(run: Run[Any, Any], name: str, report: dict[str, Any], command: str) -> str:
+def _block(run: Run, name: str, report: dict[str, Any], command: str) -> str:
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report, command)])
@@ -41,7 +41,7 @@ def _block(run: Run[Any, Any], name: str, report: dict[str, Any], command: str) 
     return "\n".join(block)
 
 
-def write_card(run: Run[Any, Any]) -> None:
+def write_card(run: Run) -> None:
     """Write the model card, `README.md`, and the training curves it shows, `curves.svg`."""
     path, report, config = run.folder, run.report, run.config
     training, spec = report["training"], spec_of(config.task)

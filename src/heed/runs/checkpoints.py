@@ -27,10 +27,10 @@ from heed.runs.pack import CARD, command_lines, with_file
 from heed.runs.prepare import about
 from heed.storage.disk import write_folder
 from heed.storage.files import cache_folder
-from heed.tasks import capability, check_config, run_class, spec_of, task_class, task_names
+from heed.tasks import capability, check_config, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
-from heed.tasks.base.run import Run
 from heed.tasks.base.transfer import shapes_of, unshared
+from heed.tasks.run import Run
 from heed.training.weights import check_finite, save_tensors, save_weights
 from heed.visible import markdown, shell_word
 
@@ -48,7 +48,7 @@ _SHOWN = 8
 class Imported:
     """A checkpoint imported as a run."""
 
-    run: Run[Any, Any]
+    run: Run
     found: str  # description of where the checkpoint was found
     architecture: str  # the class of its model
     unused: tuple[str, ...]  # tensors of the checkpoint that the run does not use
@@ -109,7 +109,7 @@ def import_checkpoint(
 
 def import_model(
     source: str | Path, out: str | Path | None = None, *, settings: dict[str, Any] | None = None, quiet: bool = False
-) -> Run[Any, Any]:
+) -> Run:
     """Import a Hugging Face checkpoint as a run: `heed.import_model("google-bert/bert-base-uncased")`.
 
     Args:
@@ -136,7 +136,7 @@ def import_model(
 
 def build(
     checkpoint: Checkpoint, task_name: str, name: str, given: Mapping[str, Any] | None = None
-) -> tuple[Run[Any, Any], Loaded]:
+) -> tuple[Run, Loaded]:
     """The run of a checkpoint, not yet in a folder, and the tensors loaded.
 
     Raises:
@@ -170,7 +170,7 @@ def build(
     loaded = load_tensors(table, checkpoint.files, shapes)  # compared before a model of these sizes is made
     model = task.build_model()
     _fill(model, loaded, str(checkpoint.folder))
-    return run_class(task_name)(checkpoint.folder, task.config, task, model, {}), loaded
+    return Run(checkpoint.folder, task.config, task, model, {}), loaded
 
 
 def _task_of(checkpoint: Checkpoint) -> str:
@@ -238,13 +238,13 @@ def _size_of(tensors: Mapping[str, torch.Tensor]) -> int:
     return sum(one.numel() * one.element_size() for one in tensors.values())
 
 
-def _report(run: Run[Any, Any], name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
+def _report(run: Run, name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
     origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
     versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
     return {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
 
 
-def _write_card(run: Run[Any, Any], name: str, checkpoint: Checkpoint, folder: Path) -> None:
+def _write_card(run: Run, name: str, checkpoint: Checkpoint, folder: Path) -> None:
     report, place = run.report, shell_word(Path(run.folder.name))
     uses = [
         *(with_file(use).format(run=place) for use in run.uses),
@@ -302,7 +302,7 @@ class ExportedCheckpoint:
 
 
 def export(
-    run: Run[Any, Any] | str | Path = "last",
+    run: Run | str | Path = "last",
     to: str = "ctranslate2",
     quantization: str = "float32",
     out: str | Path | None = None,
@@ -341,7 +341,7 @@ def export(
     return exported
 
 
-def export_checkpoint(run: Run[Any, Any], out: str | Path | None = None) -> ExportedCheckpoint:
+def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckpoint:
     """Write a run as a checkpoint, read it back, and compare.
 
     Args:
@@ -401,7 +401,7 @@ def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabu
 
 
 def _family(
-    run: Run[Any, Any], exportable: Exportable, origin: Origin | None, vocabularies: Vocabularies
+    run: Run, exportable: Exportable, origin: Origin | None, vocabularies: Vocabularies
 ) -> tuple[Family, dict[str, Any]]:
     """The family to write a run as: that of its original checkpoint, or the first that can express it."""
     fitting = [family for family in FAMILIES if family.model == run.config.model.name]
@@ -444,7 +444,7 @@ def _settings(
     }
 
 
-def _check(run: Run[Any, Any], kind: Heads, part: Path) -> float:
+def _check(run: Run, kind: Heads, part: Path) -> float:
     """Read the written checkpoint like any other, and compare it with the run.
 
     Returns:
@@ -461,8 +461,8 @@ def _check(run: Run[Any, Any], kind: Heads, part: Path) -> float:
             if (a := tokenizer.encode(text).ids) != (b := other.encode(text).ids):
                 pieces = [[one.token(i) for i in ids] for one, ids in ((tokenizer, a), (other, b))]
                 raise _differs(f"it splits {text!r} into {pieces[1]} instead of {pieces[0]}")
-    bodies = [one.task.body(one.model).cpu().eval() for one in (run, again)]
-    example = type(bodies[0]).example(bodies[0].config, 1)
+    bodies: list[Any] = [one.task.body(one.model).cpu().eval() for one in (run, again)]
+    example = bodies[0].example(bodies[0].config, 1)
     with torch.no_grad():
         a, b = (body(**example) for body in bodies)
     difference = float((a - b).abs().max()) if a.shape == b.shape else float("inf")
@@ -470,10 +470,10 @@ def _check(run: Run[Any, Any], kind: Heads, part: Path) -> float:
         raise _differs(f"a state of its body differs by {difference:.2g}")
     own, others = exportable.held(unshared(run.model)), again.model.state_dict()
     for name, tensor in own.items():
-        other = others.get(name)
-        if other is None or other.shape != tensor.shape:
+        theirs = others.get(name)
+        if theirs is None or theirs.shape != tensor.shape:
             raise _differs(f"tensor '{name}' is missing or has another shape")
-        if tensor.dim() and not torch.equal(tensor.cpu(), other):
+        if tensor.dim() and not torch.equal(tensor.cpu(), theirs):
             raise _differs(f"tensor '{name}' differs")
     return difference
 

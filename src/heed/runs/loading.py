@@ -22,10 +22,10 @@ from heed.config import RunConfig
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
-from heed.tasks import capability, check_config, run_class, task_class
-from heed.tasks.base.beside import load_step
-from heed.tasks.base.run import Run, check_one_task
+from heed.tasks import capability, check_config, task_class
+from heed.tasks.base.beside import check_one_task, load_step
 from heed.tasks.base.transfer import without_numbers
+from heed.tasks.run import Run
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.device import choose_device
 from heed.training.weights import load_weights
@@ -157,7 +157,7 @@ def load(
     force: bool = False,
     step: int | None = None,
     device: str | torch.device = "auto",
-) -> Run[Any, Any]:
+) -> Run:
     """Open a run folder, or a packed run; "last" is the newest usable one under `runs/`.
 
     A run whose training has not finished is opened with its best weights so far; a warning and its `so_far` say so.
@@ -179,7 +179,7 @@ def load(
     path = folders.find(run, folders.State.FINISHED if finished and not force else folders.State.USABLE)
     seals: list[bytes | None] = []
 
-    def attempt() -> Run[Any, Any]:
+    def attempt() -> Run:
         seals.append(_seal(path))
         return _open(path, finished, force)
 
@@ -193,7 +193,7 @@ def load(
     return opened
 
 
-def _move(run: Run[Any, Any], device: torch.device) -> None:
+def _move(run: Run, device: torch.device) -> None:
     lower = "choose another device, such as cpu"
     with memory_explained(f"while moving the model of {run.folder} to {device}", lower):
         run.model.to(device)
@@ -207,7 +207,7 @@ def _seal(path: Path) -> bytes | None:
         return None
 
 
-def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
+def _open(path: Path, finished: bool, force: bool) -> Run:
     folders.check_format(path)
     weights, so_far = path / folders.WEIGHTS, ""
     is_final = folders.state_of(path) is folders.State.FINISHED
@@ -219,7 +219,6 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
     with _weights_verified(path, force) if is_final else nullcontext():
         folders.verify(path, [name for name in folders.read_by_commands(path) if name != folders.WEIGHTS], force)
         config = check_config(*folders.read_settings(path))
-        kind = run_class(config.task)
         task = task_class(config.task).restore(config, path)
         task.folder = path
         model = build_to_load(task, weights)
@@ -229,7 +228,7 @@ def _open(path: Path, finished: bool, force: bool) -> Run[Any, Any]:
         so_far = _retried(lambda: load_best_so_far(path, config, model, force), lambda: True)
         if not (path / CHECKSUMS).exists():
             so_far += f"; {CHECKSUMS} is missing, so the other files could not be compared"
-    opened: Run[Any, Any] = kind(path, config, task, model, folders.read_report(path))
+    opened = Run(path, config, task, model, folders.read_report(path))
     opened.so_far = so_far
     return opened
 
@@ -244,16 +243,14 @@ def _weights_verified(path: Path, force: bool) -> Iterator[None]:
             folders.verify(path, [folders.WEIGHTS], force)
 
 
-def open_together(names: Sequence[str | Path], force: bool = False, device: str = "auto") -> Run[Any, Any]:
+def open_together(names: Sequence[str | Path], force: bool = False, device: str = "auto") -> Run:
     """Open one run folder, or several as an ensemble; arguments and errors as in `ensemble`."""
     if len(names) == 1:
         return load(names[0], force=force, device=device)
     return ensemble(names, force=force, device=device)
 
 
-def ensemble(
-    runs: Sequence[Run[Any, Any] | str | Path], *, force: bool = False, device: str | torch.device | None = None
-) -> Run[Any, Any]:
+def ensemble(runs: Sequence[Run | str | Path], *, force: bool = False, device: str | torch.device | None = None) -> Run:
     """Combine runs of one task, of any architectures, by the mean of their probabilities.
 
     Runs of translation share their tokenizers, runs of classification or tagging their labels. Settings are those of
@@ -272,5 +269,5 @@ def ensemble(
     for run in opened:
         _move(run, choose_device(str(device), "device"))
     check_one_task(opened, "answer together")
-    together: Run[Any, Any] = capability(opened[0], "ensemble").ensemble(opened)
+    together: Run = capability(opened[0], "ensemble").ensemble(opened)
     return together

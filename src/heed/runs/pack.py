@@ -24,7 +24,7 @@ from heed.errors import ConfigError, RunError
 from heed.storage.archive import write_archive
 from heed.storage.files import CHECKSUMS, read_bytes, read_object, read_text, recorded
 from heed.tasks import check_config, spec_of
-from heed.tasks.base.task import DATA
+from heed.tasks.base.data_files import DATA
 from heed.visible import code_span, shell_word
 
 CARD = "README.md"

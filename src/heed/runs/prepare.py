@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from heed import folder as folders
-from heed.config import RunConfig
+from heed.config import RunConfig, config_text, short_config_text
 from heed.config.sections import sections_with
 from heed.config.settling import has_open_gpu_batch, with_share_of_pass, with_steps
 from heed.data.examples import Kept
@@ -26,8 +26,9 @@ from heed.runs.resume import Unfinished, write_settings
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
+from heed.tasks.base.data_files import write_digests
 from heed.tasks.base.report import unknown_lines
-from heed.tasks.base.task import Task, write_digests
+from heed.tasks.work import Work
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
 from heed.training.progress import Reporter, check_log
@@ -43,13 +44,13 @@ def setting_named(name: str, what: Any) -> str:
     return f"; it is a field of the configuration: settings={{'{having[0]}.{name}': ...}}" if having else ""
 
 
-def updates_per_pass(task: Task[Any, Any]) -> int:
+def updates_per_pass(task: Work) -> int:
     """Updates of one pass over the training data."""
     accumulate: int = task.config.training.accumulate
     return math.ceil(len(task.train_batches(0)) / accumulate)
 
 
-def settle_updates(task: Task[Any, Any]) -> None:
+def settle_updates(task: Work) -> None:
     """Settle what an update is and how many there are: a GPU's default batch, and `training.epochs` as steps."""
     if has_open_gpu_batch(task.config, task.batch_field):
         positions = sum(map(task.work, task.train_batches(0)))
@@ -79,7 +80,7 @@ def prepare_run(
     resume: bool,
     ownership: Ownership,
     given: Given | None = None,
-    settings: Callable[[Task[Any, Any]], str] | None = None,
+    settings: Callable[[Work], str] | None = None,
 ) -> PreparedRun:
     """Make a run folder, or open one to resume; see `train_config`."""
     check_log(config.training.log)
@@ -290,3 +291,11 @@ def check_same(folder: Path, config: RunConfig) -> None:
                     f"the {new['examples']:,} examples of {split} are not those it began with, or are in another order"
                 )
             raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; pass the same data")
+
+
+def settings_text(task: Any, whole: bool = False) -> str:
+    """The settled settings of a run as YAML: those that differ from the defaults, or all of them."""
+    if whole:
+        return config_text(task.config)
+    told = "# Settings that differ from the defaults; --verbose prints all of them.\n"
+    return told + short_config_text(task.config, task.model_defaults)

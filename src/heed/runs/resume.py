@@ -22,8 +22,9 @@ from heed.errors import ConfigError, DataError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, describe_damage, difference, listed, recorded
 from heed.tasks import check_config
-from heed.tasks.base.task import DATA, Task, changed_files
+from heed.tasks.base.data_files import DATA, changed_files
 from heed.tasks.base.transfer import shapes_of
+from heed.tasks.work import Task, Work
 from heed.training.checkpoint import Progress, check_all_own, check_own, checkpoints_in, step_of
 from heed.training.contracts import TrainResult
 from heed.training.weights import why_unusable
@@ -143,7 +144,7 @@ class Unfinished:
     def _lost(self) -> list[str]:
         return [name for name in _MADE_AGAIN if name in self.damage]
 
-    def task(self, kind: type[Task[Any, Any]], given: Mapping[str, Sequence[Any]] | None = None) -> Task[Any, Any]:
+    def task(self, kind: Task, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
         """The task with its tokenizers and labels from the start of the run; `given` is data passed in Python.
 
         Raises:
@@ -183,7 +184,7 @@ class Unfinished:
         command = f"heed train {shell_word(self.folder)} --resume {' '.join(map(shell_word, options))}"
         return f"; if it is elsewhere now, give its folder instead of NEW: {command}"
 
-    def _check_sizes(self, task: Task[Any, Any]) -> None:
+    def _check_sizes(self, task: Work) -> None:
         """Refuse a model whose sizes do not fit the run's tokenizers or labels."""
         fields = self.config.model.model_extra or {}
         for kind, name in task.sizes.items():

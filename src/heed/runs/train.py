@@ -34,15 +34,17 @@ from heed.runs.prepare import (
     model_to_train,
     prepare_run,
     setting_named,
+    settings_text,
     settle_updates,
     updates_per_pass,
 )
 from heed.runs.resume import result_if_done
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
-from heed.tasks import check_config, run_class, task_class, with_paths
-from heed.tasks.base.run import Run
-from heed.tasks.base.task import Task, judged_by, settings_text
+from heed.tasks import check_config, task_class, with_paths
+from heed.tasks.base.data_files import judged_by
+from heed.tasks.run import Run
+from heed.tasks.work import Work
 from heed.threads import fixed
 from heed.training.contracts import TrainResult
 from heed.training.cost import Cost
@@ -78,14 +80,14 @@ class TrainingEvent:
     loss: float
     learning_rate: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
-    run: Run[Any, Any] | None = None
+    run: Run | None = None
 
 
 Callback = Callable[[TrainingEvent], object]
 """Called after each update and validation; training ends if it returns True."""
 
 
-def call_back(callback: Callback, trainer: Trainer, run: Run[Any, Any]) -> None:
+def call_back(callback: Callback, trainer: Trainer, run: Run) -> None:
     """Call a user's function at the events of a trainer; its random draws do not affect training."""
 
     def call(kind: Literal["update", "validation"], **values: Any) -> None:
@@ -113,12 +115,12 @@ _OVERRUN = 0.05
 """Share of a time budget by which scoring may exceed it."""
 
 
-def scored_splits(run: Run[Any, Any]) -> list[str]:
+def scored_splits(run: Run) -> list[str]:
     """The splits scored at the end of a run: all but the training and validation sets."""
     return [split for split in run.task.split_names if split not in ("train", "valid")]
 
 
-def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float | None:
+def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     """Score some examples of each split to be scored; without such a split, compute the validation set's baselines.
 
     Args:
@@ -150,7 +152,7 @@ def try_scoring(run: Run[Any, Any], may_take: float, expected: float) -> float |
     return takes
 
 
-def examples_in_time(run: Run[Any, Any], split: str, trainer: Trainer) -> Sequence[Any]:
+def examples_in_time(run: Run, split: str, trainer: Trainer) -> Sequence[Any]:
     """The examples of a split to score: all of them, or as many as a time budget that is nearly spent allows.
 
     A machine that has become slower since scoring was last timed is noticed by scoring a few.
@@ -199,7 +201,7 @@ def train(
     resume: bool = False,
     callback: Callback | None = None,
     quiet: bool = False,
-) -> Run[Any, Any]:
+) -> Run:
     """Train a model: `heed.train("translation", train=("a.en", "a.de"), minutes=10)` or `heed.train("config.yaml")`.
 
     Data may also be passed directly: data frames, lists of tuples or dicts, or dicts of columns (docs/python.md), as in
@@ -282,9 +284,9 @@ def train_config(
     *,
     resume: bool = False,
     given: Given | None = None,
-    settings: Callable[[Task[Any, Any]], str] | None = None,
+    settings: Callable[[Work], str] | None = None,
     callback: Callback | None = None,
-) -> tuple[Run[Any, Any] | None, TrainResult]:
+) -> tuple[Run | None, TrainResult]:
     """Train a configuration into a run folder, `runs/<data>-<model>-<n>` by default.
 
     With `resume`, training continues from the folder's newest undamaged checkpoint, if there is one. `given` are the
@@ -328,12 +330,12 @@ def _train(
     resume: bool,
     callback: Callback | None,
     began: float,
-) -> tuple[Run[Any, Any] | None, TrainResult]:
+) -> tuple[Run | None, TrainResult]:
     """Train what has begun; see `train_config`."""
     processes = current()
     path, task, model = begun.folder, begun.task, begun.model
     config = task.config
-    run = run_class(config.task)(path, config, task, model, {})
+    run = Run(path, config, task, model, {})
 
     if not processes.is_first:
         reporter = Quiet()
@@ -359,7 +361,7 @@ def _train(
     return (run if processes.is_first else load(path, device=trainer.device)), result
 
 
-def _finish(run: Run[Any, Any], trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
+def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) -> None:
     """Write the weights, score them, write the report and the model card, and seal the folder."""
     path, task, progress, say = run.folder, run.task, result.progress, trainer.reporter.say
     say(f"{result.reason}; keeping the weights of {result.kept}; scoring")

@@ -28,7 +28,7 @@ from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
 from heed.tasks.base import Flag
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.predictions import TextOutputs
-from heed.tasks.base.run import Run
+from heed.tasks.run import Run
 
 CHARACTERS = 2_000
 """Most characters of an input."""
@@ -55,7 +55,7 @@ class Served:
         self._packed = path if os.path.isfile(path) else None
         self.name, self.path, self._force, self._device = name, folder.find(path, folder.State.BEGUN), force, device
         self.task: str = folder.read_settings(self.path)[0].get("task", DEFAULT)
-        self._run: Run[Any, Any] | None = None
+        self._run: Run | None = None
         self._opened: object = None  # checksums and checkpoints of the run that was opened
         self._looks: OrderedDict[str, Shown] = OrderedDict()
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
@@ -67,7 +67,7 @@ class Served:
         """True if the run has not finished."""
         return folder.state_of(self.path) is not folder.State.FINISHED
 
-    def run(self) -> Run[Any, Any]:
+    def run(self) -> Run:
         """The run, opened again if its folder or zip file has changed; of a run in training, the best weights so far.
 
         Raises:

@@ -34,7 +34,6 @@ __all__ = [
     "missing",
     "missing_in",
     "options_of",
-    "run_class",
     "spec_of",
     "suggest_task",
     "task_class",
@@ -68,7 +67,7 @@ def spec_of(task: str) -> TaskSpec:
         ConfigError: There is no such task.
     """
     module = importlib.import_module(_package(task))
-    return module.SPEC if hasattr(module, "SPEC") else _value_of(task).spec  # type: ignore[no-any-return]
+    return module.SPEC if hasattr(module, "SPEC") else task_class(task).spec  # type: ignore[no-any-return]
 
 
 def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,27 +103,13 @@ def class_in(package: str, part: str, base: str = "object") -> type[Any]:
 def config_class(task: str) -> type[RunConfig]:
     """The configuration of a task; imports no torch."""
     if _is_file(task):
-        return _value_of(task).config_class  # type: ignore[no-any-return]
+        return task_class(task).config_class  # type: ignore[no-any-return]
     return class_in(_package(task), "config", "RunConfig")
 
 
-def run_class(task: str) -> type[Any]:
-    """The class of a task's runs, a `Run`."""
-    if _value_of(task) is not None:
-        return importlib.import_module(f"{__name__}.run").Run  # type: ignore[no-any-return]
-    return class_in(_package(task), "run", "Run")
-
-
 def task_class(task: str) -> Any:
-    """The task: its value, or the class of a task that is not yet one."""
-    value = _value_of(task)
-    return run_class(task).task_class if value is None else value
-
-
-def _value_of(task: str) -> Any:
-    """The `TASK` in a task's file, or in the `task.py` of its folder, if it is a value."""
-    module = importlib.import_module(_package(task) + ("" if _is_file(task) else ".task"))
-    return vars(module).get("TASK")
+    """The value `TASK` in a task's file, or in the `task.py` of its folder."""
+    return importlib.import_module(_package(task) + ("" if _is_file(task) else ".task")).TASK
 
 
 def _is_file(task: str) -> bool:
@@ -183,12 +168,7 @@ def tasks_with(name: str) -> list[str]:
     """The tasks whose runs have a capability; those of a look are known without loading any run."""
     if name == "look":
         return [task for task in task_names() if name not in spec_of(task).why_not]
-    return [task for task in task_names() if _can(task, name)]
-
-
-def _can(task: str, name: str) -> bool:
-    value = _value_of(task)
-    return hasattr(run_class(task), name) if value is None else value.can(name)
+    return [task for task in task_names() if task_class(task).can(name)]
 
 
 def capability(run: Any, name: str) -> Any:

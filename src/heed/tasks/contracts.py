@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from heed.config import RunConfig, Section
+from heed.config.settling import GPU_BATCH
 from heed.data.batch import pin, plan_pass, positions_in_groups, to_device
 from heed.data.corpus import StoredExamples
 from heed.data.findings import Findings
@@ -35,7 +36,6 @@ from heed.models.base import Body
 from heed.observe.looks import Shading
 from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
-from heed.tasks.base.task import scoring_tokens
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss
@@ -328,8 +328,9 @@ class Input(Part):
 
     @property
     def at_once(self) -> int:
-        """Positions of a scoring batch."""
-        return scoring_tokens(self.config.training)
+        """Positions of a scoring batch: four times as many as in training, but from a GPU's batch on no more."""
+        most: int = self.config.training.batch_tokens
+        return max(most, min(4 * most, GPU_BATCH))
 
     def encode(self, examples: Sequence[Any], split: str = "") -> Sequence[Any]:
         """Examples as numbers; those of a whole `split` of the run's data may be kept in the cache."""

@@ -3,39 +3,108 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from heed.config import RunConfig
+from heed.config.data import without_missing
 from heed.data.examples import Kept
 from heed.data.findings import Findings
-from heed.errors import ConfigError, DataError
+from heed.data.tables import column_names
+from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, suggest
 from heed.evaluation.measures import Measure, Outcomes, rate
+from heed.evaluation.significance import summarise
 from heed.generation import Writer
-from heed.tasks import capability, spec_of
-from heed.tasks.base import run as runs
+from heed.memory import explain_methods
+from heed.observe.equal_weights import EqualWeights, equal_weights
+from heed.observe.shown import ShownCurves
+from heed.tasks import CAPABILITIES, MissingCapabilityError, capability, missing, spec_of
 from heed.tasks.base.attributing import Attributes
 from heed.tasks.base.beams import HasBeams
 from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import LooksAtText
-from heed.tasks.base.predictions import Outputs, Predictions
+from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
+from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
+from heed.training.device import predicting
 
 
-class Run(runs.Run[Work, Any]):
-    """A trained model, or several as an ensemble, which answer together (`Head.together`)."""
+def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a run that computes in the run's `precision`."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
-        super().__init__(*given, **named)
+    @wraps(method)
+    def call(self: Run, *given: Any, **options: Any) -> Any:
+        first = next(self.model.parameters(), None)
+        with nullcontext() if first is None else predicting(self.precision, first.device):
+            return method(self, *given, **options)
+
+    return call
+
+
+class Run:
+    """A trained model with everything it needs, or several as an ensemble; made by `heed.train` and `heed.load`.
+
+    Attributes:
+        folder: The run folder.
+        config: All settings.
+        task: Data, tokenizers, labels.
+        model: In evaluation mode.
+        report: As in `report.json`.
+        so_far: Which weights these are if training has not finished; "" if it has.
+        precision: In which predictions and scores are computed on a GPU, "float32" or "bf16": that of training; it may
+            be changed. Looks are computed in float32.
+        reading: Remarks on the files of the latest call of `read`.
+        members: The runs of an ensemble, which answer together (`Head.together`); for a single run, the run itself.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        config: RunConfig,
+        task: Work,
+        model: Any,
+        report: dict[str, Any],
+        members: Sequence[Run] = (),
+    ) -> None:
+        self.members: tuple[Run, ...] = tuple(members) or (self,)
+        self.folder = folder
+        self.config = config
+        self.task = task
+        self.model: Any = model.eval()
+        self.report = report
+        self.so_far = ""
+        self.precision: str = report.get("training", {}).get("precision", "float32")
+        self.reading: list[str] = []
         self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        if len(self.members) > 1:
+            return f"<heed ensemble of {', '.join(str(run.folder) for run in self.members)}>"
+        test = self.report.get("scores", {}).get("test", {})
+        name = self.config.evaluation.select_by
+        score = f", test {name.replace('_', ' ')} {test[name]['value']:.4g}" if name in test else ""
+        so_far = ", training not finished" if self.so_far else ""
+        return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
+
+    if not TYPE_CHECKING:  # type checkers must see missing attributes
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain a missing attribute: for a capability, the error names the tasks that have it."""
+            if name in CAPABILITIES:
+                raise MissingCapabilityError(missing(self, name))
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
 
     @property
     def input(self) -> Input:
@@ -48,31 +117,56 @@ class Run(runs.Run[Work, Any]):
         return self.task.head
 
     @property
-    def names(self) -> tuple[str, str]:  # type: ignore[override]
+    def names(self) -> tuple[str, str]:
+        """Names of the input and of the output of an example, for readers."""
         return self.input.key, self.head.names
 
     @property
-    def has_outputs(self) -> bool:  # type: ignore[override]
+    def has_outputs(self) -> bool:
+        """False if the outputs of `outcomes` are scores of the examples."""
         return self.head.has_outputs
 
     @property
-    def reads_texts(self) -> bool:  # type: ignore[override]
+    def reads_texts(self) -> bool:
+        """True if it predicts for texts."""
         return self.input.is_text
 
     @property
     def uses(self) -> Sequence[str]:
+        """Commands for this run; `{run}` stands for its folder."""
         uses = self.task.task.uses
-        return super().uses if uses is None else uses(self)
+        return spec_of(self.config.task).uses if uses is None else uses(self)
+
+    @property
+    def title(self) -> str:
+        """Title of a look."""
+        return f"{self.config.model.name} on {self.config.data.name} ({self.folder.name})"
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """The tokenizer of the inputs."""
+        return next(iter(self.task.tokenizers().values()))
 
     def can(self, name: str) -> bool:
+        """True if a run of this task has a capability."""
         return self.task.task.can(name)
+
+    def curves(self) -> ShownCurves:
+        """Loss, validation scores, learning rate and speed of the run's training; a notebook displays them.
+
+        Raises:
+            RunError: Nothing was logged.
+        """
+        return curves_of(self.folder, self.config)
 
     # Predicting -----------------------------------------------------------------------------------------------
 
     def outputs(self, options: Mapping[str, Any]) -> Outputs:
+        """The writer of predictions, given the values of the task's flags."""
         made: Outputs = self.task.task.outputs(self, options)
         return made
 
+    @_in_precision
     @sparing()
     def predict(self, given: Any, **options: Any) -> Any:
         """The prediction for an input, or for each of several, as a list with `to_frame()`.
@@ -90,11 +184,12 @@ class Run(runs.Run[Work, Any]):
             DataError: An item cannot be read; the message names it.
             UnknownKeywordError: The task has no such option; the message names the nearest.
         """
-        runs.check_options(options, self.head.keywords)
+        check_options(options, self.head.keywords)
         examples, single = self.input.questions(given)
         made = self.predicted(examples, **options)
         return made[0] if single else Predictions(made, self.head.numbered)
 
+    @_in_precision
     def predictions(self, texts: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each input, as `predict` takes several."""
         return self.predicted(self.input.questions(list(texts))[0], **options)
@@ -128,6 +223,7 @@ class Run(runs.Run[Work, Any]):
         return torch.stack(self.answers(given))
 
     def unknown_in(self, text: Any) -> Sequence[str]:
+        """The parts of an input that were never seen in training."""
         return self.input.unknown_in(text)
 
     def candidates(self, given: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
@@ -215,16 +311,46 @@ class Run(runs.Run[Work, Any]):
         return self.input.typed(texts)
 
     def input_of(self, example: Any) -> Any:
+        """The input of an example, as `look` takes it."""
         return self.input.question(example)
 
-    # Scoring --------------------------------------------------------------------------------------------------
+    # Examples -------------------------------------------------------------------------------------------------
+
+    def examples(self, split: str) -> Sequence[Any]:
+        """The examples of a split of the run's data."""
+        return self.task.splits.examples[split]
+
+    def known(self) -> Sequence[Any] | None:
+        """The training examples; None if they can no longer be read."""
+        try:
+            return self.learned_from()
+        except DataError:
+            return None
+
+    def learned_from(self) -> Sequence[Any]:
+        """The training examples.
+
+        Raises:
+            DataError: They can no longer be read.
+        """
+        return self.task.splits.examples["train"]
 
     def held(self, data: Any) -> Sequence[Any]:
+        """Convert Python data, in the forms that `heed.train` takes, to examples; blank ones are left out.
+
+        Raises:
+            DataError: The data cannot be used; the message names the place and the value.
+        """
         examples = self.task.input.hold(
             data, "examples", self.section_of(data), Findings.of(self.config.data, strict=True)
         )
         kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
         return self.input.scorable(kept, "examples")
+
+    def section_of(self, data: Any) -> RunConfig:
+        """The configuration with the columns that Python data has."""
+        section = without_missing(self.config.data, column_names(data))
+        return self.config.model_copy(update={"data": section})
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
@@ -235,11 +361,34 @@ class Run(runs.Run[Work, Any]):
             examples = [one for one in examples if not one.blank]
         return self.input.scorable(examples, ", ".join(map(str, files)))
 
+    def examples_of(self, split: Any) -> Sequence[Any]:
+        """The examples that `evaluate` scores; arguments and errors are its."""
+        several = isinstance(split, list | tuple)
+        files = split if several else [split]
+        if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
+            return self.read(files)
+        if not isinstance(split, str):
+            return self.held(split)
+        splits = self.task.split_names
+        if split not in splits:
+            hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
+            raise ConfigError(f"the data has no split {short(split)}{hint}")
+        return self.examples(split)
+
+    def validated(self) -> Sequence[Any]:
+        """The examples that a validation scores."""
+        return self.input.validated(self.examples("valid"))
+
+    # Scoring --------------------------------------------------------------------------------------------------
+
+    @_in_precision
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
         self._check_any(examples)
         return self.head.scored(self, examples, outputs, others)
 
+    @_in_precision
+    @sparing()
     def score(self, examples: Any, **options: Any) -> Any:
         """Score any examples, and the task's baselines on them; of some tasks also one text, token by token.
 
@@ -249,12 +398,46 @@ class Run(runs.Run[Work, Any]):
         of_text = self.task.task.scores_text
         if isinstance(examples, str) and of_text is not None:
             return of_text(self, examples, **options)
-        return super().score(examples)
+        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
+        report |= self.baseline_scores(report, examples)
+        return report
 
+    @_in_precision
+    @sparing()
+    def evaluate(self, split: Any = "test") -> dict[str, Any]:
+        """Score a split of the run's data, or other examples.
+
+        Args:
+            split: "test", "valid", or another split that the data has ("unseen"); or a file or several; or data in one
+                of the forms that `heed.train` takes, with the correct output of each example.
+
+        Raises:
+            ConfigError: The data has no such split.
+            DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
+        """
+        scores: dict[str, Any] = self.score(self.examples_of(split))
+        return scores
+
+    @sparing()
+    def equal_weights(self, split: Any = "test") -> EqualWeights:
+        """Score a split, or other examples, while the keys of each attention have equal weight.
+
+        `split` is as for `evaluate`. Returns the score, its change and the share of outputs that change for each
+        attention of the model, and for all together if there are several.
+
+        Raises:
+            ConfigError: The model has no attention, or the run is an ensemble; and as `evaluate`.
+            DataError: As `evaluate`.
+        """
+        return equal_weights(self, self.examples_of(split))
+
+    @_in_precision
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
+        """The scores of examples with their intervals, as in a report."""
+        bootstrap = self.config.evaluation.bootstrap
         if self.head.writes or not self.has_outputs:
-            return super().report_of(examples)
-        scores = self.head.scores(self._to_score(examples), examples, self.input, self.config.evaluation.bootstrap)
+            return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.by_length)}
+        scores = self.head.scores(self._to_score(examples), examples, self.input, bootstrap)
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
@@ -268,17 +451,26 @@ class Run(runs.Run[Work, Any]):
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
+        """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
         if self.has_outputs and not self.head.writes:
             outputs = self.predicted(examples)
             score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
             return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
-        score, loss = super().score_and_loss(examples)
+        outcomes, names = self.outcomes(examples), ("loss", "perplexity")
+        every = (*outcomes.measures, *outcomes.further)
+        score, loss = every[0], next((measure for measure in every if measure.name in names), None)
         if loss is None and self.head.writes:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             loss = rate("loss", "loss", nats, tokens, 3)
         return score, loss
 
+    def baseline_scores(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+        """Report entries for the baselines on examples with these `scores` of the model; empty without baselines."""
+        made = self.baselines(examples)
+        return baseline_scores(scores, made, self.config.evaluation.bootstrap) if made else {}
+
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
+        """Outcomes of each baseline on examples, by name."""
         made = {}
         for name, predict in self.baseline_writers.items():
             with suppress(DataError):  # its data can no longer be read
@@ -290,12 +482,10 @@ class Run(runs.Run[Work, Any]):
         """What each baseline predicts for examples, by its name."""
         return self.task.task.baselines(self)
 
-    def validated(self) -> Sequence[Any]:
-        return self.input.validated(self.examples("valid"))
-
     by_length = property(lambda self: self.head.by_length)
 
-    def body(self, report: dict[str, Any]) -> list[str]:  # type: ignore[override]
+    def body(self, report: dict[str, Any]) -> list[str]:
+        """The scores of one set, as lines for people."""
         return self.head.report(report)
 
     def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
@@ -409,3 +599,23 @@ def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> C
     parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
     call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
     return call
+
+
+explain_methods(Run)
+
+
+def _is_path(value: Any, exists: bool) -> bool:
+    """True for a text that names a file: with a folder, or with an ending, which no split has; it may have to exist."""
+    named = isinstance(value, str) and (os.path.dirname(value) or os.path.splitext(value)[1])
+    return bool(named) and (not exists or os.path.exists(value))
+
+
+def check_options(options: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Refuse keywords that `predict` does not have.
+
+    Raises:
+        UnknownKeywordError: The message names the nearest keyword.
+    """
+    for name in options.keys() - known:
+        near = suggest(name, known) if known else "; this task has no options"
+        raise UnknownKeywordError(f"predict has no keyword '{name}'{near}")

@@ -31,10 +31,10 @@ from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of, task_class
 from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
+from heed.tasks.base.data_files import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.base.rates import groups_of
 from heed.tasks.base.report import counted
-from heed.tasks.base.task import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.transfer import (
     END_TOKEN,
     FINE_TUNING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,6 @@ from heed.errors import ConfigError, RunError, nearest
 from heed.observe.looks import Look, laid_beside
 from heed.observe.maps import cut
 from heed.tasks import capability
-from heed.tasks.base.run import Run, check_one_task
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
 
@@ -51,7 +50,22 @@ def check_beside(beside: Any, edits: Any = (), sort: str | None = None) -> None:
         raise ConfigError(f"{option} and --edit each show a difference: leave out one")
 
 
-def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
+def check_one_task(runs: Sequence[Any], what: str) -> None:
+    """Refuse runs of different tasks.
+
+    Raises:
+        ConfigError: The message says that only runs of one task can do `what`.
+    """
+    first = runs[0]
+    for run in runs[1:]:
+        if run.config.task != first.config.task:
+            raise ConfigError(
+                f"'{first.folder}' is a run of {first.config.task} and '{run.folder}' one of {run.config.task}; only "
+                f"runs of one task {what}"
+            )
+
+
+def other_of(run: Any, beside: Any) -> Other:
     """The network that a run is looked at beside.
 
     Args:
@@ -63,7 +77,7 @@ def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
         ConfigError: There is no such word, or the other run is of another task or an ensemble.
         RunError: The weights of that update are not there.
     """
-    if isinstance(beside, Run):
+    if isinstance(getattr(beside, "model", None), nn.Module):
         capability(beside, "look")
         check_one_task([run, beside], "can be looked at beside each other")
         same = beside.folder.name == run.folder.name
@@ -85,7 +99,7 @@ def other_of(run: Any, beside: str | Run[Any, Any]) -> Other:
     return Other(name, said, type(run)(run.folder, run.config, run.task, model, {}))
 
 
-def look_beside(run: Any, look: Look, beside: str | Run[Any, Any], text: Any, options: Mapping[str, Any]) -> Look:
+def look_beside(run: Any, look: Look, beside: Any, text: Any, options: Mapping[str, Any]) -> Look:
     """A look with the maps of another network for the same text and output.
 
     Raises:

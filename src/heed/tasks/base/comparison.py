@@ -48,7 +48,7 @@ class Examiner(Generic[R, E, O]):
     @property
     def targets(self) -> str:
         """Plural name of the training targets; the loss is a mean over them."""
-        return str(self.runs[0].targets or self.runs[0].task.targets)
+        return str(self.runs[0].task.targets)
 
     @classmethod
     def truth_of(cls, example: E) -> str:

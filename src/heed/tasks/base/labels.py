@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -22,11 +22,8 @@ from heed.observe.effects import Answer
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unread
-from heed.tasks.base.task import Task
 from heed.visible import escaped, visible
 
-T = TypeVar("T", bound=Task[Any, Any])
-M = TypeVar("M", bound=nn.Module)
 _SCIKIT = 95 * 2**20
 """Bytes that importing scikit-learn and scipy takes."""
 

@@ -34,7 +34,6 @@ from heed.observe.trace import Maps, Trace, edit, rollout, trace
 from heed.tasks import capability
 from heed.tasks.base.beside import check_beside, look_beside
 from heed.tasks.base.predictions import some_pieces
-from heed.tasks.base.run import Run
 from heed.threads import sparing, threads_for
 from heed.visible import visible
 
@@ -80,7 +79,7 @@ class LooksAtText(ABC):
         attribution: str | None = None,
         attribution_for: str | None = None,
         rather_than: str | None = None,
-        beside: str | Run[Any, Any] | None = None,
+        beside: Any = None,
         patch_from: Any = None,
         lens: bool = False,
         beams: bool | Literal["all"] = False,

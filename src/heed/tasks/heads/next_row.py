@@ -23,9 +23,9 @@ from heed.errors import ConfigError
 from heed.evaluation.forecasts import Errors, Values, error_measures, error_report, last_value, seasonal_naive
 from heed.evaluation.measures import Outcomes
 from heed.models.base import SeriesEncoder
+from heed.tasks.base.head_options import SeriesHead
 from heed.tasks.base.report import counted, interval, with_interval
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input
-from heed.tasks.heads.options import SeriesHead
 from heed.tasks.inputs.windows import Stretch, Windows, names_of
 from heed.tasks.work import Work
 from heed.visible import escaped

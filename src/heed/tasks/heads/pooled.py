@@ -18,11 +18,11 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.layers import max_pooling, mean_pooling
 from heed.models.base import TextEncoder, TokenEncoder, state_at
+from heed.tasks.base.head_options import ClassificationHead, PooledOptions
 from heed.tasks.base.labels import library_memory
 from heed.tasks.contracts import Facts, Head, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number
-from heed.tasks.heads.options import ClassificationHead, PooledOptions
 from heed.tasks.heads.tfidf import fitting_memory
 from heed.tasks.inputs.ngrams import Targets, usual_characters
 from heed.tasks.inputs.texts import characters_of, effort_of

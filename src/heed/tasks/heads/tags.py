@@ -25,6 +25,7 @@ from heed.errors import ConfigError, suggest
 from heed.layers import AffixFeatures, CharacterFeatures, LinearChainCRF
 from heed.models.base import TokenEncoder
 from heed.registry import learned_positions
+from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.labels import (
     check_labels,
     difference,
@@ -37,7 +38,6 @@ from heed.tasks.base.labels import (
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import labels_in
-from heed.tasks.heads.options import TaggingHead
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
 

@@ -24,12 +24,11 @@ from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import DataError
+from heed.errors import ConfigError, DataError
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
 from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
-from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, ToWrite
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
@@ -533,3 +532,29 @@ def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     theirs = parent.task.tokenizers()
     sides = {"encoder": ["source"], "decoder": ["target"], "both": ["source", "target"]}[part]
     return {side: theirs.get(side) or theirs["tokens"] for side in sides if theirs.keys() & {side, "tokens"}}
+
+
+def check_positions(positions: int | None, needed: Mapping[str, int], written: int | None) -> None:
+    """Refuse a table of positions that is too short, before anything is trained.
+
+    Args:
+        positions: Positions in the table; None for a model without one.
+        needed: Positions that the longest text of each split needs.
+        written: `generation.max_length`, if the user gave it.
+
+    Raises:
+        ConfigError: The message names the split and the number that it needs.
+    """
+    if positions is None or not needed:
+        return
+    table = f"model.max_length is {positions}, the number of learned positions, but"
+    most, split = max((most, split) for split, most in needed.items())
+    if most > positions:
+        raise ConfigError(
+            f"{table} a text of {split} needs {most}; set model.max_length={most}, or model.positions=sinusoidal"
+        )
+    if written is not None and written > positions:
+        raise ConfigError(
+            f"generation.max_length is {written}, but the model has {positions} learned positions (model.max_length); "
+            f"set generation.max_length={positions} or less, or a larger model.max_length"
+        )

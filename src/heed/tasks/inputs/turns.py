@@ -36,12 +36,12 @@ from heed.models.base import Memory
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
-from heed.tasks.base.task import check_positions
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import Learned, learned
 from heed.tasks.base.writing import ToWrite
 from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
 from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading, alternate
+from heed.tasks.inputs.pairs import check_positions
 from heed.tasks.work import Work
 
 BOTH = "both"

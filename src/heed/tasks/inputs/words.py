@@ -25,8 +25,8 @@ from heed.data.tokens.special import join_words, split_words
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
 from heed.tasks import suggest_task
+from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.contracts import Batch, Draw, Rows
-from heed.tasks.heads.options import TaggingHead
 from heed.tasks.inputs.tokens import Tokens
 from heed.tasks.work import Work
 

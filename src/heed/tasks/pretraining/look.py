@@ -18,9 +18,9 @@ from heed.observe.looks import Choice, Look
 from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, padded, placed, table_of
 from heed.tasks.base.looking import Words, encoder_frames, notes_on, views_of_text, watched
-from heed.tasks.heads.masked import Pretrainer
-from heed.tasks.inputs.passages import Question
 from heed.tasks.pretraining.filling import ANSWERS, check_masks, check_objective, parts_of, word_at_mask
+from heed.tasks.pretraining.masked import Pretrainer
+from heed.tasks.pretraining.passages import Question
 from heed.visible import visible
 
 

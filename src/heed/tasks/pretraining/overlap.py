@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.evaluation.measures import Array
-from heed.tasks.heads.masked import answers
+from heed.tasks.pretraining.masked import answers
 from heed.tasks.pretraining.rows import NO_QUESTION, Passages, Rows
 
 NAME = "word overlap and lengths"

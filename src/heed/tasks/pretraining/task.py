@@ -15,12 +15,12 @@ from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
-from heed.tasks.heads.masked import PAIRS, WORDS, DocumentScores, Masked, by_document, outcomes_of
-from heed.tasks.inputs.passages import TextRows
 from heed.tasks.pretraining.config import objectives
 from heed.tasks.pretraining.filling import FilledText, NextSentence, check_masks, rank_words
 from heed.tasks.pretraining.look import explain, look_at_row
+from heed.tasks.pretraining.masked import PAIRS, WORDS, DocumentScores, Masked, by_document, outcomes_of
 from heed.tasks.pretraining.overlap import NAME, OverlapClassifier
+from heed.tasks.pretraining.passages import TextRows
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Looks, Task
 from heed.visible import to_json

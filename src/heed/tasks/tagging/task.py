@@ -20,10 +20,10 @@ from heed.errors import ConfigError
 from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_measures, tag_outcomes
 from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html
+from heed.tasks.base.head_options import TaggingHead
 from heed.tasks.base.predictions import FileOutputs, TextOutputs, in_line
 from heed.tasks.base.report import interval, per_label, shown_errors
 from heed.tasks.contracts import Input
-from heed.tasks.heads.options import TaggingHead
 from heed.tasks.heads.tags import TagPrediction, Tags
 from heed.tasks.inputs.words import SENTENCES, Words
 from heed.tasks.tagging.look import contrast, explain, look_at_tags

@@ -26,9 +26,9 @@ from heed.models.bert import ACTIVATIONS
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import interval, with_interval
 from heed.tasks.contracts import Batch, Facts, Head, Input
-from heed.tasks.inputs.passages import TextRows, Units
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import NextSentence, filled
+from heed.tasks.pretraining.passages import TextRows, Units
 from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION, Passages, Rows
 from heed.tasks.work import Work
 from heed.training.contracts import Loss
