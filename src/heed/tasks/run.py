@@ -199,9 +199,9 @@ class Run:
             return []
         if self.head.writes:
             return [some[0] for some in self.head.candidates(self, examples, **options)]
-        answers, unread = self._answers(examples, **options)
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        (answers, unread), head = self._answers(examples, **options), self.head.with_options(**options)
+        made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(head, made, examples, unread)
 
     def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
         """The answer to each example, and the number of its tokens that are not read."""

@@ -160,7 +160,8 @@ class Masked(Head):
         _check(objectives(config))
 
     def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        _check(options)  # another run's fields may have come along
+        if not work.is_imported:  # a checkpoint may be a body alone
+            _check(options)  # another run's fields may have come along
         return super().settled(options, given, work)
 
     def fitted(self, work: Work) -> Self:
