@@ -470,6 +470,8 @@ class Head(Part):
     """True if validations write texts for some of the examples."""
     looked: ClassVar[Mapping[str, Any]] = {}
     """Options of the texts that looks write, where they are not given."""
+    is_tuned: ClassVar[bool] = True
+    """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
     """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False

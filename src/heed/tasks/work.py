@@ -349,7 +349,7 @@ class Work(Transfers, Trainable):
 
             self.config = fit_to_budget(self)
         config = self.settled()
-        if is_fine_tuning(config, parent, self.interfaces):
+        if self.head.is_tuned and is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
         self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()

@@ -151,6 +151,7 @@ class Masked(Head):
     names: ClassVar = "length"
     select: ClassVar = "loss"
     keywords: ClassVar[Mapping[str, Any]] = {"most": 5}
+    is_tuned: ClassVar[bool] = False
     has_outputs: ClassVar = False
 
     most: int = 5
