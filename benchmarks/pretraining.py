@@ -88,15 +88,15 @@ def texts(data: str | None) -> tuple[Any, list[list[int]], list[list[int]]]:
         file = Path(data) / "sentiment" / "sst" / "stsa.binary.train.gz"
         with gzip.open(file, "rt", encoding="utf-8") as lines:
             some = [line.strip().partition(" ")[2] for line in lines]
-        sentences = [frame(fit(ids, None, LENGTH)[0]) for ids in task.tokenizer.encode_all(some)]
+        sentences = [frame(fit(ids, None, LENGTH)[0]) for ids in task.input.tokenizer.encode_all(some)]
     return task, rows, sentences
 
 
 def real_rows(batch: Any) -> list[list[int]]:
     """The rows before masking, without padding."""
-    tokens = batch.tokens.clone()
-    tokens.view(-1)[batch.places] = batch.words
-    return [row[own].tolist() for row, own in zip(tokens, batch.mask, strict=True)]
+    tokens = batch.inputs["tokens"].clone()
+    tokens.view(-1)[batch.targets["places"]] = batch.targets["words"]
+    return [row[own].tolist() for row, own in zip(tokens, batch.inputs["mask"], strict=True)]
 
 
 def batches(rows: list[list[int]], batch_tokens: int, alike: bool, count: int) -> list[Batch]:
@@ -273,7 +273,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     print_machine()
     task, rows, sentences = texts(os.environ.get("HEED_DATA"))
-    vocab_size = task.tokenizer.vocab_size
+    vocab_size = task.input.tokenizer.vocab_size
     print(f"{vocab_size:,} tokens in the vocabulary")
     for size in given.sizes.split(","):
         for alike in (True, False):

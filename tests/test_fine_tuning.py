@@ -85,20 +85,13 @@ def test_the_tokenizer_is_extended_where_that_is_asked_for(folder, parent):
     assert added > 0 and made.tokenizers()["tokens"].tokens[: theirs.vocab_size] == theirs.tokens
     assert taken.tokens[name] == (theirs.vocab_size, made.input.tokenizer.vocab_size)
     assert torch.equal(model.state_dict()[name][: theirs.vocab_size], parent.model.state_dict()[name])
-    assert (
-        not made.tokenizers()["tokens"].unknown_in("\u03b1\u03b2")
-        and f"tokenizer extended by {added} tokens" in made.notes
-    )
+    assert not made.input.tokenizer.unknown_in("\u03b1\u03b2") and f"tokenizer extended by {added} tokens" in made.notes
 
 
 def test_a_tokenizer_of_ones_own_is_trained_where_its_kind_is_given(folder, parent):
     made, _, taken = child(parent, "classification", folder / "texts.txt", tokenizer={"kind": "word", "min_count": 1})
     known, total = taken.tokens["body.inputs.embedding.weight"]
-    assert (
-        made.tokenizers()["tokens"].unit == "word"
-        and total == made.tokenizers()["tokens"].vocab_size
-        and 0 < known < total
-    )
+    assert made.input.tokenizer.unit == "word" and total == made.input.tokenizer.vocab_size and 0 < known < total
 
 
 def test_rates_and_warm_up_follow_from_the_body_unless_given(folder, parent):
@@ -126,7 +119,7 @@ def test_a_tokenizer_that_contradicts_the_parents_is_refused(folder, parent):
 def test_continued_pretraining_keeps_the_tokenizer(folder, parent):
     data = {"format": "lines", "max_length": 24, "valid": 6}
     made, _, taken = child(parent, "pretraining", folder / "documents.txt", data)
-    assert made.tokenizers()["tokens"].first_difference(parent.tokenizer) == "" and not taken.new
+    assert made.input.tokenizer.first_difference(parent.tokenizer) == "" and not taken.new
 
 
 # --- rates of layers

@@ -166,7 +166,7 @@ def made(folder, name):
 def assert_same(run, model):
     """The states, maps and logits of a run and of a model of transformers are equal."""
     if run.config.task == "language_modelling":
-        ids = torch.tensor([[i for i in range(7, 40) if i not in run.task.tokenizer.special]])
+        ids = torch.tensor([[i for i in range(7, 40) if i not in run.tokenizer.special]])
         with torch.no_grad(), trace(run.model.eval()) as seen:
             logits = run.model.logits(run.model(ids))
             out = model(ids, output_attentions=True)
@@ -212,7 +212,7 @@ def test_outputs_maps_and_export_of_a_checkpoint_of_texts(tmp_path, name):
     for text in TEXTS:
         framed = tokenizer(text).input_ids
         assert again(text).input_ids == framed
-        assert run.task.tokenizer.encode(text).ids == tokenizer.encode(text, add_special_tokens=False)
+        assert run.tokenizer.encode(text).ids == tokenizer.encode(text, add_special_tokens=False)
     written = json.loads((tmp_path / "ours/config.json").read_text())
     given = json.loads((tmp_path / "theirs/config.json").read_text())
     differ = {field for field in given if given[field] != written.get(field, ...)}

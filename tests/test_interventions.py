@@ -287,7 +287,7 @@ def planted(tmp_path, **words):
     cell, pooling, output = run.model.body.encoder.forward_cells[0], run.model.pooling.attention, run.model.output
     cell.w_ih.data.copy_(torch.eye(4))
     for word, numbers in words.items():
-        (token,) = run.task.tokenizer.encode(word).ids
+        (token,) = run.tokenizer.encode(word).ids
         run.model.body.inputs.embedding.weight.data[token, :2] = torch.tensor(numbers).atanh()
     pooling.key.weight.data[0, 1] = pooling.query.data[0, 0] = 1.0
     pooling.query.data *= 8.0

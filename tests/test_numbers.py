@@ -187,15 +187,19 @@ def test_the_commands_on_rows(folder, flowers, capsys, tmp_path):
         assert code == 2 and message in err, err
 
 
-def test_labels_of_rows_are_checked(folder, tmp_path):
+def test_labels_of_rows_are_checked(folder, flowers, tmp_path):
     (tmp_path / "one.csv").write_text("x,label\n1,a\n2,a\n3,a\n")
     with pytest.raises(DataError, match="every training example has the label 'a'"):
         TABLE.prepare(check_config({"task": "table", "data": {"train": str(tmp_path / "one.csv"), "valid": 1}}, "test"))
     (tmp_path / "test.csv").write_text("length,width,label\n1,2,d\n")
     values = table(folder).model_dump(by_alias=True)
     values["data"]["test"] = str(tmp_path / "test.csv")
-    with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
-        TABLE.prepare(check_config(values, "test"))
+    for scored in (
+        lambda: TABLE.prepare(check_config(values, "test")),
+        lambda: flowers.evaluate(tmp_path / "test.csv"),
+    ):
+        with pytest.raises(DataError, match=r"test.csv:2: label 'd' was never seen in training; valid: a, b, c"):
+            scored()
 
 
 # --- series

@@ -68,6 +68,8 @@ def test_a_broken_picture_among_many_costs_no_other_its_label(data, tmp_path):
     for given in (broken, [broken], [broken, tmp_path / "missing.png"]):
         with pytest.raises(HeedError, match="broken"):
             run.predict(given)
+    with pytest.raises(HeedError, match="column 'picture' is the text '', expected a path"):
+        run.predict("")
 
 
 def test_the_name_of_a_file_is_not_taken_for_a_split(data, tmp_path):

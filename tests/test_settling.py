@@ -95,6 +95,7 @@ def test_passes_become_steps():
     settled = with_steps(config(training={"epochs": 2.5}), 9)
     assert (settled.training.steps, settled.training.epochs, settled.training.minutes) == (22, None, None)
     assert settled.reasons == {"training.steps": "2.5 passes of 9 updates"}
+    assert with_steps(config(training={"epochs": 1}), 1).reasons == {"training.steps": "1 pass of 1 update"}
 
 
 def test_the_example_of_the_docs(capsys):

@@ -48,7 +48,8 @@ def same_batches(one, other):
     for indices in plan[:5]:
         left, right = one.collate(indices), other.collate(indices)
         assert left.indices == right.indices == indices
-        assert left.source.equal(right.source) and left.labels.equal(right.labels)
+        assert left.inputs["source"].equal(right.inputs["source"])
+        assert left.targets["labels"].equal(right.targets["labels"])
 
 
 def entries():

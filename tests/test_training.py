@@ -503,7 +503,7 @@ def test_a_loss_that_is_not_finite_stops_with_what_happened_and_where(tmp_path):
     with pytest.raises(TrainingError) as error:
         trainer.run()
     message = str(error.value)
-    for part in ("the loss is nan at update 4", "learning rate", "examples, the first digits:copy", "step-2"):
+    for part in ("the loss is nan at update 4", "learning rate", "pairs, the first digits:copy", "step-2"):
         assert part in message
     assert "training.learning_rate (now 0.003)" in message and "training.warmup (now 2)" in message
     assert reporter.closed

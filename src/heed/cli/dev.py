@@ -47,7 +47,7 @@ def run_dev_check(name: str) -> int:
 
 def _missing(name: str, kind: str, root: Path) -> Iterator[str]:
     """What a new task, model or score lacks besides its file, one line each."""
-    page = {"task": "docs/tasks.md", "model": "docs/models.md", "score": "docs/models.md"}[kind]
+    page = {"task": "docs/tasks.md", "model": "docs/systems.md", "score": "docs/systems.md"}[kind]
     path = root / page
     if kind != "score" and path.is_file() and name not in path.read_text(encoding="utf-8"):
         yield f"{page} does not mention it: run python docs/generate.py, and add a section"

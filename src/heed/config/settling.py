@@ -88,7 +88,7 @@ def with_steps(config: C, updates: int) -> C:
     steps = {"steps": max(1, round(epochs * updates)), "epochs": None, "minutes": None}
     training = config.training.model_copy(update=steps)
     return config.model_copy(update={"training": training}).because(
-        f"{epochs:g} passes of {updates:,} updates", "training.steps"
+        f"{epochs:g} pass{'es' * (epochs != 1)} of {updates:,} update{'s' * (updates != 1)}", "training.steps"
     )
 
 

@@ -270,6 +270,8 @@ class Input(Part):
     """Name of an example in messages."""
     interfaces: ClassVar[tuple[str, ...]] = ("encoder",)
     """Interfaces of the models that can read it, the preferred one first."""
+    size_reason: ClassVar[str] = ""
+    """Why "auto" stands for `size`, if that is not the number of training examples."""
     section: ClassVar[Any] = None
     """The class of the `data` section, for a task without a configuration of its own."""
     texts_are_examples: ClassVar[bool] = False
@@ -468,6 +470,8 @@ class Head(Part):
     """True if validations write texts for some of the examples."""
     looked: ClassVar[Mapping[str, Any]] = {}
     """Options of the texts that looks write, where they are not given."""
+    is_tuned: ClassVar[bool] = True
+    """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
     """False if the outputs of `outcomes` are scores of the examples."""
     decides: ClassVar[bool] = False
@@ -615,7 +619,7 @@ class Head(Part):
 
     def grow(self, run: Any, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written."""
-        raise AttributeError(f"a run of {run.config.task} writes no texts")
+        raise AttributeError(f"a run of {run.config.task} writes no text piece by piece")
 
     def shown(self, example: Any) -> str:
         """An input, for people."""

@@ -6,7 +6,7 @@ import inspect
 import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from functools import cached_property, partial, update_wrapper, wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +87,6 @@ class Run:
         self.so_far = ""
         self.precision: str = report.get("training", {}).get("precision", "float32")
         self.reading: list[str] = []
-        self.predict = _with_keywords(self.predict, self.head.keywords)  # type: ignore[method-assign]
 
     def __repr__(self) -> str:
         if len(self.members) > 1:
@@ -200,9 +199,9 @@ class Run:
             return []
         if self.head.writes:
             return [some[0] for some in self.head.candidates(self, examples, **options)]
-        answers, unread = self._answers(examples, **options)
-        made = [self.head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
-        return self.input.finished(self.head, made, examples, unread)
+        (answers, unread), head = self._answers(examples, **options), self.head.with_options(**options)
+        made = [head.predict(a, e, self.input) for a, e in zip(answers, self.input.each(examples), strict=True)]
+        return self.input.finished(head, made, examples, unread)
 
     def _answers(self, examples: Sequence[Any], **options: Any) -> tuple[list[Any], Sequence[int]]:
         """The answer to each example, and the number of its tokens that are not read."""
@@ -384,7 +383,7 @@ class Run:
     @_in_precision
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        self._check_any(examples)
+        self._check(examples, others)
         return self.head.scored(self, examples, outputs, others)
 
     @_in_precision
@@ -441,14 +440,16 @@ class Run:
         return {"task": self.config.task, **scores}
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
-        self._check_any(examples)
-        self.head.encode(examples, self.input)  # truths that cannot be scored are refused before anything is predicted
+        self._check(examples)
         return self.predicted(examples)
 
-    def _check_any(self, examples: Sequence[Any]) -> None:
+    def _check(self, examples: Sequence[Any], others: Any = None) -> None:
+        """Refuse examples that cannot be scored, before anything is predicted."""
         if not len(examples):
             spec = spec_of(self.config.task)
             raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+        if others is None:  # a comparison may have labels that only another run knows
+            self.head.encode(examples, self.input)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
@@ -587,17 +588,30 @@ class Run:
         return (self.looks.attribute or Attributes.attribute)(self, text, **options)
 
 
-def _with_keywords(method: Callable[..., Any], keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """A method of a run with the keywords of its task in its signature."""
-    call: Any = update_wrapper(partial(method), method)  # unlike a function, it can be pickled
-    shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
-    parameters = [one for one in shown.parameters.values() if one.kind < only]
-    parameters += [inspect.Parameter(name, only, default=value) for name, value in keywords.items()]
-    call.__signature__ = shown.replace(parameters=parameters)
-    return call  # type: ignore[no-any-return]
+class _WithKeywords:
+    """A method of runs with the keywords of the run's task in its signature."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+
+    def __get__(self, run: Run | None, kind: type[Run]) -> Callable[..., Any]:
+        if run is None:
+            return self._method
+        method = self._method.__get__(run, kind)
+
+        @wraps(method)
+        def call(*given: Any, **options: Any) -> Any:
+            return method(*given, **options)
+
+        shown, only = inspect.signature(method), inspect.Parameter.KEYWORD_ONLY
+        parameters = [one for one in shown.parameters.values() if one.kind < only]
+        parameters += [inspect.Parameter(name, only, default=value) for name, value in run.head.keywords.items()]
+        call.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return call
 
 
 explain_methods(Run)
+Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
 
 
 def _is_path(value: Any, exists: bool) -> bool:

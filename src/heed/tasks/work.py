@@ -349,7 +349,7 @@ class Work(Transfers, Trainable):
 
             self.config = fit_to_budget(self)
         config = self.settled()
-        if is_fine_tuning(config, parent, self.interfaces):
+        if self.head.is_tuned and is_fine_tuning(config, parent, self.interfaces):
             config = with_rate(config, FINE_TUNING, "fine-tuning")
         self.config = config if self.is_imported else with_columns(config, self.splits.columns)
         self.fit()
@@ -370,7 +370,7 @@ class Work(Transfers, Trainable):
         size: str = config.model.size
         if size == "auto":
             size = self.auto_size
-            whys["size"] = f"for {counted(len(self.splits.examples['train']), self.unit)}"
+            whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
         fields = {**(config.model.model_extra or {})}
         own = self.body_class.config_class.model_fields.keys()
         if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:

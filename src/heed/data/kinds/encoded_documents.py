@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.corpus import corpus_of
-from heed.data.findings import Findings
-from heed.data.kinds.documents import Document, document_reader
+from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import TextTokenizer
 
 _TOGETHER = 1 << 22
@@ -82,9 +80,3 @@ def encode_documents(
     settings["tokenizer"] = tokenizer.text
     corpus = corpus_of(documents, encoded, kinds, lambda rows: rows, worth, **settings)
     return np.array(corpus.offsets[:, 0]), *corpus.values
-
-
-def read_documents(data: Any, files: Sequence[str | Path]) -> list[Document]:
-    """The documents of files in the format of a `data` section, without blank ones."""
-    documents = document_reader(data).read([str(file) for file in files], Findings.of(data, strict=True))
-    return [document for document in documents if not document.blank]

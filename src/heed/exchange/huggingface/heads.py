@@ -148,7 +148,7 @@ def _tag_exportable(run: Any) -> Exportable:
             raise ConfigError(f"model.{name} is {chosen}: Hugging Face taggers support only {value}")
     mean = "the checkpoint tags tokens; this run tags a word by the mean of its tokens' states"
     notes = (mean,) if head.word == "mean" else ()
-    settings = _labelled(run.task.labels)
+    settings = _labelled(run.head.labels)
     return Exportable(body, frozenset({"tags"}), run.task.tokenizers(), settings=settings, notes=notes)
 
 

@@ -26,7 +26,7 @@ from heed.tasks.base.report import counted, interval, label_body, shown_errors
 from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.transfer import Parent
 from heed.tasks.contracts import Batch, Input
-from heed.tasks.heads.labels import Labels, check_sigmoid
+from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
 from heed.tasks.images.config import ImagesHead
 from heed.tasks.images.look import attribute_places, check_classes, look
 from heed.tasks.images.nearest import baselines
@@ -98,6 +98,10 @@ class PictureLabels(Labels):
     def follows(self, work: Work) -> tuple[str, ...]:
         return ("head",)
 
+    def encode(self, examples: Sequence[Any], input: Input | None = None) -> Truths:
+        check_classes(self)
+        return super().encode(examples, input)
+
     def decode(self, model: Any, states: Tensor, batch: Batch) -> Sequence[Tensor]:
         check_classes(self)
         return super().decode(model, states, batch)
@@ -105,13 +109,7 @@ class PictureLabels(Labels):
     def outcomes(
         self, predictions: Sequence[LabelPrediction], examples: Sequence[Any], input: Input, others: Any = None
     ) -> Outcomes:
-        """As for every head, with top-5 accuracy.
-
-        Raises:
-            DataError: A label is missing from the training set.
-        """
-        if others is None:
-            self.encode(examples)
+        """As for every head, with top-5 accuracy."""
         made = super().outcomes(predictions, examples, input, others)
         if len(self.labels if others is None else others[0]) <= TOP or not predictions[0].probabilities:
             return made
@@ -210,7 +208,8 @@ def defaults(settled: Any, work: Work) -> Any:
             often = math.ceil(_VALIDATED * updates)
             settled = settled.settle_open(_SMALL, {"training.epochs": _EPOCHS, "training.validate_every": often})
         else:
-            settled = settled.settle_open(_MANY, {"training.minutes": _MINUTES})
+            why = _MANY if settled.model.from_ is None else "fine-tuning"
+            settled = settled.settle_open(why, {"training.minutes": _MINUTES})
     return _with_changes(settled, work)
 
 

@@ -408,7 +408,7 @@ class Pictures(Input):
             return given, False
         several = _several(given)
         values = [given] if several is None else several
-        if all(isinstance(one, str | Path) for one in values):
+        if all(isinstance(one, str | Path) and str(one).strip() for one in values):
             return self.asked(values), several is None
         pixels = Pixels.of(self.config.data)
         return Asked(pictures_of(values, pixels), pixels), several is None

@@ -81,6 +81,7 @@ class TableRows(Input):
     sized: ClassVar = {"columns": Sized("num_columns")}
     key: ClassVar = "row"
     is_text: ClassVar = False
+    size_reason: ClassVar = "usual for this task"
 
     features: Features = field(default_factory=lambda: Features(()))
     standard: Standard | None = None

@@ -18,7 +18,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,18 +28,16 @@ from heed.data.batch import Plan
 from heed.data.corpus import sample_of
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
-from heed.data.findings import Findings
-from heed.data.kinds.documents import Document, document_reader, open_documents
+from heed.data.kinds.documents import Document
 from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
-from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits, drawn_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import LanguageModel
-from heed.tasks.base.documents import TOKENIZER, counts_of, document_lines, learn_tokenizer
 from heed.tasks.base.report import sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import taken
-from heed.tasks.contracts import Batch, Continued, Draw, Input, Pass, Rows, Sized
+from heed.tasks.contracts import Batch, Continued, Draw, Pass, Rows, Sized
+from heed.tasks.inputs.whole_documents import WholeDocuments, learn_tokenizer
 
 _FEW_CHARACTERS = 100_000
 """Up to this much text, tokens are characters. From 200,000 characters of Shakespeare a tiny gpt learned, in 160
@@ -176,70 +173,46 @@ def num_tokens(characters: int) -> int:
 
 
 @dataclass(frozen=True)
-class Stream(Input):
+class Stream(WholeDocuments):
     """Documents of which each token is read after those before it; asked with a prompt, or with a text to score."""
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "target", "source"))}
     settles: ClassVar = ("max_length",)
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     same_shapes: ClassVar = True
-    texts_are_examples: ClassVar = True
-    positions_per_parameter: ClassVar = 4.0
-    tokens_of_size: ClassVar[dict[str, int]] = {"tiny": 1_000_000, "small": 30_000_000}
-    """Named size -> training tokens up to which it is chosen; base from there on."""
-
-    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+    tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
+    asked_in: ClassVar = ("prompt", "text")
 
     # Data -----------------------------------------------------------------------------------------------------
 
     def open(self, config: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
         if not (data := config.data).is_embedded:
-            return open_documents(data, given)
+            return super().open(config, given)
         drawn: dict[str, list[Document]] = {
             split: draw_meals(split, getattr(data, split), data.seed) for split in SPLITS
         }
         return drawn_splits(drawn, data.name, "documents")
 
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        return hold(data, split, document_reader(config.data), ["text"], findings)
-
-    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> list[Document]:
-        return list(document_reader(self.config.data).read([str(file) for file in files], findings))
-
     def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
-        documents = splits.examples["train"]
         if parent is None:
             is_grammar = config.data.is_embedded
-            config, tokenizer, remark = learn_tokenizer(
+            config, tokenizer = learn_tokenizer(
                 config,
-                documents,
+                splits,
                 lambda size: "word" if is_grammar else "char" if size <= _FEW_CHARACTERS else "byte_bpe",
                 num_tokens,
                 lambda texts, section: TextTokenizer.train(texts, section, exact=True),
                 to="continue",
             )
-            splits.remarks += [remark] if remark else []
         else:
             section, theirs = config.tokenizer, parent.tokenizer("tokens", self.alternatives)
-            texts = [document.text for document in sample_of(documents)]
+            texts = [document.text for document in sample_of(splits.examples["train"])]
             tokenizer, remarks = taken(theirs, texts, section.min_count if section.extend else None, section.new_merges)
             splits.remarks += remarks
         return config, replace(self, tokenizer=tokenizer)
 
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, tokenizer=learned[0])
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
-
-    def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, tokenizer=TextTokenizer.load(folder / TOKENIZER))
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
-
     def rows(self) -> Mapping[str, Rows]:
-        rows = {"tokens": Rows(self.tokenizer.tokens)}
+        rows = {**super().rows()}
         if self.body is not None and "max_length" in self.body.config_class.model_fields:
             rows["positions"] = Rows([str(n) for n in range(self.context)], "max_length")
         return rows
@@ -266,10 +239,6 @@ class Stream(Input):
     def carries(self) -> bool:
         """True if the model carries a state from batch to batch."""
         return self.body is not None and issubclass(self.body, LanguageModel) and self.body.carries
-
-    def size(self, work: Any) -> str:
-        count = len(work.encoded("train"))
-        return next((name for name, most in self.tokens_of_size.items() if count <= most), "base")
 
     def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Use rotary positions in models that have them, unless positions are given or the size is base.
@@ -310,29 +279,18 @@ class Stream(Input):
 
     # For people -----------------------------------------------------------------------------------------------
 
-    def counts(self, split: str, work: Any) -> dict[str, Any]:
-        encoded: Any = work.encoded(split)
-        return counts_of(encoded, work.splits.counts.get(split), self.tokenizer)
-
-    def lines(self, work: Any) -> list[str]:
-        encoded: dict[str, Any] = {split: work.encoded(split) for split in work.split_names}
-        lines = [*document_lines(work.splits, encoded, self.config.tokenizer.kind, self.tokenizer)]
-        lines.append("\nas read and, below, as the model sees them:")
+    def samples(self, work: Any) -> Iterator[str]:
+        yield "\nas read and, below, as the model sees them:"
         for documents in work.splits.examples.values():
             text = documents[0].text[:120]
             sides = [("text", text, self.tokenizer, self.tokenizer.encode(text).ids)]
-            lines.append(sample_lines(documents[0].origin, "", sides))
-        return lines
+            yield sample_lines(documents[0].origin, "", sides)
 
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Document], bool]:
-        """Prompts: texts, in a column `prompt` or `text` of a data frame."""
-        if isinstance(given, str):
-            return [Document(given)], True
-        column = getattr(getattr(self.config.data, "columns", None), "text", None)
-        names = ([column] if column is not None else []) + ["prompt", "text"]
-        return [Document(text) for text in to_texts(given, "texts", names)], False
+        texts, single = self.texts(given)
+        return [*map(Document, texts)], single
 
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:
         """Prepend the first token to a prompt's tokens, unless `generation.first_token` is false.

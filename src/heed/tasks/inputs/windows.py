@@ -75,6 +75,7 @@ class Windows(Input):
 
     sized: ClassVar = {"columns": Sized("num_columns")}
     is_text: ClassVar = False
+    size_reason: ClassVar = "usual for this task"
 
     standard: Standard | None = None
 

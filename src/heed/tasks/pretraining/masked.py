@@ -151,6 +151,7 @@ class Masked(Head):
     names: ClassVar = "length"
     select: ClassVar = "loss"
     keywords: ClassVar[Mapping[str, Any]] = {"most": 5}
+    is_tuned: ClassVar[bool] = False
     has_outputs: ClassVar = False
 
     most: int = 5
@@ -160,7 +161,8 @@ class Masked(Head):
         _check(objectives(config))
 
     def settled(self, options: PretrainingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        _check(options)  # another run's fields may have come along
+        if not work.is_imported:  # a checkpoint may be a body alone
+            _check(options)  # another run's fields may have come along
         return super().settled(options, given, work)
 
     def fitted(self, work: Work) -> Self:

@@ -6,32 +6,27 @@ each pair as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.batch import frame_size, plan_pass
-from heed.data.findings import Findings
-from heed.data.kinds.documents import Document, document_reader, open_documents
-from heed.data.kinds.encoded_documents import read_documents
+from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import texts_of
-from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits
 from heed.data.tokens.special import MASK
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.models.base import TokenEncoder
-from heed.tasks.base.documents import TOKENIZER, counts_of, document_lines, learn_tokenizer
 from heed.tasks.base.report import printable
 from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import embedding_of
-from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Sized
-from heed.tasks.contracts import Rows as Names
+from heed.tasks.contracts import Batch, Draw, Head, Pass, Sized
+from heed.tasks.inputs.whole_documents import WholeDocuments, learn_tokenizer
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import check_masks, check_objective
 from heed.tasks.pretraining.neighbours import fill_from_neighbours
@@ -55,8 +50,6 @@ Question = str | tuple[str, str]
 """A text with masks, or two texts."""
 _SEEDS = 0, 2**32
 """Seed and pass number for masking in scoring; no training pass has that number."""
-_SIZES = {"tiny": 20_000_000, "small": 300_000_000}
-"""Named size -> training tokens up to which it is chosen; base from there on."""
 _SHOWN = {
     FOLLOWS: "the second text follows",
     FOLLOWS_NOT: "the second text is from another document",
@@ -103,26 +96,14 @@ class Units(Sequence[Unit]):
 
 
 @dataclass(frozen=True)
-class TextRows(Input):
+class TextRows(WholeDocuments):
     """Rows of one or two texts of documents."""
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
-    texts_are_examples: ClassVar = True
-    positions_per_parameter: ClassVar = 4.0
     encoding: ClassVar = "every token"
-
-    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+    tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
 
     # Data -----------------------------------------------------------------------------------------------------
-
-    def open(self, config: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
-        return open_documents(config.data, given)
-
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Document]:
-        return hold(data, split, document_reader(config.data), ["text"], findings)
-
-    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> list[Document]:
-        return read_documents(self.config.data, files)
 
     def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
         if parent is not None:
@@ -131,27 +112,8 @@ class TextRows(Input):
         def train(texts: list[str], section: Any) -> TextTokenizer:
             return TextTokenizer.train_to_read([plain_text(text)[0] for text in texts], section, mask=True)
 
-        documents = splits.examples["train"]
-        config, tokenizer, remark = learn_tokenizer(
-            config, documents, lambda size: "wordpiece", num_pieces, train, to="pretrain"
-        )
-        splits.remarks += [remark] if remark else []
+        config, tokenizer = learn_tokenizer(config, splits, lambda size: "wordpiece", num_pieces, train, to="pretrain")
         return config, replace(self, tokenizer=tokenizer)
-
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, tokenizer=learned[0])
-
-    def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / TOKENIZER)
-
-    def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, tokenizer=TextTokenizer.load(folder / TOKENIZER))
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
-
-    def rows(self) -> Mapping[str, Names]:
-        return {"tokens": Names(self.tokenizer.tokens)}
 
     # Settling -------------------------------------------------------------------------------------------------
 
@@ -188,10 +150,6 @@ class TextRows(Input):
             ConfigError: The tokenizer has no mask token.
         """
         return Masking.of(self.config.data, self.tokenizer) if self.objectives.masked_words else None
-
-    def size(self, work: Work) -> str:
-        count = len(work.encoded("train"))
-        return next((name for name, most in _SIZES.items() if count <= most), "base")
 
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.
@@ -310,10 +268,7 @@ class TextRows(Input):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[str], bool]:
-        if isinstance(given, str):
-            return [given], True
-        column = getattr(getattr(self.config.data, "columns", None), "text", None)
-        return to_texts(given, "texts", ([column] if column is not None else []) + ["text"]), False
+        return self.texts(given)
 
     def encoded_for(self, other: Any, examples: Sequence[Question]) -> Units:
         asked: Units = other.asked(examples)
@@ -409,17 +364,9 @@ class TextRows(Input):
 
     # For people -----------------------------------------------------------------------------------------------
 
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
-        passages: Any = work.encoded(split)
-        return counts_of(passages, work.splits.counts.get(split), self.tokenizer)
-
-    def lines(self, work: Work) -> list[str]:
-        encoded: Any = {split: work.encoded(split) for split in work.split_names}
-        lines = document_lines(work.splits, encoded, self.config.tokenizer.kind, self.tokenizer)
-        return [*lines, *self._samples(encoded["train"])]
-
-    def _samples(self, passages: Passages) -> Iterator[str]:
+    def samples(self, work: Any) -> Iterator[str]:
         """Rows as the model sees them in the first pass."""
+        passages: Any = work.encoded("train")
         seeds = self.config.training.seed, 0
         rows = draw_rows(passages, self.cut, *seeds)
         follow, other, single = (int((rows.labels == label).sum()) for label in _SHOWN)
