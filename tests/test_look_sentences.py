@@ -232,10 +232,11 @@ def probabilities_of_labels(case, _, *, sentence):
     r"together ([+-][\d.]+)"
 )
 def the_parts_of_a_score_add_up(case, _, label, linear, network, together):
-    number, (encoded,) = case.task.labels.index(label), case.task.encode_texts([case.text])
-    (scores,) = case.task.logits(case.model, [encoded])
+    number, batch = case.task.head.labels.index(label), batch_of(case)
+    with torch.no_grad():
+        (scores,) = case.model(**batch.inputs)
     assert float(scores[number] - scores.mean()) == pytest.approx(float(together), abs=6e-5)
-    logits = case.model.ngram_scale.item() * encoded.ngrams
+    logits = case.model.ngram_scale.item() * batch.inputs["ngrams"][0]
     assert logits[number] - logits.mean() == pytest.approx(float(linear), abs=6e-5)
     assert float(linear) + float(network) == pytest.approx(float(together), abs=2e-4)
 
@@ -257,7 +258,7 @@ def unseen_words_are_read_alike(case, _, words):
             other = case.text.replace(word, "Qqq")
             assert_close(case.again(other).shadings[0].weights, case.look.shadings[0].weights)
             assert f"?{word}" in case.look.shadings[-1].axis.labels
-        elif hasattr(case.task, "source_tokenizer"):
+        elif hasattr(case.task.input, "source_tokenizer"):
             assert case.again(case.text.replace(word, "q")).target == case.look.target
             assert f"?{word}" in case.look.maps[-1].key.labels
 
