@@ -309,12 +309,12 @@ def a_text_has_that_probability(case, _, what, log, part, cut, limit, last):
 
 @says(r"read: rows (\d+) to (\d+) \(data\.window (\d+)\)")
 def rows_before_the_window_change_nothing(case, _, first, last, window):
-    assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text)
-    other = case.text.copy()
+    assert int(last) - int(first) + 1 == int(window) == len(case.look.encoder) < len(case.text.values)
+    other = case.text.values.copy()
     other[: int(first) - 1] += 5
-    assert case.again(other).target == case.look.target
+    assert case.again(replace(case.text, values=other)).target == case.look.target
     other[int(first) - 1] += 5
-    assert case.again(other).target != case.look.target
+    assert case.again(replace(case.text, values=other)).target != case.look.target
 
 
 # Steps, and what stands around drawings -----------------------------------------------------------------------
