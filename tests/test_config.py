@@ -25,6 +25,7 @@ from heed.config import (
 from heed.errors import ConfigError
 from heed.registry import list_models
 from heed.tasks import check_config, config_class, task_class, task_names
+from heed.tasks.contracts import NoOptions
 from heed.tasks.translation.config import TranslationConfig
 
 
@@ -283,7 +284,7 @@ def sections():
     own += [task_class(task).head_class for task in task_names()]
     own += [kind for task in task_names() for kind in data_sections(config_class(task))]
     models = [body.config_class for _, body in list_models()]
-    return [kind for kind in dict.fromkeys([*own, *models]) if kind not in (BaseModel, Section)]
+    return [kind for kind in dict.fromkeys([*own, *models]) if kind not in (BaseModel, Section, NoOptions)]
 
 
 @pytest.mark.parametrize("kind", sections(), ids=lambda kind: kind.__name__)
