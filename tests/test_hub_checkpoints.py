@@ -328,7 +328,7 @@ def test_outputs_maps_and_export_of_a_checkpoint_of_pictures(tmp_path, name):
     imported = import_checkpoint(folder, tmp_path / "run")
     assert_same_pictures(imported.run, model)
     if "in21k" not in name:
-        assert imported.run.task.labels[:3] == ["crane", "hen", "crane (2)"]
+        assert imported.run.head.labels[:3] == ("crane", "hen", "crane (2)")
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     picture = np.random.default_rng(1).integers(0, 256, (80, 101, 3), dtype=np.uint8)
     pixels = processor(Image.fromarray(picture), return_tensors="pt").pixel_values

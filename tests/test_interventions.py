@@ -134,7 +134,7 @@ def test_a_tag_changes_without_other_words_only(tmp_path):
     changes = (own[1:] - own[0]).abs()
     changes.fill_diagonal_(0.0)
     assert left.largest_change == pytest.approx(float(changes.amax(1).max()), abs=1e-6)
-    assert [answer.named(2, n) for n in answer.classes[2:3]] == [f'word 3 "three" {run.task.labels[answer.classes[2]]}']
+    assert [answer.named(2, n) for n in answer.classes[2:3]] == [f'word 3 "three" {run.head.labels[answer.classes[2]]}']
 
 
 def test_where_each_word_has_an_output_its_deletion_leaves_that_aside():
