@@ -169,7 +169,7 @@ def test_a_run_keeps_its_vectors_and_needs_the_file_no_more(folder, tmp_path):
     drawn = prepared(folder)
     model = drawn.build_model()
     drawn.start(model)
-    film = drawn.tokenizer.encode("film").ids[0]
+    film = drawn.tokenizers()["tokens"].encode("film").ids[0]
     assert torch.equal(first[film], embedding_of(model.body).weight[film])  # two updates left it as given
     report = json.loads((tmp_path / "run" / "report.json").read_text())["word_vectors"]
     assert report["exact"] == 4 and report["path"] == str(vectors)

@@ -97,6 +97,10 @@ class Run:
         so_far = ", training not finished" if self.so_far else ""
         return f"<heed run {self.folder}: {self.config.model.name} on {self.config.data.name}{score}{so_far}>"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Baselines and opened exports are made again when they are needed.
+        return {name: value for name, value in vars(self).items() if name not in ("baseline_writers", "_writers")}
+
     if not TYPE_CHECKING:  # type checkers must see missing attributes
 
         def __getattr__(self, name: str) -> Any:
@@ -397,7 +401,7 @@ class Run:
         of_text = self.task.task.scores_text
         if isinstance(examples, str) and of_text is not None:
             return of_text(self, examples, **options)
-        report: dict[str, Any] = Scores(self.report_of(examples), self.body)
+        report: dict[str, Any] = Scores(self.report_of(examples), self.head.report)
         report |= self.baseline_scores(report, examples)
         return report
 
