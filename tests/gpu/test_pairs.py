@@ -86,7 +86,17 @@ def compare(name, data, here, there):
     if SMALL[name].look and "look" not in spec_of(name).why_not:
         steps = {} if name == "images" else {"steps": True}
         looks = [run.look(given, **steps) for run in (there, here)]
-        assert_alike(*(json.loads(one.json()) for one in looks), 1e-3)
+        assert_alike(*(without_ties(json.loads(one.json())) for one in looks), 1e-3)
+
+
+def without_ties(look):
+    """A look as JSON, without the name of an output that changes by less than is compared: which it is, rounding decides."""
+    if isinstance(look, list):
+        return [without_ties(part) for part in look]
+    if not isinstance(look, dict):
+        return look
+    unchanged = {"output", "before", "after"} <= look.keys() and abs(look["after"] - look["before"]) < 1e-3
+    return {name: without_ties(part) for name, part in look.items() if not (unchanged and name == "output")}
 
 
 def scores(run):
