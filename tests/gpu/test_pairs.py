@@ -90,7 +90,7 @@ def compare(name, data, here, there):
 
 
 def without_ties(look):
-    """A look as JSON, without the name of an output that changes by less than is compared: which it is, rounding decides."""
+    """A look as JSON, without the names of outputs that change by less than is compared: rounding decides which."""
     if isinstance(look, list):
         return [without_ties(part) for part in look]
     if not isinstance(look, dict):
