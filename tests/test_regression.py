@@ -311,3 +311,32 @@ def test_what_does_not_fit_a_number_is_refused(tmp_path, price, sections, error,
     path = write(tmp_path / "a.csv", homes(len(price), 1)[0], price)
     with pytest.raises(error, match=message):
         prepared(path, **sections)
+
+
+def test_a_number_of_a_text_is_learned(tmp_path, capsys):
+    rng = np.random.default_rng(3)
+    words = np.array("good bad film plot actor".split())
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(300)]
+    prices = [f"{text.count('good') * 1.5 + rng.uniform(0, 0.5):.4f}" for text in texts]
+    path = tmp_path / "a.csv"
+    pandas.DataFrame({"text": texts, "price": prices}).to_csv(path, index=False)
+    settings = QUICK | {"data.target": "number", "data.columns.label": "price", "tokenizer.kind": "word"}
+    settings = {name: value for name, value in settings.items() if not name.startswith("model.")}
+    run = heed.train(
+        "classification", train=path, model="rnn", steps=150, settings=settings, out=tmp_path / "run", quiet=True
+    )
+    assert 40 <= len(run.examples("valid")) <= 50  # numbers, each there once, are held out like texts without labels
+    valid = run.examples("valid")
+    said = np.array([one.value for one in run.predict([example.text for example in valid])])
+    true = np.array([float(example.labels[0]) for example in valid])
+    scores = run.evaluate("valid")
+    assert scores["mae"]["value"] == pytest.approx(np.abs(said - true).mean(), rel=1e-5)
+    assert scores["mae"]["value"] < 0.5 * np.abs(true - true.mean()).mean()
+    again = heed.load(tmp_path / "run")
+    assert again.predict("good good film").value == run.predict("good good film").value
+    assert call(capsys, "look", str(tmp_path / "run"), "good good film")[0] == 0
+    path.write_text(path.read_text().replace(prices[40], "many"))
+    with pytest.raises(DataError, match=r"a.csv:42: the label 'many' is not a finite number .*data.target=classes"):
+        heed.train(
+            "classification", train=path, model="rnn", steps=2, settings=settings, out=tmp_path / "other", quiet=True
+        )

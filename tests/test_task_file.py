@@ -106,7 +106,7 @@ def test_a_look_shades_the_context_and_maps_the_question_over_it(folder, answers
     assert torch.equal(part.weights[0, 1], whole.weights[rows[0], columns[0]]) and "question over context" in part.title
 
 
-def test_an_answer_that_is_not_in_its_context_is_named_with_its_place(folder, capsys):
+def test_an_answer_that_is_not_in_its_context_is_named_with_its_place(folder, answers, capsys):
     (folder / "bad.csv").write_text("question,context,answer\nwho ?,now Bob runs .,Bob\nwho ?,now Ann eats .,Eve\n")
     code, _, err = call(capsys, "train", "answers", folder / "bad.csv", "--valid", folder / "answers.csv")
     assert code == 2 and "bad.csv:3: the answer 'Eve' is not in the context" in err

@@ -159,10 +159,12 @@ def open_splits(
     reader: Reader[E],
     given: Mapping[str, Sequence[E]] | None = None,
     halve: Callable[[E], tuple[E, E, str]] | None = None,
+    has_classes: Callable[[Sequence[E]], bool] | None = None,
 ) -> Splits[E]:
     """Read every split: from files, a data set of the Hub, or the `given` examples in memory.
 
-    `halve` cuts an only training example into one to train on and one to validate on, and says so.
+    `halve` cuts an only training example into one to train on and one to validate on, and says so. `has_classes` says
+    whether labels are classes, which are held out in their shares; by default all labels are.
 
     Raises:
         DataError: A file cannot be read, or nothing is left to train on.
@@ -185,7 +187,9 @@ def open_splits(
         if halve is not None and len(train.examples) == 1:
             train, valid = _halved(train, halve)
         else:
-            valid = _held_out(train, data.valid, data.labelled)
+            kept = train.examples
+            shares = len(kept) > 0 and is_stratified(kept) and (has_classes is None or has_classes(kept))
+            valid = _held_out(train, data.valid, data.labelled, shares)
         parts = {"train": train, "valid": valid}
     for split, files in (("valid", data.valid), ("test", data.test)):
         if isinstance(files, list):  # what is held out shares no group, or that is said
@@ -222,12 +226,12 @@ def _halved(train: Candidates[E], halve: Callable[[E], tuple[E, E, str]]) -> tup
     return halves
 
 
-def _held_out(train: Candidates[E], wanted: int | None, labelled: bool) -> Candidates[E]:
+def _held_out(train: Candidates[E], wanted: int | None, labelled: bool, shares: bool) -> Candidates[E]:
     """The validation set made of about `wanted` of the training examples (None: the usual number)."""
     kind, unit, side = train.kind, train.kind.unit, train.kind.group_name()
     if wanted is None:
         wanted = default_held_out(len(train.examples), labelled)
-    out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted))
+    out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted, shares))
     valid = Candidates(kind, select(train.examples, out), Counts(len(out), {}, len(out), train.counts.unit))
     train.leave_out(out, _HELD_OUT)
     held = f"{len(out):,} {unit}{'' if len(out) == 1 else 's'} {_HELD_OUT}"
@@ -238,7 +242,7 @@ def _held_out(train: Candidates[E], wanted: int | None, labelled: bool) -> Candi
         )
     else:
         equal = f"{unit}s with the same {side}" if side != unit else f"equal {unit}s"
-        alike = _ALIKE if len(out) and is_stratified(valid.examples) else ""
+        alike = _ALIKE if len(out) and shares else ""
         valid.remarks.append(f"{held} by a hash of the {side}{alike}; {equal} stay together")
     return valid
 
@@ -269,13 +273,15 @@ def default_held_out(count: int, labelled: bool) -> int:
     return min(max(200, min(1000, count // 20)), max(1, few))
 
 
-def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> NDArray[np.bool_]:
+def hold_out(
+    examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int, shares: bool | None = None
+) -> NDArray[np.bool_]:
     """Mask of about `wanted` examples to hold out, chosen by hashes of their fields, `(examples, fields)`.
 
-    Groups stay together, and the choice does not depend on the order of the file. Without labels, those with the
-    smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as whole groups fit into
-    `wanted`, and no label loses its last group. If all labels have one group only, copies of training examples are
-    held out.
+    Groups stay together, and the choice does not depend on the order of the file. Without labels, or if `shares` is
+    False, those with the smallest hashes are held out. Otherwise each stratum (`stratum_of`) has its share, as far as
+    whole groups fit into `wanted`, and no label loses its last group. If all labels have one group only, copies of
+    training examples are held out.
 
     Raises:
         DataError: There is one group only, or no label has two examples.
@@ -287,7 +293,7 @@ def hold_out(examples: Sequence[E], hashes: NDArray[np.uint64], wanted: int) -> 
     if (keys == keys[0]).all():
         what = f"have the same {kind.group_name()}" if kind.group_name() != unit else "are equal"
         raise DataError(f"all {len(keys):,} {unit}s {what}; {_NONE_LEFT}")
-    if not is_stratified(examples):
+    if not (is_stratified(examples) if shares is None else shares):
         return _smallest(keys, wanted)
     sets, numbers = strata_in(examples)
     out = np.zeros(len(keys), dtype=bool)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.data.columns import is_float
+from heed.data.corpus import label_sets_in
 from heed.data.kinds.numbers import LARGEST
 from heed.errors import DataError
 
@@ -27,6 +28,14 @@ def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
         return "classes"
     distinct = {*values.values()}
     return "number" if len(distinct) > _FEW or any(value % 1 for value in distinct) else "classes"
+
+
+def labels_are_classes(data: Any, examples: Sequence[Any]) -> bool:
+    """False if the labels of training examples are numbers, which have no shares that a validation set could keep."""
+    if getattr(data, "target", "classes") == "classes":
+        return True
+    sets, numbers = label_sets_in(examples)
+    return target_of(data, [label for number in numbers.tolist() for label in sets[number]]) == "classes"
 
 
 def _value(label: str) -> float | None:

@@ -18,6 +18,7 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.examples import in_turn
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.kind import Kind
+from heed.data.kinds.target import labels_are_classes
 from heed.data.readers import hold
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -84,7 +85,7 @@ class Tokens(Input):
             draw, sizes = self.kind.draw(data), {"train": data.train, "valid": data.valid, "test": data.test}
             drawn = {name: [*draw(name, size)] for name, size in sizes.items()}
             return drawn_splits(drawn, data.name, self.kind.units)
-        return open_splits(data, self.kind.reader(data, None), given)
+        return open_splits(data, self.kind.reader(data, None), given, has_classes=partial(labels_are_classes, data))
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
