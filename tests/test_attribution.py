@@ -158,7 +158,7 @@ def every_model():
 def test_vectors_in_a_virtual_table_are_read_as_tokens_are_and_values_add_up(name, model, data, tmp_path):
     run = SMALL[name].untrained(data, tmp_path, model, {})
     text = TEXT if name != "pretraining" else TEXT.replace("two", "[MASK]")
-    explained = run.explain(run.task, run.model, run.readable(text))
+    explained = run.looks.explain(run.task, run.model, run.readable(text))
     scored = explained.scored
     several = torch.stack([scored.tokens, scored.tokens.roll(1)])
     if scored.held is not None:
@@ -223,17 +223,17 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
 
     found = run.attribute(file, target=label, baseline="zero", steps=30)
     of = IntegratedGradients(forward).attribute(pixels, torch.zeros_like(pixels), n_steps=30, method="riemann_middle")
-    (height, width), (rows, columns) = pixels.shape[2:], found.grid
+    (height, width), (rows, columns) = pixels.shape[2:], found.weights.shape
     places = of[0].sum(0).detach().view(rows, height // rows, columns, width // columns).sum((1, 3))
     np.testing.assert_allclose(found.weights, places, rtol=1e-4, atol=1e-5)
-    assert found.signed and found.grid == (getattr(run.model.body, "grid", None) or (8, 8))
+    assert found.maps[0].signed and (rows, columns) == (getattr(run.model.body, "grid", None) or (8, 8))
 
     filled = pixels.clone()
     filled[:, :, : height // rows, : width // columns] = pixels.mean((2, 3), keepdim=True)
     without = run.attribute(file, method="loo", target=label)
     with torch.no_grad():
         assert float(without.weights[0, 0]) == pytest.approx(float(forward(pixels) - forward(filled)), abs=1e-5)
-    shown = run.look(file, attribution="loo", attribution_for=label)
+    shown = run.look(file, attribution="loo", label=label)
     assert torch.equal(shown.maps[0].weights, without.weights) and "the score of" in shown.maps[0].title
     with pytest.raises(ConfigError, match="a picture"):
         run.attribute(file, method="loo", baseline="deleted")

@@ -43,7 +43,7 @@ def writer(data, tmp_path):
 
 def looked(run, **options):
     length = {"length": LIMIT} if run.config.task == "language_modelling" else {}
-    return run.look(TEXT, beams=True, **length, **options)
+    return run.beams(TEXT, **length, **options)
 
 
 def of_model(run):
@@ -218,37 +218,24 @@ def test_edits_act_on_the_search(writer):
         assert run.predict(TEXT).text == edited.output
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"beam_size": 1}, "with a beam of 1 the search is greedy: one path; add --beam 4, or see"),
-        ({"steps": True}, "--beams shows a table of its own: leave out all options but"),
-        ({"target": "one"}, "--beams shows a table of its own"),
-    ],
-)
-def test_options_that_exclude_a_table_are_refused(options, said, writer):
-    with pytest.raises(ConfigError, match=said):
-        writer("translation").look(TEXT, beams=True, **options)
+def test_a_greedy_search_has_no_candidates(writer):
+    with pytest.raises(ConfigError, match="with a beam of 1 the search is greedy: one path; add --beam 4, or see"):
+        writer("translation").beams(TEXT, beam_size=1)
 
 
 @pytest.mark.parametrize("name", ["classification", "pretraining"])
 def test_tasks_without_beams_are_refused(name, data, tmp_path):
     run = SMALL[name].untrained(data, tmp_path, SMALL[name].model, {})
-    with pytest.raises(MissingCapabilityError, match=rf"\(`--beams`\) is not available for {name}"):
-        run.look(TEXT, beams=True)
+    with pytest.raises(MissingCapabilityError, match=rf"`beams` is not available for {name}"):
+        run.beams(TEXT)
 
 
 def test_the_command(data, tmp_path, call):
     SMALL["translation"].trained(data, tmp_path / "run")
     run = str(tmp_path / "run")
-    code, out, _ = call("look", run, "one two", "--beams", "--beam", "2", "--all", "--as", "json")
+    code, out, _ = call("beams", run, "one two", "--beam", "2", "--all", "--as", "json")
     assert code == 0 and '"format":"heed-beams-1"' in out and '"shows_dropped":true' in out
-    code, out, _ = call("look", run, "one two", "--beams", "--beam", "2")
+    code, out, _ = call("beams", run, "one two", "--beam", "2")
     assert code == 0 and "● " in out and "left out, " not in out
-    for words, said in (
-        (("--all",), "--all goes with --beams or --number QUERY KEY"),
-        (("--beams", "--beam", "2", "--number", "0", "0"), "which this look does not show"),
-        (("--beams", "--overview"), "--beams shows a table of its own"),
-    ):
-        code, _, err = call("look", run, "one two", *words)
-        assert code != 0 and said in err
+    code, _, err = call("beams", run, "one", "two")
+    assert code != 0 and "beams takes one text, but 2 were given; put a text with spaces in quotes" in err

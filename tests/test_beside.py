@@ -235,7 +235,6 @@ def test_the_command_takes_words_steps_and_runs(trained, data, capsys):
         (["--beside", "step-9"], "no weights of step-9; there are step-1, step-2"),
         (["--beside", "untrian"], "unknown --beside 'untrian'; give untrained, step-N or another run"),
         (["--beside", "untrained", "--edit", '{"edit": "uniform"}'], "--beside and --edit each show a difference"),
-        (["--beside", "untrained", "--patch-from", "two"], "leave out all options"),
         (["--sort", "untrianed"], "valid: entropy, untrained"),
         (["--sort", "untrained", "--beside", "step-1"], "--sort untrained compares with the untrained network"),
         (["--sort", "untrained", "--edit", '{"edit": "keep"}'], "--sort untrained and --edit each show a difference"),
@@ -268,7 +267,7 @@ def test_a_picture_stands_beside_the_untrained_network_on_one_scale(drawn, model
     torch.manual_seed(1)
     twin = type(run)(run.folder, run.config, run.task, run.task.build_model(), {})
     label = own.look.label
-    others = twin.look(picture, attribution_for=label)
+    others = twin.look(picture, label=label)
     assert [one.title for one in shown.maps[1::3]] == [f"{one.title}, of untrained" for one in others.maps]
     for place, (one, other) in enumerate(zip(own.maps, others.maps, strict=True)):
         mine, theirs, difference = shown.maps[3 * place : 3 * place + 3]

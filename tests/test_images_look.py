@@ -151,7 +151,7 @@ def test_gradients_and_receptive_fields_of_a_convolutional_network(cnn, photos):
     number = cnn.head.labels.index(shown.look.label)
     cnn.model(pixels)[0, number].backward()
     assert torch.allclose(saliency.weights, pixels.grad[0].abs().amax(0), atol=1e-6)
-    other = cnn.look(photos / "red" / "1.png", map="saliency", attribution_for=cnn.head.labels[1 - number]).maps[0]
+    other = cnn.look(photos / "red" / "1.png", map="saliency", label=cnn.head.labels[1 - number]).maps[0]
     assert not torch.allclose(other.weights, saliency.weights)
 
 
@@ -198,7 +198,7 @@ def test_several_pictures_give_the_mean_attention_distance(vit, photos):
         (["--patch", "8,0"], "no patch in row 8, column 0: this model reads 8 rows and 8 columns of patches"),
         (["--patch", "left"], "--patch is 'left'; give row and column of a patch, counted from 0, as in --patch 3,5"),
         (["--map", "fields"], "unknown map 'fields'; did you mean 'field'?"),
-        (["--for", "rad"], "unknown label 'rad'; did you mean 'red'?"),
+        (["--label", "rad"], "unknown label 'rad'; did you mean 'red'?"),
         (["--layer", "3"], "no layer 3: this model has 3 layers of encoder attention, counted from 0"),
         (["--head", "2"], "no head 2: there are 2 heads, counted from 0"),
         (["--mechanism", "cross"], "no 'cross' attention: this model has encoder attention"),

@@ -42,11 +42,11 @@ def test_all_states_of_a_layer_give_the_score_of_the_other_text_and_none_that_of
         with pytest.raises(ConfigError, match=f"model {model} has no states of single tokens"):
             run.patch(TEXT, OTHER)
         return
-    asked = run.contrast(run.task, run.model, TEXT, OTHER)
+    asked = run.looks.contrast(run.task, run.model, TEXT, OTHER)
     if name == "tagging":  # an untrained one gives both texts the same tags
         asked = {"target": f"{run.head.labels[0]}:1", "rather_than": None}
     grid = run.patch(TEXT, OTHER, **{name: asked[name] for name in ("target", "rather_than") if name in asked})
-    own, there = (run.explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
+    own, there = (run.looks.explain(run.task, run.model, text, **asked) for text in (TEXT, OTHER))
     length = sum(map(len, own.around)) + len(own.scored.tokens)
     tokens = [one.scored.tokens.unsqueeze(0) for one in (own, there)]
     with torch.no_grad(), trace(run.model) as seen:
@@ -82,7 +82,7 @@ def test_a_patched_block_is_one_whose_output_was_replaced(untrained):
     grid = run.patch(TEXT, OTHER, target="a")
     assert grid.maps[0].key.labels == ("<s>", "one", "two/five", "three", "four/six", "</s>")
     block, kept = run.model.body.blocks[0], []
-    of = run.explain
+    of = run.looks.explain
     own, there = (of(run.task, run.model, text, "a").scored for text in (TEXT, OTHER))
     handle = block.register_forward_hook(lambda *given: kept.append(given[-1].clone()))
     scores = [float(one.of_tokens(one.tokens.unsqueeze(0))) for one in (own, there)]
@@ -168,19 +168,11 @@ def test_the_n_grams_beside_a_network_have_no_part_in_the_shares(untrained):
 
 def test_grids_stand_alone_and_take_edits(untrained):
     run = untrained("classification", "encoder")
-    for options in ({"steps": True}, {"lens": True}):
-        with pytest.raises(ConfigError, match="each draw a grid of their own"):
-            run.look(TEXT, patch_from=OTHER, **options)
     with pytest.raises(ConfigError, match="--rather-than needs --for"):
-        run.look(TEXT, patch_from=OTHER, rather_than="a")
-    with pytest.raises(
-        ConfigError, match=r"The logit lens \(`--lens`\) is not available for classification; it is for"
-    ):
-        run.look(TEXT, lens=True)
-    plain, edited = (
-        run.look(TEXT, patch_from=OTHER, attribution_for="a", edits=edits) for edits in ([], [heed.Uniform()])
-    )
-    assert torch.equal(plain.maps[0].weights, run.patch(TEXT, OTHER, target="a").maps[0].weights)
+        run.patch(TEXT, OTHER, rather_than="a")
+    with pytest.raises(ConfigError, match=r"`lens` is not available for classification; it is for"):
+        run.lens(TEXT)
+    plain, edited = (run.patch(TEXT, OTHER, target="a", edits=edits) for edits in ([], [heed.Uniform()]))
     assert not torch.allclose(plain.maps[0].weights, edited.maps[0].weights)
 
 
@@ -192,7 +184,7 @@ def test_grids_stand_alone_and_take_edits(untrained):
 def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrained):
     run = untrained(task, model)
     grid = run.lens(TEXT)
-    read, axis, name = run.lens_reads(run.task, run.model, TEXT)
+    read, axis, name = run.looks.lens(run.task, run.model, TEXT)
     with trace(run.model):  # unwatched, a single token is read by another form, which agrees to rounding
         best = torch.softmax(read()[0].float(), -1).max(-1)
     assert torch.equal(grid.maps[0].weights[-1], best.values) and grid.maps[0].key == axis
@@ -203,7 +195,7 @@ def test_the_last_row_of_the_lens_is_the_output_of_the_model(task, model, untrai
 
 def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_after_that_block(tmp_path):
     run, model = imported(tmp_path, gpt2, "LMHeadModel")
-    grid = run.look("the man went", lens=True)
+    grid = run.lens("the man went")
     ids = torch.tensor([run.input.prompt_tokens(run.input.tokenizer.encode("the man went").ids, least=2)])
     with torch.no_grad():
         states = model(ids, output_hidden_states=True).hidden_states

@@ -128,7 +128,7 @@ def test_the_commands_know_both(rating, answers, folder, capsys):
     assert code == 0 and out.startswith("Cid ")
     code, out, _ = call(capsys, "evaluate", answers.folder, "--split", "valid")
     assert code == 0 and "exact_match" in out
-    code, out, _ = call(capsys, "look", rating.folder, "good bad", "--attribution", "ig")
+    code, out, _ = call(capsys, "attribute", rating.folder, "good bad")
     assert code == 0 and "rating" in out
     code, out, _ = call(capsys, "check", "rating", folder / "rating.csv")
     assert code == 0 and "held out for validation" in out

@@ -201,12 +201,14 @@ def commands(task: str, first: bool) -> Iterator[list[str]]:
     yield from (["evaluate", "run", *words, *more] for words in scored for more in ([], ["--json"]))
     drawn = [[], ["--steps"], ["--layer=all", "--head=all"], ["--overview"], ["--number", "0", "0"], ["--layer=9"]]
     drawn += [["--mechanism=rollout"], ["--edit={}"], *flags(task, "look")]
-    attributed = [[f"--attribution={how}", "--for=a"] for how in ("ig", "grad", "gradxinput", "loo")]
-    attributed += [["--attribution=grad", f"--for={of}", *more] for of in SCORED for more in ([], ["--rather-than=b"])]
+    drawn += [[f"--attribution={how}"] for how in ("ig", "grad", "gradxinput", "loo")]
+    attributed = [["--method=grad", f"--for={of}", *more] for of in SCORED for more in ([], ["--rather-than=b"])]
+    inside = [["attribute", *words] for words in attributed] + [["patch", LINES[1]], ["lens"], ["beams", "--beam=3"]]
     looked = {"picture": [PICTURE, "data/photos/b/1.png"], "columns": ["data/series.csv", "short.csv"]}
     for number, text in enumerate(looked.get(kind, LINES[:2])):
         yield ["look", "run", text]
-        yield from (["look", "run", text, *words, "--as=json"] for words in drawn + attributed * (number == 0))
+        yield from (["look", "run", text, *words, "--as=json"] for words in drawn)
+        yield from ([name, "run", text, *words, "--as=json"] for name, *words in inside * (number == 0))
         yield from (["look", "run", text, "--steps", f"--as={form}"] for form in ("html", "svg"))
     yield from (["look", "run", text] for text in ("", LINES[-1]))
     yield from (["look", "run"], ["check", "run"], ["heads", "run"], ["heads", "run", "--json"], ["align", "run", test])

@@ -38,7 +38,7 @@ def planted(run: Any, count: int) -> Iterator[tuple[Planted, Any, int]]:
     """Held-out documents with a deciding word: the document, the score of its label, and the place of that word."""
     drawn = (one for one in draw_documents("test", 2 * count, SENTENCES, 1) if one.word)
     for document, _ in zip(drawn, range(count), strict=False):
-        scored = run.explain(run.task, run.model, document.text.text).scored
+        scored = run.looks.explain(run.task, run.model, document.text.text).scored
         labels = [run.tokenizer.label(token).lower() for token in scored.tokens.tolist()]
         yield document, scored, labels.index(document.word)
 

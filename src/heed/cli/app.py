@@ -16,9 +16,7 @@ from heed.cli.options import (
     DeviceOption,
     FilesOption,
     ForceOption,
-    FormOption,
     ModelOption,
-    OutOption,
     PageOption,
     ParentOption,
     RunArgument,
@@ -35,6 +33,7 @@ from heed.cli.options import (
     held_out,
     option,
     split_files,
+    with_drawing,
     with_figure,
     with_flags,
 )
@@ -464,18 +463,34 @@ def compare(
     run_compare(words, fields(given), options)
 
 
+_INPUT = "Input of the model: for pairs, two texts; for pictures, a file, or test:N of the test set"
+InputArgument = Annotated[list[str], Argument(metavar="TEXT", help=f"{_INPUT}.")]
+EditsOption = Annotated[
+    list[str] | None,
+    option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
+]
+ScoreOption = Annotated[
+    str | None,
+    option("Score", "--for", metavar="NAME", help="Its score: a label, TAG:WORD, TOKEN:POSITION; else the answer's."),
+]
+RatherThanOption = Annotated[
+    str | None, option("Score", "--rather-than", metavar="NAME", help="Minus the score of this label, tag or token.")
+]
+
+
+def _typed(**values: Any) -> dict[str, Any]:
+    """The options that were typed, by their names in Python."""
+    return {name: value for name, value in values.items() if value not in (None, False, [])}
+
+
 @app.command(cls=called("RUN [TEXT]"))
-@with_figure
+@with_drawing
 @with_flags
 def look(
     run: RunArgument,
     texts: Annotated[
         list[str] | None,
-        Argument(
-            metavar="[TEXT]",
-            help="Input of the model (for pairs, two texts; for pictures, a file, or test:N of the test set); without "
-            "it, the training curves are shown.",
-        ),
+        Argument(metavar="[TEXT]", help=f"{_INPUT}. Without it, the training curves are shown."),
     ] = None,
     steps: Annotated[bool, option("View", "--steps", help="One frame per token read or written.")] = False,
     mechanism: Annotated[
@@ -500,43 +515,117 @@ def look(
             help="Order of the overview: entropy (smallest first) or untrained (largest distance).",
         ),
     ] = None,
-    edits: Annotated[
-        list[str] | None,
-        option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
-    ] = None,
+    edits: EditsOption = None,
     number: Annotated[
         tuple[str, str] | None,
         option(
             "View", metavar="QUERY KEY", help="One weight and what it came from: row and column of the map, from 0."
         ),
     ] = None,
-    every: Annotated[
-        bool,
-        option("View", "--all", help="With --number: every component and key; with --beams: all candidates."),
-    ] = False,
+    every: Annotated[bool, option("View", "--all", help="With --number: every component and key.")] = False,
     numpy: Annotated[
         bool, option("View", "--numpy", help="With --number: only lines of Python that compute it.")
     ] = False,
-    form: FormOption = None,
-    out: OutOption = None,
-    open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
-    device: DeviceOption = "auto",
-    force: ForceOption = False,
     *,
     flags: dict[str, Any],
-    figure: dict[str, Any],
+    drawing: Any,
 ) -> None:
     """Show a model's attention, or its training curves.
 
     With TEXT: its attention while it reads and writes. Without: loss, scores, learning rate and speed.
     """
-    from heed.cli.show import Drawing, run_look
+    from heed.cli.look import Weight, run_look
 
-    given = {"layer": layer, "head": head, "overview": overview, "sort": sort, "edits": tuple(edits or ())}
-    chosen = {name: value for name, value in given.items() if value not in (None, False, ())}
-    opened = (number, every, numpy)
-    drawing = Drawing(steps, form, out, open_it, mechanism, chosen, force, figure, *opened, device=device)
-    run_look(run, texts or [], flags, drawing)
+    view = _typed(steps=steps, mechanism=mechanism, layer=layer, head=head, overview=overview, sort=sort, edits=edits)
+    run_look(run, texts or [], view, flags, Weight(number, every, numpy), drawing)
+
+
+@app.command(cls=called("RUN TEXT"))
+@with_drawing
+@with_flags
+def attribute(
+    run: RunArgument,
+    texts: InputArgument,
+    method: Annotated[
+        Literal["ig", "grad", "gradxinput", "loo"] | None,
+        option("Method", metavar="ig|grad|gradxinput|loo", help="Integrated gradients (the default), or another."),
+    ] = None,
+    target: ScoreOption = None,
+    rather_than: RatherThanOption = None,
+    baseline: Annotated[
+        str | None, option("Method", metavar="NAME", help="With ig: mean (the default), zero or unknown.")
+    ] = None,
+    steps: Annotated[
+        int | None, option("Method", metavar="N", help="With ig: steps; by default until the error is 1 %.", min=1)
+    ] = None,
+    without: Annotated[
+        Literal["deleted", "unknown", "mean"] | None,
+        option("Method", metavar="deleted|unknown|mean", help="With loo: what becomes of a word; deleted by default."),
+    ] = None,
+    edits: EditsOption = None,
+    *,
+    flags: dict[str, Any],
+    drawing: Any,
+) -> None:
+    """Show what each word adds to a score.
+
+    Of a picture: each patch, or each cell of a grid of 8 x 8.
+    """
+    from heed.cli.look import run_inside
+
+    method_of = {"method": method, "baseline": baseline, "steps": steps, "without": without}
+    asked = _typed(target=target, rather_than=rather_than, edits=edits, **method_of)
+    run_inside("attribute", run, texts, asked, flags, drawing)
+
+
+@app.command(cls=called("RUN TEXT OTHER"))
+@with_drawing
+def patch(
+    run: RunArgument,
+    texts: Annotated[list[str], Argument(metavar="TEXT OTHER", help="A text, and one of as many tokens.")],
+    target: ScoreOption = None,
+    rather_than: RatherThanOption = None,
+    edits: EditsOption = None,
+    *,
+    drawing: Any,
+) -> None:
+    """Show which states carry a difference of two texts.
+
+    States of OTHER are put in place of those of TEXT, at one layer and word at a time.
+    """
+    from heed.cli.look import run_inside
+
+    run_inside("patch", run, texts, _typed(target=target, rather_than=rather_than, edits=edits), {}, drawing)
+
+
+@app.command(cls=called("RUN TEXT"))
+@with_drawing
+def lens(run: RunArgument, texts: InputArgument, edits: EditsOption = None, *, drawing: Any) -> None:
+    """Show the most probable token after each block of a decoder."""
+    from heed.cli.look import run_inside
+
+    run_inside("lens", run, texts, _typed(edits=edits), {}, drawing)
+
+
+@app.command(cls=called("RUN TEXT"))
+@with_drawing
+@with_flags
+def beams(
+    run: RunArgument,
+    texts: InputArgument,
+    beam: Annotated[
+        int | None, option("View", metavar="N", help="Beam size; the run's by default.", min=1, max=1_000)
+    ] = None,
+    every: Annotated[bool, option("View", "--all", help="Also the candidates that were dropped.")] = False,
+    edits: EditsOption = None,
+    *,
+    flags: dict[str, Any],
+    drawing: Any,
+) -> None:
+    """Show the candidates of the beam search behind an output."""
+    from heed.cli.look import run_inside
+
+    run_inside("beams", run, texts, _typed(beam_size=beam, every=every, edits=edits), flags, drawing)
 
 
 @app.command(cls=called("[NAME|FILE.yaml]"))

@@ -8,7 +8,7 @@ import json
 import os
 import pkgutil
 import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -273,18 +273,49 @@ _FIGURE: dict[str, Any] = {
     ],
 }
 
+_DRAWING: dict[str, Any] = {
+    "form": FormOption,
+    "out": OutOption,
+    "open_it": Annotated[bool, option("Output", "--open", help="Show the page in a browser.")],
+    "device": DeviceOption,
+    "force": ForceOption,
+}
+
 
 def with_figure(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of pictures to a command; those typed are passed as `figure`, by name."""
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        given = {name: values.pop(name) for name in _FIGURE}
-        function(**values, figure={name: value for name, value in given.items() if value not in (None, [])})
+        figure = _figure_of(values)
+        function(**values, figure=figure)
 
+    return _with_parameters(command, function, "figure", _parameters(_FIGURE))
+
+
+def with_drawing(function: Callable[..., None]) -> Callable[..., None]:
+    """Add to a command the options of what it draws, and of the run's opening; they are passed as `drawing`."""
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        from heed.cli.look import Drawing
+
+        drawing = Drawing(figure=_figure_of(values), **{name: values.pop(name) for name in _DRAWING})
+        function(**values, drawing=drawing)
+
+    return _with_parameters(command, function, "drawing", [*_parameters(_DRAWING), *_parameters(_FIGURE)])
+
+
+def _figure_of(values: dict[str, Any]) -> dict[str, Any]:
+    """The options of a picture that were typed, taken out of the values of a command."""
+    typed = {name: values.pop(name) for name in _FIGURE}
+    return {name: value for name, value in typed.items() if value not in (None, [])}
+
+
+def _parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
     kind = inspect.Parameter.KEYWORD_ONLY
-    added = [inspect.Parameter(name, kind, default=None, annotation=one) for name, one in _FIGURE.items()]
-    return _with_parameters(command, function, "figure", added)
+    defaults = {"open_it": False, "force": False, "device": "auto"}
+    return [inspect.Parameter(n, kind, default=defaults.get(n), annotation=one) for n, one in options.items()]
 
 
 _METAVARS: dict[Any, str] = {int: "N", float: "X", str: "TEXT"}
@@ -296,9 +327,8 @@ def with_flags(function: Callable[..., None]) -> Callable[..., None]:
     """Add the options of all tasks to a command, found by its name; those typed are passed as `flags`, by name."""
     owners: dict[str, tuple[Flag, list[str]]] = {}
     for task in task_names():
-        for flag in spec_of(task).flags:
-            if flag.command == function.__name__:
-                owners.setdefault(flag.key, (flag, []))[1].append(task)
+        for flag in spec_of(task).flags_of(function.__name__):
+            owners.setdefault(flag.key, (flag, []))[1].append(task)
 
     @functools.wraps(function)
     def command(**values: Any) -> None:

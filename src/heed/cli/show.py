@@ -1,162 +1,23 @@
-"""Commands that show something: `heed look`, `heed lesson`, `heed models`."""
+"""Commands that show lessons and models: `heed lesson`, `heed models`."""
 
 from __future__ import annotations
 
 import ast
-import dataclasses
-import os
 import sys
-import tempfile
 import textwrap
-import webbrowser
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from heed.cli.options import read_as_texts
-from heed.cli.terminal import form_of, interactive, number, say, show_drawing, use_color, width, write_output
-from heed.errors import ConfigError, RunError, suggest, whole_number
+from heed.cli.terminal import form_of, interactive, say, show_drawing, use_color, width, write_output
+from heed.errors import ConfigError, suggest, whole_number
 from heed.observe.scene import check_figure
-from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
+from heed.tasks import spec_of, task_names
 
 if TYPE_CHECKING:
     from heed.models.base import Body, ModelConfig
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """The options of `heed look`: what is drawn, and how."""
-
-    steps: bool
-    form: str | None
-    out: Path | None
-    open_it: bool
-    mechanism: str | None
-    chosen: dict[str, Any]  # of layer, head, overview, sort and edits those that were given
-    force: bool = False
-    figure: dict[str, Any] = dataclasses.field(default_factory=dict)  # the options of a picture that were given
-    number: tuple[str, str] | None = None
-    every: bool = False
-    numpy: bool = False
-    device: str = "auto"
-
-
-def run_look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> None:
-    """Draw a look, or without a text the curves of training, in the terminal; or write it to a file or stdout."""
-    if drawing.number is None and (drawing.numpy or (drawing.every and not flags.get("beams"))):
-        name = "--numpy goes with" if drawing.numpy else "--all goes with --beams or"
-        raise ConfigError(f"{name} --number QUERY KEY")
-    if drawing.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
-        raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
-    out, form = (
-        drawing.out,
-        "text" if drawing.numpy else form_of(drawing.form, drawing.out, ("html", "svg", "png", "json", "text")),
-    )
-    if drawing.open_it:
-        if form != "html" and (drawing.form is not None or out is not None):
-            raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
-        form = "html"
-    check_figure(drawing.figure, form)
-    if not texts:
-        from heed import folder
-        from heed.tasks.base.curves import curves_of
-
-        _refuse_options_of_a_text(flags, drawing)
-        shown: Any = curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force)
-    else:
-        shown = _look(name, texts, flags, drawing)
-    if drawing.number is not None:
-        shown = _opened(shown, drawing)
-    if drawing.numpy:
-        write_output(shown.numpy(), out)
-        return
-    if form == "text" and out is None:
-        show_drawing(shown.text(width(), use_color()))
-        return
-    drawn = getattr(shown, form)(**drawing.figure)
-    if drawing.open_it and out is None:
-        out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
-    write_output(drawn, out)
-    if drawing.open_it and out is not None:
-        webbrowser.open(out.absolute().as_uri())
-
-
-def _opened(shown: Any, drawing: Drawing) -> Any:
-    """One weight of a look and what it came from."""
-    assert drawing.number is not None
-    if not hasattr(shown, "number"):
-        raise ConfigError("--number opens one weight of an attention, which this look does not show")
-    try:
-        return shown.number(*drawing.number, every=drawing.every)
-    except ConfigError as error:
-        raise ConfigError(f"--number {' '.join(drawing.number)}: {error}") from None
-
-
-def _look(name: str, texts: list[str], flags: dict[str, Any], drawing: Drawing) -> Any:
-    from heed import folder
-
-    path = folder.find(name)
-    _refuse_task_without_looks(path)
-    from heed.runs.loading import load  # a refusal needs no torch
-    from heed.tasks.base.beside import names_no_run, other_of
-    from heed.threads import sparing
-
-    with sparing():
-        run: Any = load(path, force=drawing.force, device=drawing.device)
-        if run.reads_texts:
-            say(line for _, line in read_as_texts(texts))
-        typed = run.typed(texts) if run.reads_texts else texts
-        several = getattr(run, "looks_at_several", False)
-        if len(typed) != 1 and not several:
-            raise ConfigError(f"look takes one text, but {len(typed)} were given; put a text with spaces in quotes")
-        chosen = dict(drawing.chosen)
-        for name, words in (("layer", ("all",)), ("head", ("mean", "all"))):
-            if chosen.get(name, "all") not in words:
-                chosen[name] = number(name, chosen[name], f"a number{', mean' * ('mean' in words)} or all")
-        if pictures := [name for name in ("overview", "sort") if name in chosen and not run.reads_texts]:
-            raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
-        if drawing.steps:
-            if several:
-                raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
-            chosen["steps"] = True
-        options = options_of(run.config.task, "look", flags)
-        if (beside := options.get("beside")) is not None and not names_no_run(beside):
-            if beside != "last" and not os.path.exists(beside):
-                other_of(run, beside)  # names what there is
-            options["beside"] = load(beside, force=drawing.force, device=drawing.device)
-        if drawing.every and options.get("beams"):
-            options["beams"] = "all"
-        return capability(run, "look").look(
-            typed[0] if len(typed) == 1 else typed,
-            mechanism=drawing.mechanism,
-            **chosen,
-            **options,
-        )
-
-
-def _refuse_task_without_looks(path: Path) -> None:
-    """Refuse a run whose task has no looks before anything else of it is read."""
-    from heed import folder
-
-    with suppress(RunError):  # a damaged folder is reported when the run is opened
-        task = folder.read_settings(path)[0].get("task")
-        if task in task_names() and "look" in spec_of(task).why_not:
-            raise MissingCapabilityError(missing_in(task, "look"))
-
-
-def _refuse_options_of_a_text(flags: dict[str, Any], drawing: Drawing) -> None:
-    """Refuse options that need a text."""
-    given = [name for name in ("steps", "mechanism", "number") if getattr(drawing, name)]
-    given += ["edit" if name == "edits" else name for name in drawing.chosen] + list(flags)
-    if given:
-        raise ConfigError(
-            f"--{given[0]} needs a text to look at (without one, the training curves are drawn); give the text "
-            "after the run"
-        )
 
 
 def run_lesson_command(

@@ -129,7 +129,7 @@ def _finished(nodes: Sequence[BeamNode]) -> list[int]:
 
 
 class ShownBeams(Shown):
-    """The result of `run.look(text, beams=True)`: the candidates of a beam search, with dropped ones if `every`."""
+    """The result of `run.beams(text)`: the candidates of a beam search, with dropped ones if `every`."""
 
     def __init__(self, beams: Beams, every: bool = False) -> None:
         self.beams, self.every = beams, every

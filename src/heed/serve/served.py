@@ -44,8 +44,8 @@ _ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
 
 def flags_of(task: str, command: str) -> list[Flag]:
     """The options of a command that a request may have; none of them names a file."""
-    own = [flag for flag in spec_of(task).flags if flag.command == command and not flag.file]
-    return [flag for flag in own if flag.name not in _ELSEWHERE]
+    flags = spec_of(task).flags_of(command)
+    return [flag for flag in flags if not flag.file and flag.name not in _ELSEWHERE]
 
 
 class Served:

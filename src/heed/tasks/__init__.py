@@ -76,14 +76,11 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
     Raises:
         ConfigError: An option was given that the task does not have.
     """
-    own = [flag for flag in spec_of(task).flags if flag.command == command]
-    for name in given:
-        if name not in {flag.name for flag in own}:
-            having = [
-                one for one in task_names() if (command, name) in {(f.command, f.name) for f in spec_of(one).flags}
-            ]
-            raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
-    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in own}
+    flags = spec_of(task).flags_of(command)
+    for name in given.keys() - {flag.name for flag in flags}:
+        having = [other for other in task_names() if name in {flag.name for flag in spec_of(other).flags_of(command)}]
+        raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
+    return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
 @cache
@@ -144,10 +141,10 @@ def check_config(values: dict[str, Any], where: str) -> RunConfig:
 CAPABILITIES = {
     "outputs": "`heed predict`",
     "look": "`look`",
-    "attribute": "An attribution (`--attribution`)",
-    "patch": "States of another text (`--patch-from`)",
-    "lens": "The logit lens (`--lens`)",
-    "beams": "The candidates of a beam search (`--beams`)",
+    "attribute": "`attribute`",
+    "patch": "`patch`",
+    "lens": "`lens`",
+    "beams": "`beams`",
     "examiner": "`compare`",
     "ensemble": "An ensemble (`--with`)",
     "export": "`export`",

@@ -27,14 +27,15 @@ from heed.memory import explain_methods
 from heed.observe.equal_weights import EqualWeights, equal_weights
 from heed.observe.shown import ShownCurves
 from heed.tasks import CAPABILITIES, MissingCapabilityError, capability, missing, spec_of
-from heed.tasks.base.attributing import Attributes
-from heed.tasks.base.beams import HasBeams
+from heed.tasks.base.attributing import attribute as attribute_words
+from heed.tasks.base.beams import beams as search_beams
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import curves_of
-from heed.tasks.base.looking import LooksAtText
+from heed.tasks.base.looking import look as look_at_text
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
 from heed.tasks.base.report import baseline_scores
-from heed.tasks.base.tracing import HasLens, HasPatching
+from heed.tasks.base.tracing import lens as logit_lens
+from heed.tasks.base.tracing import patch as patch_states
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
@@ -531,12 +532,6 @@ class Run:
         """The functions that look inside the model."""
         return self.task.task.looks
 
-    look_at = property(lambda self: self.looks.at)
-    explain = property(lambda self: self.looks.explain)
-    contrast = property(lambda self: self.looks.contrast)
-    lens_reads = property(lambda self: self.looks.lens)
-    looks_at_several = property(lambda self: self.looks.several)
-
     def readable(self, text: Any) -> Any:
         """The input of a look.
 
@@ -577,19 +572,19 @@ class Run:
     def _links_of(self, source: str, prediction: Any) -> Any:
         return self._links._links_of(self, source, prediction)
 
-    beams: Any = HasBeams.beams
-    patch: Any = HasPatching.patch
-    lens: Any = HasLens.lens
-
-    @wraps(LooksAtText.look)
+    @wraps(look_at_text)
     def look(self: Any, text: Any, **options: Any) -> Any:
         """As the task looks."""
-        return (self.looks.look or LooksAtText.look)(self, text, **options)
+        return (self.looks.look or look_at_text)(self, text, **options)
 
-    @wraps(Attributes.attribute)
+    @wraps(attribute_words)
     def attribute(self: Any, text: Any, **options: Any) -> Any:
         """As the task attributes."""
-        return (self.looks.attribute or Attributes.attribute)(self, text, **options)
+        return (self.looks.attribute or attribute_words)(self, text, **options)
+
+    beams = search_beams
+    patch = patch_states
+    lens = logit_lens
 
 
 class _WithKeywords:

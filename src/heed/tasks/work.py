@@ -29,7 +29,7 @@ from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of, task_class
-from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, WORDS, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.data_files import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.predictions import TextOutputs
@@ -73,6 +73,8 @@ class Looks:
     """`run.look` of an input that is not a text."""
     attribute: Callable[..., Any] | None = None
     """`run.attribute` of an input that is not a text."""
+    whole_words: bool = False
+    """True if maps show whole words only when asked to."""
     several: bool = False
     """True if several inputs can be looked at together."""
     readable: Callable[..., Any] | None = None
@@ -151,8 +153,7 @@ class Task:
     def spec(self) -> TaskSpec:
         """The specification of a task that has none of its own."""
         looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
-        looks = (*looks, *ATTRIBUTION) if self.looks.explain is not None else looks
-        looks = (*looks, PATCH) if self.looks.contrast is not None else looks
+        looks = (*looks, ATTRIBUTION) if self.looks.explain is not None else looks
         unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
         flags = (JSON, ERRORS, *looks)
         per_token = self.head.per_token

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 
 @dataclass(frozen=True)
 class Flag:
     """A command-line option that only some tasks have."""
 
-    command: Literal["predict", "look", "evaluate"]  # the command that takes it
+    command: str  # the command that takes it, or several with spaces between: "look attribute"
     name: str  # as typed, without dashes
     type: type | tuple[str, ...]  # type of its value, `bool` for a switch; or the allowed words
     help: str  # one line
@@ -56,6 +56,10 @@ class TaskSpec:
     few: int = 10_000  # training examples below which that is proposed
     checkpoints: str = ""  # which of `exchange.huggingface.heads` its Hugging Face checkpoints have; "" for none
 
+    def flags_of(self, command: str) -> list[Flag]:
+        """The options of a command."""
+        return [flag for flag in self.flags if command in flag.command.split()]
+
 
 JSON = Flag("predict", "json", bool, "One JSON object per output.", default=False)
 NBEST = Flag("predict", "nbest", int, "Candidates per input, best first.", default=1, least=1, most=1_000)
@@ -80,23 +84,8 @@ UNITS = Flag(
     "look", "units", str, "Also draw single units of gates and states: the N of largest variance, or numbers (3,17)."
 )
 GATES = (Flag("look", "gates", bool, "Also draw the mean gates of recurrent networks.", default=False), UNITS)
-ATTRIBUTION = (
-    Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds to a score."),
-    Flag(
-        "look",
-        "for",
-        str,
-        "The score for --attribution (and maps of pictures): that of a label, TAG:WORD or TOKEN:POSITION.",
-        keyword="attribution_for",
-    ),
-    Flag("look", "rather-than", str, "With --attribution: minus the score of this label, tag or token."),
-)
+ATTRIBUTION = Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds.")
 WORDS = Flag("look", "words", bool, "Beside each map: what the output loses without each word.", default=False)
-PATCH = Flag(
-    "look", "patch-from", str, "Put the states of this text, of as many tokens, in place of those of TEXT, one by one."
-)
-BEAMS = Flag("look", "beams", bool, "Show the candidates of the beam search; with --all, all of them.", default=False)
-LENS = Flag("look", "lens", bool, "Show the most probable token after each block of a decoder.", default=False)
 BESIDE = Flag(
     "look",
     "beside",
@@ -113,6 +102,7 @@ SAMPLING = (
 )
 WRITING = (NBEST, JSON, BEAM, *SAMPLING, LENGTH)
 """Options of tasks that write texts."""
-INSIDE = (*ATTRIBUTION, PATCH, LENS, BESIDE)
-"""Options of looks at what a decoder makes of a text."""
-TARGET = Flag("look", "target", str, "Look at this output instead of the model's own.")
+TARGET = (
+    Flag("look", "target", str, "Look at this output instead of the model's own."),
+    Flag("attribute", "target", str, "Attribute this output instead of the model's own.", keyword="output"),
+)

@@ -1,24 +1,28 @@
-"""Attributions of runs that read texts: what each word adds to a score, as numbers, a shading and a data frame.
+"""Attributions of texts: what each word adds to a score, as numbers, a shading and a data frame.
 
 A task says, by `explain`, which score is attributed to which words; `observe/attribution.py` computes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest, whole_number
-from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, attribute, leave_one_out
-from heed.observe.looks import Shading
+from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, leave_one_out
+from heed.observe.attribution import attribute as attribute_score
+from heed.observe.edits import Given, edits_of
+from heed.observe.looks import Look, Shading
 from heed.observe.maps import Axis
+from heed.observe.shown import ShownLook
+from heed.observe.trace import edit
 from heed.tasks import capability
-from heed.tasks.base.looking import Words
+from heed.tasks.base.looking import Words, notes_on, text_line
 from heed.tasks.base.predictions import data_frame
 from heed.threads import sparing
 
@@ -38,15 +42,24 @@ class Explained:
     deleting: tuple[str, ...] = ()  # the notes where words are deleted, if they are others
 
 
-@dataclass(frozen=True, eq=False)
-class Attributed:
-    """What each word of a text adds to a score; a notebook or `print` shows the words with their numbers."""
+class Attributed(ShownLook):
+    """What each word of a text adds to a score, `values`; a notebook shows the shaded words, `print` the numbers, too.
 
-    axis: Axis  # the words
-    values: tuple[float, ...]  # one for each word: the sum over its tokens, or the fall when it is left out
-    name: str  # of the score
-    of: Attribution
-    notes: tuple[str, ...]
+    Attributes:
+        axis: The words.
+        values: A number for each: the sum over its tokens, or the fall of the score when it is left out.
+        name: The score: "the logit of 'pos'".
+        of: The numbers of the tokens, and how they were computed.
+        notes: What was computed, and what was held fixed.
+    """
+
+    def __init__(self, title: str, text: str, axis: Axis, values: Sequence[float], name: str, of: Attribution) -> None:
+        self.axis, self.values, self.name, self.of = axis, tuple(values), name, of
+        super().__init__(Look(title, text, "", (), (), (), shadings=(self.shading,), names=("text", "")), steps=False)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.look.notes
 
     @property
     def shading(self) -> Shading:
@@ -65,61 +78,60 @@ class Attributed:
         return "\n".join([f"{self.name}", *rows, *self.notes])
 
 
-class Attributes:
-    """The method `attribute` of runs that read texts."""
+@sparing()
+def attribute(
+    run: Any,
+    text: Any,
+    *,
+    method: str = "ig",
+    target: str | None = None,
+    rather_than: str | None = None,
+    baseline: str = "mean",
+    steps: int | None = None,
+    without: str = "deleted",
+    edits: Sequence[Given] = (),
+    **options: Any,
+) -> Attributed:
+    """Attribute a score of one text to its words.
 
-    task: Any
-    model: Any
-    explain: ClassVar[Callable[..., Explained]]
-    """The task's function `(task, model, text, target, rather_than, **options)`; for None as target it chooses one."""
+    Args:
+        run: A run that reads texts.
+        text: The text; if the run reads pairs, a tuple of two texts, as pretraining may; or a conversation.
+        method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (leave-one-out).
+        target: The score: a label; TAG:WORD for tags, the tag of a word (from 0); for models that write,
+            TOKEN:POSITION, or TOKEN at its first place, of the output; for pretraining, WORD or WORD:MASK (masks are
+            counted from 0), or for a pair "follows"; by default the predicted label, the first entity, the whole
+            output, or the most probable word at the first mask.
+        rather_than: Another label, tag or token: the score is the difference of the two.
+        baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
+        steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
+        without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
+        edits: Changes to the attention weights under which the score is computed (`heed.observe.edits`).
+        options: For models that write, `output`, a given output instead of the model's own; for dialogue, `speaker`,
+            the one who responds.
 
-    @sparing()
-    def attribute(
-        self,
-        text: Any,
-        *,
-        method: str = "ig",
-        target: str | None = None,
-        rather_than: str | None = None,
-        baseline: str = "mean",
-        steps: int | None = None,
-        without: str = "deleted",
-        **options: Any,
-    ) -> Attributed:
-        """Attribute a score of one text to its words.
-
-        Args:
-            text: The text; if the run reads pairs, a tuple of two texts, as pretraining may; or a conversation.
-            method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (leave-one-out).
-            target: The score: a label; TAG:WORD for tags, the tag of a word (from 0); for models that write,
-                TOKEN:POSITION, or TOKEN at its first place, of the output; for pretraining, WORD or WORD:MASK (masks
-                are counted from 0), or for a pair "follows"; by default the predicted label, the first entity, the
-                whole output, or the most probable word at the first mask.
-            rather_than: Another label, tag or token: the score is the difference of the two.
-            baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
-            steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
-            without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
-            options: For models that write, `output`, a given output instead of the model's own; for dialogue,
-                `speaker`, the one who responds.
-
-        Raises:
-            ConfigError: The text is blank, or the score is none of this model.
-        """
-        run: Any = capability(self, "attribute")
-        if method not in METHODS:
-            raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
-        if without not in REPLACED:
-            raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
-        explained = self.explain(self.task, self.model, run.readable(text), target, rather_than, **options)
+    Raises:
+        ConfigError: The text is blank, or the score is none of this model.
+    """
+    capability(run, "attribute")
+    if method not in METHODS:
+        raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
+    if without not in REPLACED:
+        raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
+    read = run.readable(text)
+    with edit(run.model, *edits_of(edits)):
+        explained = run.looks.explain(run.task, run.model, read, target, rather_than, **options)
         words, notes = explained.words, explained.notes
         if method == "loo":
             notes = (without == "deleted" and explained.deleting) or notes
             of = leave_one_out(explained.scored, words.tokens, without)  # type: ignore[arg-type]
             values = of.values
         else:
-            of = attribute(explained.scored, method, baseline=baseline, steps=steps)
+            of = attribute_score(explained.scored, method, baseline=baseline, steps=steps)
             values = words.sum(of.values.unsqueeze(0))[0]
-        return Attributed(words.axis, tuple(values.tolist()), explained.name, of, (of.note, *notes))
+    attributed = Attributed(run.title, text_line(run, read), words.axis, values.tolist(), explained.name, of)
+    attributed.look = replace(attributed.look, notes=(of.note, *notes, *notes_on((), edits_of(edits))))
+    return attributed
 
 
 def table_of(model: nn.Module) -> str:

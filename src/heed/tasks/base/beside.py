@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -106,11 +105,10 @@ def look_beside(run: Any, look: Look, beside: Any, text: Any, options: Mapping[s
         ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
     """
     name, said, other = other_of(run, beside)
-    look_at: Any = other.look_at
-    see = partial(look_at, other.task, other.model, other.readable(text), title=other.title, **options)
+    see = partial(other.looks.at, other.task, other.model, other.readable(text), title=other.title, **options)
     try:
         own = same = see()
-        if look.output is not None and "target" in inspect.signature(look_at).parameters:
+        if look.output is not None and other.head.writes:
             same = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
     except ConfigError as error:
         raise ConfigError(f"--beside {name}: {error}") from None

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import re
-from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +28,7 @@ from heed.observe.maps import Axis, Map, Part, SignedMap, Traces, axis_name, mer
 from heed.observe.overview import check_sort
 from heed.observe.records import TAPE, GateRecord
 from heed.observe.shown import ShownLook
-from heed.observe.trace import Maps, Trace, edit, rollout, trace
+from heed.observe.trace import Maps, Trace, rollout, trace
 from heed.tasks import capability
 from heed.tasks.base.beside import check_beside, look_beside
 from heed.tasks.base.predictions import some_pieces
@@ -43,154 +41,102 @@ _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+
 _GATE_CAPTION = "Mean over the units of each gate; state: mean size of the state's units."
 
 
-class LooksAtText(ABC):
-    """The `look` method of runs that read texts."""
+@sparing()
+def look(
+    run: Any,
+    text: Any,
+    *,
+    steps: bool = False,
+    edits: Sequence[Given] = (),
+    mechanism: str | None = None,
+    layer: int | Literal["all"] | None = None,
+    head: int | Literal["mean", "all"] | None = None,
+    overview: bool = False,
+    sort: str | None = None,
+    attribution: str | None = None,
+    beside: Any = None,
+    words: bool = False,
+    **options: Any,
+) -> ShownLook:
+    """Show attention and recurrent states of the model on one text; a notebook displays the result.
 
-    task: Any
-    model: Any
-    look_at: ClassVar[Callable[..., Look]]
-    """The task's function `(task, model, text, *, edits, choice, title, **options)` that returns a look's content."""
+    Args:
+        run: A run that reads texts, or series.
+        text: The text; if the run reads pairs, a tuple of two texts.
+        steps: Show every step.
+        edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them is
+            named in a note.
+        mechanism: Only this attention ("cross", "encoder", ...); all by default. "rollout": that of an encoder from its
+            first layer up to `layer`, rolled out (`heed.observe.trace.rollout`).
+        layer: Number of a layer from 0, from the end if negative, or "all"; by default the last, of an overview all.
+        head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview all.
+        overview: Draw the maps as thumbnails.
+        sort: Order the overview by a measure: "entropy", smallest first, or "untrained", largest distance from the map
+            of the untrained network first.
+        attribution: Also show what each word adds to the answer's score, by this method; see `attribute`.
+        beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
+            same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
+        words: Beside each map also the change without each word of the input; for a language model, maps then show
+            whole words, not tokens.
+        options: For a translation or a response, `target`, a given output instead of the model's own, and `beam_size`;
+            for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw the means of the
+            gates of recurrent networks; `units`: also draw single units of their gates and states, the N of largest
+            variance or those with these numbers; `pieces`: maps show the tokens that the model reads, not whole words.
 
-    @property
-    @abstractmethod
-    def title(self) -> str:
-        """Title of a look."""
+    Raises:
+        ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
+    """
+    capability(run, "look")
+    check_sort(sort)
+    check_beside(beside, edits, sort)
+    overview = overview or sort is not None
+    beside = "untrained" if beside is None and sort == "untrained" else beside
+    if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
+        raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
+    layer = ("all" if overview else -1) if layer is None else layer
+    head = ("all" if overview else "mean") if head is None else head
+    rolled = mechanism == ROLLOUT
+    options["choice"] = Choice(None if rolled else mechanism, layer, head, rolled)
+    changes = edits_of(edits)
+    whole = {"whole_words": words} if run.looks.whole_words else {}
+    see = partial(run.looks.at, run.task, run.model, run.readable(text), title=run.title, **whole, **options)
+    drawn: Look = see(edits=changes)
+    if changes:
+        drawn = _with_unedited(drawn, see, run.head.writes)
+    if not overview:
+        drawn = with_effects(drawn, words, changes)
+    if beside is not None:
+        drawn = look_beside(run, drawn, beside, text, {**whole, **options})
+    if attribution is not None:
+        same = {"output": options.get("target"), "speaker": options.get("speaker"), "pair": options.get("pair")}
+        chosen = {name: value for name, value in same.items() if value is not None}
+        attributed = run.attribute(text, method=attribution, edits=edits, **chosen)
+        notes = [note for note in attributed.notes if note not in drawn.notes]
+        drawn = replace(drawn, shadings=(*drawn.shadings, attributed.shading), notes=(*drawn.notes, *notes))
+    repeated = [str(repeats) for map in drawn.maps if map.shares and (repeats := repetition(map.query))]
+    drawn = replace(drawn, notes=(*drawn.notes, *(f"the {repeats}" for repeats in dict.fromkeys(repeated))))
+    if overview and not drawn.maps:
+        raise ConfigError("there is no overview: this look has no attention maps")
+    return ShownLook(drawn, steps, overview, sort)
 
-    def readable(self, text: Any) -> Any:
-        """The input of a look.
 
-        Raises:
-            ConfigError: It is not a text, or it is blank.
-        """
-        return readable(text, self.task.pairs)
+def _with_unedited(look: Look, see: Callable[..., Look], writes: bool) -> Look:
+    """An edited look with its differences from the look without the edits, which is named in a note.
 
-    @sparing()
-    def look(
-        self,
-        text: Any,
-        *,
-        steps: bool = False,
-        edits: Sequence[Given] = (),
-        mechanism: str | None = None,
-        layer: int | Literal["all"] | None = None,
-        head: int | Literal["mean", "all"] | None = None,
-        overview: bool = False,
-        sort: str | None = None,
-        attribution: str | None = None,
-        attribution_for: str | None = None,
-        rather_than: str | None = None,
-        beside: Any = None,
-        patch_from: Any = None,
-        lens: bool = False,
-        beams: bool | Literal["all"] = False,
-        words: bool = False,
-        **options: Any,
-    ) -> ShownLook | Any:
-        """Show attention and recurrent states of the model on one text; a notebook displays the result.
+    Of a model that writes, maps are compared for the same output.
+    """
+    plain = same = see(edits=())
+    if writes and plain.target != look.target:
+        same = see(edits=(), **{"target": look.output or look.target})
+    before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
+    return compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
 
-        Args:
-            text: The text; if the run reads pairs, a tuple of two texts.
-            steps: Show every step.
-            edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them
-                is named in a note.
-            mechanism: Only this attention ("cross", "encoder", ...); all by default. "rollout": that of an encoder from
-                its first layer up to `layer`, rolled out (`heed.observe.trace.rollout`).
-            layer: Number of a layer from 0, from the end if negative, or "all"; by default the last one, of an overview
-                all.
-            head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview
-                all.
-            overview: Draw the maps as thumbnails.
-            sort: Order the overview by a measure: "entropy", smallest first, or "untrained", largest distance from the
-                map of the untrained network first.
-            attribution: Also show what each word adds to a score, by this method; see `attribute`.
-            attribution_for: The score, as `target` of `attribute`.
-            rather_than: As for `attribute`.
-            beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
-                same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
-            patch_from: Instead, a grid: states of this text in place of those of `text`; see `patch`.
-            lens: Instead, a grid: the most probable token after each block; see `lens`.
-            beams: Instead, the candidates of the beam search that writes the output (a `ShownBeams`), with "all" also
-                those that it dropped; see `beams`.
-            words: Beside each map also the change without each word of the input; for a language model, maps then show
-                whole words, not tokens.
-            options: For a translation or a response, `target`, a given output instead of the model's own, and
-                `beam_size`; for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw
-                the means of the gates of recurrent networks; `units`: also draw single units of their gates and states,
-                the N of largest variance or those with these numbers; `pieces`: maps show the tokens that the model
-                reads, not whole words.
 
-        Raises:
-            ConfigError: The text is blank, an edit does not fit the model, or the model lacks that attention.
-        """
-        capability(self, "look")
-        others = [steps, beside, attribution, mechanism, overview, sort, layer is not None, head is not None]
-        if beams:
-            allowed = {name: options.pop(name, None) for name in ("beam_size", "speaker", "length")}
-            if any((*others, patch_from, lens, attribution_for, rather_than, *options.values())):
-                raise ConfigError(
-                    "--beams shows a table of its own: leave out all options but --beam, --edit, --all, --speaker and "
-                    "--length"
-                )
-            searching: Any = capability(self, "beams")
-            chosen = {name: value for name, value in allowed.items() if value is not None}
-            return searching.beams(text, every=beams == "all", edits=edits, **chosen)
-        if patch_from is not None or lens:
-            others += [lens and patch_from, *options.values()]
-            if any(others) or (lens and (attribution_for or rather_than)):
-                raise ConfigError(
-                    "--patch-from and --lens each draw a grid of their own: leave out all options but --edit, and for "
-                    "--patch-from --for and --rather-than, and give one of the two"
-                )
-            drawing: Any = capability(self, "lens" if lens else "patch")
-            with edit(self.model, *edits_of(edits)):
-                target = {} if lens else {"target": attribution_for, "rather_than": rather_than}
-                grid: ShownLook = drawing.lens(text) if lens else drawing.patch(text, patch_from, **target)
-            return grid
-        if attribution is None and (attribution_for is not None or rather_than is not None):
-            raise ConfigError("--for and --rather-than choose the score of an attribution; add --attribution METHOD")
-        check_sort(sort)
-        check_beside(beside, edits, sort)
-        overview = overview or sort is not None
-        beside = "untrained" if beside is None and sort == "untrained" else beside
-        layer = ("all" if overview else -1) if layer is None else layer
-        head = ("all" if overview else "mean") if head is None else head
-        rolled = mechanism == ROLLOUT
-        if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
-            raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
-        choice = Choice(None if rolled else mechanism, layer, head, rolled)
-        if "whole_words" in inspect.signature(self.look_at).parameters:
-            options["whole_words"] = words
-        given: dict[str, Any] = {"edits": edits_of(edits), "title": self.title, **options}
-        look = self.look_at(self.task, self.model, self.readable(text), choice=choice, **given)
-        if given["edits"]:
-            see = partial(self.look_at, self.task, self.model, self.readable(text), choice=choice)
-            plain = same = see(**given | {"edits": ()})
-            before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
-            if plain.target != look.target and "target" in inspect.signature(see).parameters:
-                same = see(**given | {"edits": (), "target": look.output or look.target})
-            look = compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
-        if not overview:
-            look = with_effects(look, words, given["edits"])
-        if beside is not None:
-            look = look_beside(self, look, beside, text, {"choice": choice, **options})
-        if attribution is not None:
-            with edit(self.model, *given["edits"]):
-                run: Any = capability(self, "attribute")
-                read = text if (pair := options.get("pair")) is None else (text, pair)
-                given_too = {"output": options.get("target"), "speaker": options.get("speaker")}
-                found = run.attribute(
-                    read,
-                    method=attribution,
-                    target=attribution_for,
-                    rather_than=rather_than,
-                    **{name: value for name, value in given_too.items() if value is not None},
-                )
-            look = replace(look, shadings=(*look.shadings, found.shading), notes=(*look.notes, *found.notes))
-        repeated = [str(found) for map in look.maps if map.shares and (found := repetition(map.query))]
-        look = replace(look, notes=(*look.notes, *(f"the {found}" for found in dict.fromkeys(repeated))))
-        if overview and not look.maps:
-            raise ConfigError("there is no overview: this look has no attention maps")
-        return ShownLook(look, steps, overview, sort)
+def text_line(run: Any, read: Any) -> str:
+    """The input of a look as text: that of a pair in one line, of a conversation a line for each turn."""
+    if isinstance(read, tuple):
+        return " ".join(read)
+    return read if isinstance(read, str) else str(run.head.shown(read))
 
 
 def readable(text: Any, pairs: bool) -> Any:

@@ -127,6 +127,25 @@ class Looking:
                 found.append(one if effect is None else replace(one, effect=effect))
         return found
 
+    def content(
+        self, work: Any, picture: Decoded, source: str, title: str, maps: Sequence[PictureMap], notes: Sequence[str]
+    ) -> PictureLook:
+        """A look with these maps over the picture."""
+        ranked = sorted(range(len(self.labels)), key=lambda i: -float(self.probabilities[i]))
+        return PictureLook(
+            title or work.title,
+            source,
+            eight_bits(picture, work.input.form.sizing.levels),
+            self.box,
+            self.size,
+            self.head.predict(self.probabilities).label if self.labels else "",
+            tuple((self.labels[i], float(self.probabilities[i])) for i in ranked[:_TOP]),
+            tuple(maps),
+            None,
+            None,
+            tuple(notes),
+        )
+
     def maps(self, name: str, choice: Choice, patch: GridPlace | None, number: int) -> list[PictureMap]:
         """The maps of one kind."""
         if name not in MAPS:
@@ -272,7 +291,6 @@ def look_at_picture(
     patch: GridPlace | None = None,
     label: str | None = None,
     attribution: str | None = None,
-    rather_than: str | None = None,
     title: str = "",
 ) -> PictureLook:
     """Look at the label that a model gives to a picture.
@@ -310,31 +328,16 @@ def look_at_picture(
     drawn = look.with_effects(drawn) if labels else drawn
     of_places: list[str] = []
     if attribution is not None:
-        other = None if rather_than is None else look.number_of(rather_than)
-        placed, found = look.attribution(attribution, number, other)
+        placed, found = look.attribution(attribution, number, None)
         drawn, of_places = [placed, *drawn], [found.note]
-    elif rather_than is not None:
-        raise ConfigError("--rather-than chooses the score of an attribution; add --attribution METHOD")
     notes = [*of_places, *([f"gradients of the score of '{labels[number]}'"] if label else [])]
     if attention is not None and not maps:
         notes.append(f"{_choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
-    ranked = sorted(range(len(labels)), key=lambda i: -float(look.probabilities[i]))
-    top = tuple((labels[i], float(look.probabilities[i])) for i in ranked[:_TOP])
-    return PictureLook(
-        title or work.title,
-        source,
-        eight_bits(picture, work.input.form.sizing.levels),
-        look.box,
-        look.size,
-        look.head.predict(look.probabilities).label if labels else "",
-        top,
-        tuple(drawn),
-        attention.gallery(patch) if attention is not None else None,
-        attention.distances() if attention is not None else None,
-        tuple(notes),
-        attention.every() if attention is not None else None,
-    )
+    shown = look.content(work, picture, source, title, drawn, notes)
+    if attention is None:
+        return shown
+    return replace(shown, gallery=attention.gallery(patch), distances=attention.distances(), every=attention.every())
 
 
 def _choice_line(choice: Choice, attention: SeenAttention) -> str:
@@ -380,8 +383,7 @@ def look(
     patch: GridPlace | str | None = None,
     beside: str | Run | None = None,
     attribution: str | None = None,
-    attribution_for: str | None = None,
-    rather_than: str | None = None,
+    label: str | None = None,
 ) -> Shown:
     """Look inside at one picture: attention maps, gradients of the score; notebooks display the result.
 
@@ -398,8 +400,7 @@ def look(
         beside: Also the maps of another network for the same label, and the differences: "untrained", "step-N" or
             another run.
         attribution: Also draw what each place adds to the score, by this method; see `attribute_places`.
-        attribution_for: The label whose score is meant, in maps of gradients too; by default the most probable.
-        rather_than: With `attribution`: minus the score of this label.
+        label: The label whose score is meant, in maps of gradients too; by default the most probable.
 
     Raises:
         ConfigError: There is no such attention, patch, label or map.
@@ -424,11 +425,10 @@ def look(
         choice=Choice(mechanism, layer, head),
         maps=(map,) if isinstance(map, str) else tuple(map),
         patch=place_of(patch) if isinstance(patch, str) else patch,
-        rather_than=rather_than,
         attribution=attribution,
     )
-    look = see(run.task, run.model, edits=edits_of(edits), label=attribution_for, title=title)
-    label = attribution_for or look.label or None
+    look = see(run.task, run.model, edits=edits_of(edits), label=label, title=title)
+    label = label or look.label or None
     before = ""
     if edits:
         plain = see(run.task, run.model, label=label)
@@ -441,16 +441,18 @@ def look(
     return ShownPicture(look)
 
 
-def _single(run: Any, picture: Any) -> Decoded:
-    """The pixels of one picture, for an attribution.
+class AttributedPlaces(ShownPicture):
+    """What each place of a picture adds to a score: `weights`, and in `caption` what was computed."""
 
-    Raises:
-        ConfigError: There are several.
-    """
-    arrays, _ = opened(run, picture)
-    if len(arrays) != 1:
-        raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
-    return arrays[0]
+    @property
+    def weights(self) -> Tensor:
+        """The number of each place, `(rows, columns)`."""
+        return self.maps[0].weights
+
+    @property
+    def caption(self) -> str:
+        """What was computed, and how exactly the numbers add up."""
+        return self.maps[0].caption
 
 
 @sparing()
@@ -463,7 +465,8 @@ def attribute_places(
     rather_than: str | None = None,
     baseline: str = "mean",
     steps: int | None = None,
-) -> PictureMap:
+    edits: Sequence[Given] = (),
+) -> AttributedPlaces:
     """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
 
     Args:
@@ -475,20 +478,23 @@ def attribute_places(
         baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour, or "zero", the mean
             of the training pictures.
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
-
-    Returns:
-        The map; its `weights` are the numbers, its `caption` says what was computed.
+        edits: Changes of the attention weights under which the score is computed (`heed.observe.edits`).
 
     Raises:
-        ConfigError: There is no such label, method or baseline.
+        ConfigError: There is no such label, method or baseline; or several pictures were given.
         DataError: The picture cannot be read.
     """
     capability(run, "attribute")
     check_classes(run.head)
-    look = Looking(run.task, run.model, _single(run, picture), ())
+    arrays, sources = opened(run, picture)
+    if len(arrays) != 1:
+        raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
+    look = Looking(run.task, run.model, arrays[0], edits_of(edits))
     other = None if rather_than is None else look.number_of(rather_than)
     placed, of = look.attribution(method, look.number_of(target), other, baseline, steps)
-    return replace(placed, caption=of.note)
+    return AttributedPlaces(
+        look.content(run.task, arrays[0], sources[0], run.task.title, [replace(placed, caption=of.note)], ())
+    )
 
 
 def opened(run: Any, pictures: Any) -> tuple[list[Decoded], list[str]]:

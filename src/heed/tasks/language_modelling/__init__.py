@@ -1,6 +1,6 @@
 """Language modelling: continue, rank and score texts."""
 
-from heed.tasks.base import BEAMS, CHOICE, INSIDE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, CHOICE, LOOK_BEAM, UNITS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -18,10 +18,10 @@ SPEC = TaskSpec(
         Flag("predict", "choices", str, "Continuations to rank, one per line.", file=True),
         Flag("predict", "end", bool, "With --choice: also count the end token after each choice.", default=False),
         Flag("predict", "score", bool, "Score every token of the text instead of generating.", default=False),
-        *INSIDE,
+        ATTRIBUTION,
+        BESIDE,
         LOOK_BEAM,
         UNITS,
-        BEAMS,
         Flag("look", "given", bool, "Show how the text is read; generate nothing.", default=False),
         Flag(
             "look",
@@ -30,7 +30,7 @@ SPEC = TaskSpec(
             "Show whole words, and the changes without each of the prompt.",
             default=False,
         ),
-        Flag("look", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),
+        Flag("look beams", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),
     ),
     uses=(
         "heed predict {run} PROMPT",

@@ -210,7 +210,7 @@ TASK = Task(
     "language_modelling",
     input=Stream(),
     head=NextToken(),
-    looks=Looks(look_at, explain, contrast, lens_reads),
+    looks=Looks(look_at, explain, contrast, lens_reads, whole_words=True),
     baselines=baselines,
     outputs=LanguageModelOutputs,
     before=with_tokenizer,

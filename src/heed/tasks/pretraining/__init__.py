@@ -16,10 +16,10 @@ SPEC = TaskSpec(
         CHOICE,
         Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
-        *ATTRIBUTION,
+        ATTRIBUTION,
         WORDS,
         BESIDE,
-        Flag("look", "pair", str, "A second text: show both, and whether it follows the first."),
+        Flag("look attribute", "pair", str, "A second text: show both, and whether it follows the first."),
     ),
     uses=(
         'heed predict {run} "The man went to the [MASK]."',

@@ -117,15 +117,16 @@ def explain(
     text: Question,
     target: str | None = None,
     rather_than: str | None = None,
+    pair: str | None = None,
 ) -> Explained:
     """The log-probability of a word at a mask, by default the most probable at the first, or of the label of a pair.
 
-    Masks, start and end tokens stay as they are.
+    Masks, start and end tokens stay as they are. `pair` is the second text of a pair.
 
     Raises:
         ConfigError: The text has no mask, or the run no head for masks or pairs; there is no such word, mask or label.
     """
-    first, second = (text, None) if isinstance(text, str) else text
+    first, second = (text, pair) if isinstance(text, str) else text
     tokenizer, ids = work.input.tokenizer, _framed_ids(work, first, second)
     device = next(model.parameters()).device
     tokens = torch.tensor(ids, device=device)

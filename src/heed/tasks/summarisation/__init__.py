@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -14,12 +14,12 @@ SPEC = TaskSpec(
         WITH_BASELINE,
         Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
-        TARGET,
-        *INSIDE,
+        *TARGET,
+        ATTRIBUTION,
+        BESIDE,
         WORDS,
         LOOK_BEAM,
         *GATES,
-        BEAMS,
     ),
     uses=(
         "heed predict {run} --input documents.txt",

@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PATCH, PIECES, SORT, WORDS, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, SORT, WORDS, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="sentence",
@@ -14,10 +14,9 @@ SPEC = TaskSpec(
         SORT,
         Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", default=False),
         ERRORS,
-        *ATTRIBUTION,
+        ATTRIBUTION,
         WORDS,
         BESIDE,
-        PATCH,
         *GATES,
         PIECES,
     ),

@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import BEAMS, GATES, INSIDE, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -26,11 +26,11 @@ SPEC = TaskSpec(
             default="torch",
         ),
         Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
-        TARGET,
+        *TARGET,
         *GATES,
-        *INSIDE,
+        ATTRIBUTION,
+        BESIDE,
         WORDS,
         LOOK_BEAM,
-        BEAMS,
     ),
 )

@@ -1,0 +1,183 @@
+"""Commands that look inside a run at one input: `heed look`, `attribute`, `patch`, `lens`, `beams`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import webbrowser
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from heed import folder
+from heed.cli.options import read_as_texts
+from heed.cli.terminal import form_of, number, say, show_drawing, use_color, width, write_output
+from heed.errors import ConfigError, RunError
+from heed.observe.scene import check_figure
+from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Where and how a drawing is written, and how its run is opened."""
+
+    form: str | None = None
+    out: Path | None = None
+    open_it: bool = False
+    figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
+    device: str = "auto"
+    force: bool = False
+
+    def checked_form(self) -> str:
+        """The format.
+
+        Raises:
+            ConfigError: Options contradict one another.
+        """
+        form = form_of(self.form, self.out, ("html", "svg", "png", "json", "text"))
+        if self.open_it:
+            if form != "html" and (self.form is not None or self.out is not None):
+                raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
+            form = "html"
+        check_figure(self.figure, form)
+        return form
+
+    def write(self, shown: Any) -> None:
+        """Draw in the terminal, or write to the file or stdout."""
+        form, out = self.checked_form(), self.out
+        if form == "text" and out is None:
+            show_drawing(shown.text(width(), use_color()))
+            return
+        drawn = getattr(shown, form)(**self.figure)
+        if self.open_it and out is None:
+            out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
+        write_output(drawn, out)
+        if self.open_it and out is not None:
+            webbrowser.open(out.absolute().as_uri())
+
+
+@dataclass(frozen=True)
+class Weight:
+    """The options of `heed look` that open one weight."""
+
+    place: tuple[str, str] | None = None
+    every: bool = False
+    numpy: bool = False
+
+    def check(self, drawing: Drawing) -> None:
+        """Refuse options without `--number`, and files that no Python can be written to."""
+        if self.place is None and (self.numpy or self.every):
+            raise ConfigError(f"--{'numpy' if self.numpy else 'all'} goes with --number QUERY KEY")
+        if self.numpy and (drawing.form or drawing.open_it or (drawing.out or Path("x.py")).suffix != ".py"):
+            raise ConfigError("--numpy prints Python: omit --as and --open, and end --out in .py")
+
+    def of(self, shown: Any) -> Any:
+        """The weight of a look and what it came from."""
+        assert self.place is not None
+        if not hasattr(shown, "number"):
+            raise ConfigError("--number opens one weight of an attention, which this look does not show")
+        try:
+            return shown.number(*self.place, every=self.every)
+        except ConfigError as error:
+            raise ConfigError(f"--number {' '.join(self.place)}: {error}") from None
+
+
+def run_look(
+    name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], weight: Weight, drawing: Drawing
+) -> None:
+    """Draw a look, or without a text the curves of training; `view` and `flags` have the options that were given."""
+    weight.check(drawing)
+    if not weight.numpy:
+        drawing.checked_form()
+    if not texts:
+        from heed.tasks.base.curves import curves_of
+
+        _refuse_options_of_a_text([*view, *(["number"] if weight.place else []), *flags])
+        drawing.write(curves_of(folder.find(name, folder.State.BEGUN), force=drawing.force))
+        return
+    shown = _look(name, texts, view, flags, drawing)
+    if weight.place is not None:
+        shown = weight.of(shown)
+    if weight.numpy:
+        write_output(shown.numpy(), drawing.out)
+    else:
+        drawing.write(shown)
+
+
+def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, Any], drawing: Drawing) -> Any:
+    _refuse_task_without_looks(folder.find(name))
+    from heed.runs.loading import load  # a refusal needs no torch
+    from heed.tasks.base.beside import names_no_run, other_of
+    from heed.threads import sparing
+
+    with sparing():
+        run, inputs = _opened(name, texts, drawing)
+        several = run.looks.several
+        if len(inputs) != 1 and not several:
+            raise ConfigError(f"look takes one text, but {len(inputs)} were given; put a text with spaces in quotes")
+        view = dict(view)
+        for option, words in (("layer", ("all",)), ("head", ("mean", "all"))):
+            if view.get(option, "all") not in words:
+                view[option] = number(option, view[option], f"a number{', mean' * ('mean' in words)} or all")
+        if pictures := [option for option in ("overview", "sort") if option in view and not run.reads_texts]:
+            raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
+        if "steps" in view and several:
+            raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
+        options = options_of(run.config.task, "look", flags)
+        if (beside := options.get("beside")) is not None and not names_no_run(beside):
+            if beside != "last" and not os.path.exists(beside):
+                other_of(run, beside)  # names what there is
+            options["beside"] = load(beside, force=drawing.force, device=drawing.device)
+        return run.look(inputs[0] if len(inputs) == 1 else inputs, **view, **options)
+
+
+def run_inside(
+    command: str, name: str, texts: list[str], given: dict[str, Any], flags: dict[str, Any], drawing: Drawing
+) -> None:
+    """Draw what `attribute`, `patch`, `lens` or `beams` shows of a text, or `patch` of two texts."""
+    drawing.checked_form()
+    from heed.threads import sparing
+
+    with sparing():
+        run, inputs = _opened(name, texts, drawing)
+        wanted = 2 if command == "patch" else 1
+        if len(inputs) != wanted and run.can(command):
+            texts_of = "two texts, TEXT and OTHER" if wanted == 2 else "one text"
+            raise ConfigError(
+                f"{command} takes {texts_of}, but {len(inputs)} were given; put a text with spaces in quotes"
+            )
+        capability(run, command)
+        inside = {"attribute": run.attribute, "patch": run.patch, "lens": run.lens, "beams": run.beams}[command]
+        options = options_of(run.config.task, command, flags)
+        shown = inside(*inputs, **given, **{name: value for name, value in options.items() if value is not None})
+    drawing.write(shown)
+
+
+def _opened(name: str, texts: list[str], drawing: Drawing) -> tuple[Any, list[Any]]:
+    """A run, and its inputs from the texts of a command."""
+    from heed.runs.loading import load
+
+    run: Any = load(folder.find(name), force=drawing.force, device=drawing.device)
+    if not run.reads_texts:
+        return run, list(texts)
+    say(line for _, line in read_as_texts(texts))
+    return run, run.typed(texts)
+
+
+def _refuse_task_without_looks(path: Path) -> None:
+    """Refuse a run whose task has no looks before anything else of it is read."""
+    with suppress(RunError):  # a damaged folder is reported when the run is opened
+        task = folder.read_settings(path)[0].get("task")
+        if task in task_names() and "look" in spec_of(task).why_not:
+            raise MissingCapabilityError(missing_in(task, "look"))
+
+
+def _refuse_options_of_a_text(names: list[str]) -> None:
+    """Refuse options that need a text."""
+    if names:
+        name = "edit" if names[0] == "edits" else names[0]
+        raise ConfigError(
+            f"--{name} needs a text to look at (without one, the training curves are drawn); give the text after the "
+            "run"
+        )
