@@ -14,7 +14,7 @@ import torch
 from heed.lessons import run_lesson
 from heed.observe.beams import ShownBeams
 from heed.observe.draw_html import KEPT, look_to_html
-from heed.observe.looks import DecoderFrame, EncoderFrame, Look
+from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
 from heed.observe.shown import ShownLook
 from test_beams import MADE
@@ -133,6 +133,7 @@ def test_the_kept_weights_of_a_long_row_are_right_and_their_mass_is_said(large, 
     maps, html = large
     page = opened(html)
     show(page, 3)
+    page.select_option(".row select", "16")
     for row in (0, 300):
         page.locator(".queries button").nth(row).click()
         weights = maps[3].weights[row]
@@ -219,6 +220,33 @@ def test_a_part_of_a_large_map_is_enlarged_by_dragging_and_by_keys(large, opened
     first, last = map(int, re.search(r"rows (\d+) to (\d+)", page.inner_text(".zoom .hint")).groups())
     chosen = int(re.search(r"text(\d+)", status(page))[1]) + 1
     assert first <= chosen <= last and last - first == 3
+
+
+@pytest.mark.parametrize(("width", "columns", "fits"), [
+    (380, 25, True), (640, 25, True), (1280, 25, True), (2560, 25, True), (1280, 60, True), (380, 60, False),
+])  # fmt: skip
+def test_a_map_is_as_wide_as_the_page_and_whole(width, columns, fits, opened):
+    """Cells shrink to 8 px, with numbers while they fit; then the map scrolls. The whole page never does."""
+    page = opened(ShownLook(look(heads(columns, 1, 1)), False).html(), width=width)
+    box = page.evaluate(
+        "(({scrollWidth, clientWidth}) => [scrollWidth, clientWidth])(document.querySelector('.matrix .scroll'))"
+    )
+    assert (box[0] <= box[1]) == fits and page.evaluate("document.documentElement.scrollWidth") <= width
+    cell = page.locator("section.map td").first
+    assert cell.bounding_box()["width"] >= 8
+    shown = cell.evaluate("(cell) => parseFloat(getComputedStyle(cell).fontSize)")
+    assert (shown >= 11) == (cell.bounding_box()["width"] >= 28)
+
+
+def test_the_value_of_a_cell_stands_beside_the_pointer(opened):
+    page = opened(ShownLook(look(heads(5, 1, 1)), False).html())
+    cell = page.locator("section.map td").nth(2)
+    cell.hover()
+    box, place = page.locator(".tip").bounding_box(), cell.bounding_box()
+    assert cell.inner_text() == f"{float(page.inner_text('.tip').split()[-1]):.2f}"
+    assert abs(box["x"] - place["x"]) < 60 and abs(box["y"] - place["y"]) < 60
+    page.mouse.move(0, 0)
+    assert not page.locator(".tip").is_visible()
 
 
 def test_lines_isolate_a_token(small, opened):
@@ -357,8 +385,9 @@ def test_a_difference_of_maps_has_signed_numbers(length, opened):
     on, random = axis(length), torch.Generator().manual_seed(0)
     after, before = (torch.randn(length, length, generator=random).mul(3).softmax(-1) for _ in range(2))
     maps = [Map("encoder", 0, 0, on, on, weights) for weights in (after, before)]
-    page = opened(look_to_html(replace(look(maps[:1]), differences=(SignedMap.between(*maps),))))
-    section = page.locator("section.map").nth(1)
+    beside = Beside(0, maps[1], SignedMap.between(*maps))
+    page = opened(look_to_html(replace(look(maps[:1]), beside=(beside,))))
+    section = page.locator("section.map").nth(2)
     section.locator(".queries button").nth(4).click()
     changes = (after - before)[4]
     best = int(changes.abs().argmax())

@@ -134,7 +134,7 @@ def test_an_edited_look_shows_what_the_edits_change(run, capsys, tmp_path):
         text = out.read_bytes().decode(errors="replace")
         assert ending == "png" or "with the edits" in text
     stored = json.loads((tmp_path / "look.json").read_text())
-    assert stored["differences"][0]["weights"][0][0] == pytest.approx(float(changed.weights[0, 0]), abs=1e-6)
+    assert stored["beside"][0]["difference"]["weights"][0][0] == pytest.approx(float(changed.weights[0, 0]), abs=1e-6)
     number = f"{float(changed.weights[0, 0]):+.2f}"
     assert number in (tmp_path / "look.txt").read_text() and f">{number}<" in (tmp_path / "look.svg").read_text()
 

@@ -105,7 +105,7 @@ def test_json_has_every_field_of_a_look(kind):
         look = replace(look, maps=(*look.maps, filled(Traces), filled(Tokens)))
         content = json.loads(ShownLook(look, True).json())
         assert [one.get("type") for one in content["maps"]] == [None, None, "Traces", "Tokens"]
-        assert (content["format"], content["shows_steps"]) == ("heed-look-3", True)
+        assert (content["format"], content["shows_steps"]) == ("heed-look-4", True)
     else:
         shown = ShownPicture(look) if kind is PictureLook else ShownDistances("t", look)
         content = json.loads(shown.json())

@@ -8,6 +8,7 @@ screen readers; the script shows one at a time.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -43,6 +44,9 @@ KEPT = 16
 _ATTENDS = "it scores the source, turns scores into weights, computes the context, and predicts the next token."
 _FIXED = "it updates its state, which sees the source only through one fixed vector, and predicts the next token."
 _UNITS = 128
+_MANY = 24
+"""Columns from which on labels of more than one character are turned."""
+_LONGEST_LABEL = 24
 _HEIGHT = 20
 _OUT = -32768
 """In place of a weight: masked."""
@@ -54,14 +58,18 @@ def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sor
     More than `FEW` attention maps are drawn as an overview, fewer only with `overview`; `sort` orders it by a measure.
     """
     texts = look.texts if look.target else look.texts[:-1]
+    texts += [("without the edits", look.unedited)] if look.unedited not in (None, look.target) else []
     attention = [map for map in (*look.maps, *(one.map for one in look.beside)) if map.shares]
     together = bool(attention) and (overview or len([map for map in look.maps if map.shares]) > FEW)
     small = [one.difference for one in look.beside] if together else []  # too many for one page; JSON has them
     alone = [map for map in look.drawn if not together or not (map.shares or any(map is one for one in small))]
+    drawn = [map_to_html(map, i) for i, map in enumerate(alone)]
+    if look.beside and not together:
+        drawn = _abreast(look, drawn)
     parts = [
         *map(shading_to_html, look.shadings),
         *([overview_to_html(attention, sort)] if together else []),
-        *(map_to_html(map, i) for i, map in enumerate(alone)),
+        *drawn,
         *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
         *([steps_to_html(look)] if steps else []),
         *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
@@ -71,6 +79,16 @@ def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sor
 
 
 # Maps ---------------------------------------------------------------------------------------------------------
+
+
+def _abreast(look: Look, drawn: Sequence[Markup]) -> list[Markup]:
+    """Maps as they were drawn, in order, each in a row with that of the other network and the difference."""
+    left, rows = iter(drawn), list[Markup]()
+    for maps in look.together:
+        first = "this run" if look.unedited is None else "with the edits"
+        names = [first, *(one.of or "difference" for one in maps[1:])]
+        rows.append(draw("abreast", [(name, next(left)) for name in names]) if len(maps) > 1 else next(left))
+    return [*rows, *left]
 
 
 @dataclass(frozen=True)
@@ -98,7 +116,9 @@ def map_to_html(map: Map, number: int) -> Markup:
     """Draw one map as a `<section>` of a page; its ids contain `number`, its number on the page, from 0."""
     small, name, noted = _fits_a_table(map), f"map-{number}", remarks(map)
     shown = shades(map)
-    turned = any(len(visible(label)) > 3 for label in map.key.labels)
+    turned = any(len(visible(label)) > (1 if len(map.key) > _MANY else 3) for label in map.key.labels)
+    label = min(_LONGEST_LABEL, max((_columns(visible(one)) for one in map.query.labels), default=0))
+    widest = 6 + 6 * max(len(map.number(value)) for value in (map.least, map.most))
     part = _MapPart(
         map.title,
         axes_line(map),
@@ -110,13 +130,18 @@ def map_to_html(map: Map, number: int) -> Markup:
         (f"{map.least:.3g}", f"{map.most:.3g}"),
         tuple(map.css(map.least + i / palette.LEVELS * (map.most - map.least)) for i in range(palette.LEVELS + 1)),
         shown.by_row,
-        draw("grid", map, name, turned, shown.values) if small else "",
+        draw("grid", map, name, turned, label, widest, shown.values) if small else "",
         _map_hint(map),
         map.query.labels if small else (),
         shaded_words(map.key) if small else "",
         _kind(map.key),
     )
     return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
+
+
+def _columns(label: str) -> int:
+    """The width of a label, in digits."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in ("W", "F")) for letter in label)
 
 
 def overview_to_html(maps: Sequence[Map], sort: str | None = None) -> Markup:

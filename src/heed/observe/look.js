@@ -249,8 +249,18 @@
         : `rows ${this.rows[0] + 1} to ${this.rows[1]}, columns ${this.columns[0] + 1} to ${this.columns[1]}`;
     }
 
+    // The value of a cell beside the pointer.
+    point(event, i, j) {
+      const tip = this.find(".tip");
+      tip.textContent = `${this.query[i]} → ${this.key[j]}  ${this.said(i, j)}`;
+      tip.hidden = false;
+      tip.style.left = `${Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 4)}px`;
+      tip.style.top = `${Math.min(event.clientY + 18, innerHeight - tip.offsetHeight - 4)}px`;
+    }
+
     // Hovering previews; a pinned row comes back when the pointer leaves.
     leave() {
+      this.find(".tip").hidden = true;
       if (this.pinned) return this.choose(...this.pinned);
       if (this.row === undefined && this.query.length) { this.shade(0); this.picture.mark(0, null); this.table.show(0); }
       if (this.lines) this.lines.isolate(null, null);
@@ -339,7 +349,7 @@
         const cell = event.target.closest("td");
         if (cell) act(event, cell.parentNode.sectionRowIndex, cell.cellIndex - 1);
       });
-      on("mouseover", (event, i, j) => view.choose(i, j));
+      on("mouseover", (event, i, j) => { view.choose(i, j); view.point(event, i, j); });
       table.addEventListener("mouseleave", () => view.leave());
       on("focusin", (event, i, j) => { this.rove(i, j); view.choose(i, j); });
       on("click", (event, i, j) => view.pin(i, j));
@@ -366,8 +376,10 @@
         ...Array.from(row, (weight, j) => made("td", { tabindex: i || j ? -1 : 0, ...start(j),
           "aria-label": `${view.place(0, i)} -> ${view.place(1, j)} ${view.said(i, j)}` },
           weight === MASKED ? "" : view.said(i, j, 2)))));
-      const turned = view.key.some((label) => label.length > 3) ? "turned " : "", dense = view.key.length > 9 ? "dense" : "";
-      return made("table", { role: "grid", class: turned + dense, "aria-label": view.map.title }, thead, made("tbody", {}, ...rows));
+      const turned = view.key.some((label) => label.length > (view.key.length > 24 ? 1 : 3)) ? "turned " : "";
+      const label = Math.min(24, Math.max(0, ...view.query.map((name) => name.length)));
+      return made("table", { role: "grid", class: turned + "fitted", "aria-label": view.map.title,
+        style: `--columns:${view.key.length};--label:${9 * label + 10}px` }, thead, made("tbody", {}, ...rows));
     }
 
     rove(i, j) {
@@ -404,6 +416,7 @@
       on("mousemove", (event) => {
         if (this.from && event.buttons) this.to = this.cellAt(event);
         view.choose(...this.cellAt(event));
+        view.point(event, ...this.cellAt(event));
       });
       on("mouseleave", () => { this.from = this.to = null; view.leave(); });
       on("mousedown", (event) => { this.from = this.cellAt(event); this.to = null; });
@@ -425,7 +438,6 @@
         const button = event.target.closest("button");
         if (button) { if (button.value) this.magnify(Number(button.value)); else this.zoom(); }
       });
-      view.find(".row").open = true;
     }
 
     release(to) {
@@ -473,10 +485,10 @@
 
     draw() {
       const { view, canvas } = this, room = canvas.parentNode.clientWidth - 8;
-      const whole = clamp(room, 240, 720), longest = (labels) => Math.max(...labels.map((label) => label.length)) * LETTER + 12;
+      const whole = clamp(room, 240, Math.max(720, 8 * view.key.length)), longest = (labels) => Math.max(...labels.map((label) => label.length)) * LETTER + 12;
       const left = Math.min(longest(view.query), Math.round(whole * 0.26)), top = Math.min(longest(view.key), 86);
       const width = whole - left - 4, shape = view.query.length / Math.max(1, view.key.length);
-      const height = clamp(Math.round(width * shape), 60, 620);
+      const height = clamp(Math.round(width * shape), 60, Math.max(620, Math.round(0.85 * innerHeight)));
       this.plot = { left, top, width, height };
       const pen = this.pen = cleared(canvas, whole, top + height + 4);
       const [i, j] = [view.rows[0], view.columns[0]], rows = view.rows[1] - i, columns = view.columns[1] - j;
@@ -684,10 +696,10 @@
     fill() {
       const { view, at } = this;
       if (!this.holder.open || at === null) return;
-      const row = view.weights[at], inOrder = this.order.selectedIndex === 2;
+      const row = view.weights[at], inOrder = this.order.selectedIndex === 3;
       const keys = Array.from(row, (_, j) => j).filter((j) => row[j] >= 0 || row[j] !== MASKED && view.map.signed);
       if (!inOrder) keys.sort((a, b) => Math.abs(row[b]) - Math.abs(row[a]) || a - b);
-      const shown = this.order.value === "16" ? keys.slice(0, 16) : keys;
+      const shown = Number(this.order.value) ? keys.slice(0, Number(this.order.value)) : keys;
       const rest = view.map.shares ? row.filter((weight) => weight !== MASKED).length - shown.length : 0;
       const others = Math.max(0, 1 - shown.reduce((sum, j) => sum + row[j], 0) / 1000);
       const line = (name, number, weight, kind) => made("tr", {}, made("th", { scope: "row", dir: "auto" }, name),

@@ -170,10 +170,10 @@ class Look:
     parts: tuple[tuple[str, str], tuple[str, str]] = (("encoder", "reads"), ("decoder", "writes"))
     second: str = ""  # the second text, of a pair of texts
     no_steps: str = ""  # why there are no steps, if there are none
-    differences: tuple[SignedMap, ...] = ()  # of an edited look: its maps minus those without the edits
+    unedited: str | None = None  # of an edited look, the output without the edits; None for other looks
     unit: str = "word"  # what one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
-    beside: tuple[Beside, ...] = ()  # maps of another network
+    beside: tuple[Beside, ...] = ()  # maps of another network, or of the same without the edits
     # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
     output: Any = field(default=None, compare=False, repr=False)
     # a pass that computes the output again, for other weights; None where no output is read again
@@ -201,8 +201,13 @@ class Look:
 
     @property
     def drawn(self) -> list[Map]:
-        """All maps in drawing order; the differences of edits are last."""
-        return [*(one for maps in self.together for one in maps), *self.differences]
+        """All maps in drawing order."""
+        return [one for maps in self.together for one in maps]
+
+    @property
+    def differences(self) -> list[SignedMap]:
+        """The maps minus those of the other network, or minus those without the edits."""
+        return [other.difference for other in self.beside if other.difference is not None]
 
 
 _UNKNOWN = "?"
@@ -210,17 +215,19 @@ _UNKNOWN = "?"
 _MOST_PROBABLE = "Most probable token at each step, with the edits and without, after the same tokens"
 
 
+WITHOUT_EDITS = "the model without the edits"
+
+
 def compared(look: Look, plain: Look) -> Look:
-    """An edited look with its differences from a look without the edits at the same input and output.
+    """An edited look beside a look without the edits at the same input and output, with their differences.
 
     Maps are subtracted where their axes agree; steps are compared by their most probable tokens.
     """
     before = {one.title: one for one in plain.maps}
-    pairs = [(one, before.get(one.title)) for one in look.maps]
-    differences = tuple(
-        SignedMap.between(one, other)
-        for one, other in pairs
-        if other is not None and (one.query, one.key) == (other.query, other.key)
+    beside = tuple(
+        Beside(n, replace(other, of=WITHOUT_EDITS), SignedMap.between(one, other))
+        for n, one in enumerate(look.maps)
+        if (other := before.get(one.title)) is not None and (one.query, one.key) == (other.query, other.key)
     )
     shadings = look.shadings
     steps = list(zip(look.decoder, plain.decoder, strict=False))
@@ -230,7 +237,7 @@ def compared(look: Look, plain: Look) -> Look:
         axis = Axis("step", "token", tuple(token for token, _ in first))
         shares = tuple(probability for _, probability in first)
         shadings = (*shadings, Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True))
-    return replace(look, shadings=shadings, differences=differences)
+    return replace(look, shadings=shadings, beside=beside)
 
 
 def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> Look:

@@ -232,14 +232,12 @@ class ShownLook(Shown):
     def scene(self, index: int | Sequence[int] | None = None) -> Scene:
         """The maps of that index or those; without it shaded words, all maps or their overview, and the fixed vector.
 
-        Of an edited look, without an index: the most probable tokens, then what the edits change in each map; of a look
-        beside another network, its maps and the differences too.
+        Of an edited look, or one beside another network, without an index: its maps and the differences too.
         """
         if index is None and self.look.beside and not self.overview:
-            return stacked([abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together])
-        if index is None and self.look.differences:
-            changed = [map_scene(one, cell=36) for one in self.look.differences]
-            return stacked([*map(shading_scene, self.look.shadings), *changed])
+            rows = [abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together]
+            shadings = [] if self.look.unedited is None else self.look.shadings
+            return stacked([*map(shading_scene, shadings), *rows])
         if index is not None:
             return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
         attention = [one for one in self._all_maps if one.shares]
@@ -294,7 +292,7 @@ class ShownLook(Shown):
 
     def json(self) -> str:
         shown = {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
-        return json_of("heed-look-3", self.look, **shown)
+        return json_of("heed-look-4", self.look, **shown)
 
     def __repr__(self) -> str:
         look = self.look
@@ -514,7 +512,7 @@ def look_to_text(
         blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
     blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
     blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
-    shown = look.drawn if maps is None else look.differences
+    shown = look.drawn if maps is None else ()
     blocks += [[*maps]] if maps is not None else []
     blocks += [[map_to_text(map, width=width, color=color)] for map in shown]
     if look.summary is not None:

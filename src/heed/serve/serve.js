@@ -297,7 +297,7 @@
         find(".hint").textContent = "copied";
       });
       find("details div").append(...parts(html));
-      (target.querySelector(".words") || target.lastElementChild).before(panel);
+      (target.querySelector(".panel .status") || target.firstElementChild).after(panel);
     } catch (error) { failed(error); }
   });
 

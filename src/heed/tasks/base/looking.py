@@ -129,7 +129,8 @@ def _with_unedited(look: Look, see: Callable[..., Look], writes: bool) -> Look:
     if writes and plain.target != look.target:
         same = see(edits=(), **{"target": look.output or look.target})
     before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
-    return compared(replace(look, notes=(*look.notes, f"without the edits: {before}")), same)
+    noted = replace(look, notes=(*look.notes, f"without the edits: {before}"), unedited=plain.target)
+    return compared(noted, same)
 
 
 def text_line(run: Any, read: Any) -> str:
