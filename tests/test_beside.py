@@ -196,6 +196,17 @@ def test_all_forms_have_both_maps_and_the_difference(drawn):
     assert json.loads(shown.json())["maps"][0]["untrained"] == pytest.approx(shown.maps[0].untrained, abs=1e-6)
 
 
+def test_maps_of_several_networks_stand_in_a_row_without_differences(drawn):
+    run, other = (drawn("translation", "luong", seed=seed) for seed in (7, 8))
+    shown = run.look(TEXT, beside=["untrained", other])
+    alone = [run.look(TEXT, beside=one).beside[0].map.weights for one in ("untrained", other)]
+    (row,) = shown.look.together
+    assert torch.equal(row[0].weights, run.look(TEXT).maps[0].weights) and not shown.look.differences
+    assert [torch.equal(a.weights, b) for a, b in zip(row[1:], alone, strict=True)] == [True, True]
+    page = shown.html()
+    assert page.index(">this run<") < page.index(">untrained<") < page.index(f">{other.folder.name}<")
+
+
 @pytest.fixture(scope="module")
 def trained(data):
     one = SMALL["translation"]

@@ -125,10 +125,13 @@ def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, An
         if "steps" in view and several:
             raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
         options = options_of(run.config.task, "look", flags)
-        if (beside := options.get("beside")) is not None and not names_no_run(beside):
-            if beside != "last" and not os.path.exists(beside):
-                other_of(run, beside)  # names what there is
-            options["beside"] = load(beside, force=drawing.force, device=drawing.device)
+        for n, beside in enumerate(others := [*options.get("beside", ())]):
+            if not names_no_run(beside):
+                if beside != "last" and not os.path.exists(beside):
+                    other_of(run, beside)  # names what there is
+                others[n] = load(beside, force=drawing.force, device=drawing.device)
+        if others:
+            options["beside"] = others
         return run.look(inputs[0] if len(inputs) == 1 else inputs, **view, **options)
 
 

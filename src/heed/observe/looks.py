@@ -240,7 +240,7 @@ def compared(look: Look, plain: Look) -> Look:
     return replace(look, shadings=shadings, beside=beside)
 
 
-def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> Look:
+def laid_beside(look: Look, other: Look, name: str, untrained: bool = False, differences: bool = True) -> Look:
     """A look with the maps of another network at the same input and output, their differences, and notes.
 
     Maps are matched by mechanism, layer and head, the others of a mechanism by position. Those of different tokens are
@@ -251,8 +251,9 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> 
         other: Of the other network.
         name: Of the other network.
         untrained: The other network is the untrained one, so the distance belongs to the run's own map.
+        differences: Whether the differences are drawn.
     """
-    own, others = [*look.maps, *_rows(look)], [*other.maps, *_rows(other)]
+    own, others = [*look.maps, *([] if look.beside else _rows(look))], [*other.maps, *_rows(other)]
     pairs, notes = _matched(own, others, name)
     beside = []
     for i, j in sorted(pairs.items()):
@@ -263,8 +264,8 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False) -> 
             notes.append(f"{one.title}: nothing is subtracted: {found}")
         elif untrained and difference is not None:
             own[i] = replace(one, untrained=difference.distance)
-        beside.append(Beside(i, replace(there, of=name), difference))
-    return replace(look, maps=tuple(own), beside=tuple(beside), notes=(*look.notes, *notes))
+        beside.append(Beside(i, replace(there, of=name), difference if differences else None))
+    return replace(look, maps=tuple(own), beside=(*look.beside, *beside), notes=(*look.notes, *notes))
 
 
 def _alike(axis: Axis, other: Axis) -> bool:

@@ -213,10 +213,15 @@ class Served:
         if self.kind == "picture" and asked.get("steps"):
             raise ConfigError("steps are for texts and series, not for pictures")
         options = self._options("look", asked["options"])
-        number, opened = re.fullmatch(r"run-(\d{1,3})", str(options.get("beside"))), None
-        if number and int(number[1]) < len(self.others):
-            other = self.others[int(number[1])]
-            options["beside"], opened = other.run(), str(other._opened)
+        opened, beside = [], [*options.get("beside", ())]
+        for n, name in enumerate(beside):
+            number = re.fullmatch(r"run-(\d{1,3})", name)
+            if number and int(number[1]) < len(self.others):
+                other = self.others[int(number[1])]
+                beside[n] = other.run()
+                opened.append(str(other._opened))
+        if beside:
+            options["beside"] = beside
         key = json.dumps([asked, opened], sort_keys=True)
         if key not in self._looks:
             chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}

@@ -90,7 +90,9 @@ BESIDE = Flag(
     "look",
     "beside",
     str,
-    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences.",
+    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences; "
+    "repeated, the maps of all of them.",
+    several=True,
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (

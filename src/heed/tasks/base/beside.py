@@ -40,12 +40,17 @@ def names_no_run(beside: str) -> bool:
     return beside in _UNTRAINED or _STEP.fullmatch(beside) is not None
 
 
-def check_beside(beside: Any, edits: Any = (), sort: str | None = None) -> None:
+def several_of(beside: Any) -> list[Any]:
+    """What a look stands beside, as a list: of nothing, one network or several."""
+    return [] if beside is None else list(beside) if isinstance(beside, list | tuple) else [beside]
+
+
+def check_beside(beside: Sequence[Any], edits: Any = (), sort: str | None = None) -> None:
     """Refuse what does not go together (ConfigError): `beside`, edits, an order."""
-    if sort == UNTRAINED and beside not in (None, *_UNTRAINED):
+    if sort == UNTRAINED and any(other not in _UNTRAINED for other in beside):
         raise ConfigError(f"--sort {UNTRAINED} compares with the untrained network: leave out --beside, or --sort")
-    if edits and (beside is not None or sort == UNTRAINED):
-        option = "--beside" if beside is not None else f"--sort {UNTRAINED}"
+    if edits and (beside or sort == UNTRAINED):
+        option = "--beside" if beside else f"--sort {UNTRAINED}"
         raise ConfigError(f"{option} and --edit each show a difference: leave out one")
 
 
@@ -98,8 +103,10 @@ def other_of(run: Any, beside: Any) -> Other:
     return Other(name, said, type(run)(run.folder, run.config, run.task, model, {}))
 
 
-def look_beside(run: Any, look: Look, beside: Any, text: Any, options: Mapping[str, Any]) -> Look:
-    """A look with the maps of another network for the same text and output.
+def look_beside(
+    run: Any, look: Look, beside: Any, text: Any, options: Mapping[str, Any], differences: bool = True
+) -> Look:
+    """A look with the maps of another network for the same text and output, and with the `differences`.
 
     Raises:
         ConfigError: The look shows no attention map, or the other network lacks the chosen attention.
@@ -112,8 +119,8 @@ def look_beside(run: Any, look: Look, beside: Any, text: Any, options: Mapping[s
             same = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
     except ConfigError as error:
         raise ConfigError(f"--beside {name}: {error}") from None
-    found = laid_beside(look, same, name, name == UNTRAINED)
-    if not found.beside:
+    found = laid_beside(look, same, name, name == UNTRAINED, differences)
+    if len(found.beside) == len(look.beside):
         without = "this look" if not found.maps else name
         raise ConfigError(f"--beside compares attention maps, and {without} has none")
     output = "" if options.get("target") else f", with its own output: {cut(own.target, _LONGEST)}"

@@ -30,7 +30,7 @@ from heed.observe.records import TAPE, GateRecord
 from heed.observe.shown import ShownLook
 from heed.observe.trace import Maps, Trace, rollout, trace
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside, look_beside
+from heed.tasks.base.beside import check_beside, look_beside, several_of
 from heed.tasks.base.predictions import some_pieces
 from heed.threads import sparing, threads_for
 from heed.visible import visible
@@ -75,7 +75,8 @@ def look(
             of the untrained network first.
         attribution: Also show what each word adds to the answer's score, by this method; see `attribute`.
         beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
-            same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run.
+            same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run. Of
+            several, in a list, the maps stand in a row, without differences.
         words: Beside each map also the change without each word of the input; for a language model, maps then show
             whole words, not tokens.
         options: For a translation or a response, `target`, a given output instead of the model's own, and `beam_size`;
@@ -88,10 +89,10 @@ def look(
     """
     capability(run, "look")
     check_sort(sort)
-    check_beside(beside, edits, sort)
+    others = several_of(beside) or (["untrained"] if sort == "untrained" else [])
+    check_beside(several_of(beside), edits, sort)
     overview = overview or sort is not None
-    beside = "untrained" if beside is None and sort == "untrained" else beside
-    if beside is not None and isinstance(_chosen(options.get("units") or (0,)), int):
+    if others and isinstance(_chosen(options.get("units") or (0,)), int):
         raise ConfigError("--beside needs units by their numbers (--units 3,17): each network has its own largest")
     layer = ("all" if overview else -1) if layer is None else layer
     head = ("all" if overview else "mean") if head is None else head
@@ -105,8 +106,8 @@ def look(
         drawn = _with_unedited(drawn, see, run.head.writes)
     if not overview:
         drawn = with_effects(drawn, words, changes)
-    if beside is not None:
-        drawn = look_beside(run, drawn, beside, text, {**whole, **options})
+    for other in others:
+        drawn = look_beside(run, drawn, other, text, {**whole, **options}, differences=len(others) == 1)
     if attribution is not None:
         same = {"output": options.get("target"), "speaker": options.get("speaker"), "pair": options.get("pair")}
         chosen = {name: value for name, value in same.items() if value is not None}

@@ -30,7 +30,7 @@ from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_ac
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
 from heed.tasks import capability
-from heed.tasks.base.beside import check_beside, other_of
+from heed.tasks.base.beside import check_beside, other_of, several_of
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
 from heed.tasks.heads.labels import Labels
@@ -414,10 +414,11 @@ def look(
         raise ConfigError("--mechanism rollout is for texts; of a picture it is --map rollout")
     title = run.task.title
     if len(arrays) != 1:
-        if beside is not None:
+        if several_of(beside):
             raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
         return look_at_distances(run.task, run.model, arrays, title)
-    check_beside(beside, edits)
+    others = several_of(beside)
+    check_beside(others, edits)
     see = partial(
         look_at_picture,
         picture=arrays[0],
@@ -433,8 +434,10 @@ def look(
     if edits:
         plain = see(run.task, run.model, label=label)
         look, before = look.minus(plain, "with the edits minus without"), f"without the edits: {plain.said}"
-    elif beside is not None:
-        name, said, other = other_of(run, beside)
+    elif others:
+        if len(others) > 1:
+            raise ConfigError(f"--beside takes one network for a picture, but {len(others)} were given")
+        name, said, other = other_of(run, others[0])
         theirs = see(other.task, other.model, label=label)
         look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
     look = replace(look, notes=(*look.notes, *([before] if before else [])))
