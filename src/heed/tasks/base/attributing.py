@@ -25,6 +25,7 @@ from heed.tasks import capability
 from heed.tasks.base.looking import Words, notes_on, text_line
 from heed.tasks.base.predictions import data_frame
 from heed.threads import sparing
+from heed.visible import visible
 
 REPLACED = ("deleted", "unknown", "mean")
 """What leave-one-out does with a word."""
@@ -72,10 +73,17 @@ class Attributed(ShownLook):
         """A pandas data frame with a row for each word."""
         return data_frame({self.axis.kind: self.axis.labels, "value": self.values})
 
+    def text(self, width: int = 100, color: bool = False) -> str:
+        return "\n".join([super().text(width, color).rstrip("\n"), "", *self._rows()])
+
+    def _rows(self) -> list[str]:
+        """A line for each word."""
+        words = [*map(visible, self.axis.labels)]
+        longest = max(map(len, words), default=0)
+        return [f"{word:{longest}}  {value:+.4f}" for word, value in zip(words, self.values, strict=True)]
+
     def __repr__(self) -> str:
-        longest = max(map(len, self.axis.labels), default=0)
-        rows = [f"{label:{longest}}  {value:+.4f}" for label, value in zip(self.axis.labels, self.values, strict=True)]
-        return "\n".join([f"{self.name}", *rows, *self.notes])
+        return "\n".join([f"{self.name}", *self._rows(), *self.notes])
 
 
 @sparing()
