@@ -95,7 +95,8 @@ class Shading(Tried):
 
     def number(self, i: int) -> str:
         """The number of a position as text, with its sign if numbers may be below 0."""
-        return f"{self.weights[i]:+.3f}" if self.signed else f"{self.weights[i]:.3f}"
+        number = round(self.weights[i], 3)
+        return f"{number:+.3f}" if self.signed and number else f"{abs(number):.3f}"
 
 
 @dataclass(frozen=True)

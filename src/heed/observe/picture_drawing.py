@@ -186,21 +186,25 @@ def look_scene(look: PictureLook) -> Scene:
     return stacked(parts)
 
 
-def maps_scene(look: PictureLook, head: bool = True) -> Scene:
+def maps_scene(look: PictureLook) -> Scene:
     """Title, labels and notes; the picture and all maps over it."""
     scene = Scene(_WIDTH, _MARGIN, clean(look.title))
-    if head:
-        said = f"{look.source}: {look.said}" if look.said else look.source
-        scene.write([look.title], _MARGIN, scene.height + 12, "title", _LINE)
-        lines = [line for text in (said, *look.notes) for line in _wrapped(text, _WIDTH)]
-        scene.height = scene.write(lines, _MARGIN, scene.height + 12 + _LINE, "plain", _LINE) - 4
-    shape = shape_within(look.pixels, _LARGE)
-    panels = [_picture_panel(look, shape), *(_map_panel(one, look, shape) for one in look.maps)]
+    said = f"{look.source}: {look.said}" if look.said else look.source
+    scene.write([look.title], _MARGIN, scene.height + 12, "title", _LINE)
+    lines = [line for text in (said, *look.notes) for line in _wrapped(text, _WIDTH)]
+    scene.height = scene.write(lines, _MARGIN, scene.height + 12 + _LINE, "plain", _LINE) - 4
+    panels = panels_of(look)
     for start in range(0, len(panels), 4):
         for i, panel in enumerate(panels[start : start + 4]):
             scene.add(panel.items, _MARGIN + i * (_LARGE + _GAP), scene.height)
         scene.height += max(panel.height for panel in panels[start : start + 4]) + _GAP
     return scene
+
+
+def panels_of(look: PictureLook) -> list[Scene]:
+    """The picture, and each map over it."""
+    shape = shape_within(look.pixels, _LARGE)
+    return [_picture_panel(look, shape), *(_map_panel(one, look, shape) for one in look.maps)]
 
 
 def _wrapped(text: str, width: float) -> list[str]:
@@ -393,13 +397,15 @@ _VIEWER = 480
 def picture_to_html(look: PictureLook) -> str:
     """Draw a look as a self-contained page; equal looks give equal bytes."""
     shape = shape_within(look.pixels, _VIEWER)
-    sections = [("maps", "", "", maps_scene(look, head=False))]
+    sections: list[tuple[str, str, str, Sequence[Scene]]] = [("maps", "", "", panels_of(look))]
     if look.gallery is not None:
-        sections.append(
-            ("heads", look.gallery.title, look.gallery.caption, gallery_scene(look.gallery, look, head=False))
-        )
+        heads = gallery_scene(look.gallery, look, head=False)
+        sections.append(("heads", look.gallery.title, look.gallery.caption, [heads]))
     if look.distances is not None:
         sections.append(_distances_section(look.distances, _DISTANCES))
+    for *_, scenes in sections:
+        for scene in scenes:
+            scene.follows_scheme = True
     texts = [
         ("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]} pixels)"),
         *([("label", look.said)] if look.said else []),
@@ -418,8 +424,8 @@ def picture_to_html(look: PictureLook) -> str:
     )
 
 
-def _distances_section(distances: Distances, title: str) -> tuple[str, str, str, Scene]:
-    return "distances", title, _caption(distances), distances_scene(distances, head=False)
+def _distances_section(distances: Distances, title: str) -> tuple[str, str, str, Sequence[Scene]]:
+    return "distances", title, _caption(distances), [distances_scene(distances, head=False)]
 
 
 def _viewer_data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> dict[str, Any]:
