@@ -379,7 +379,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
-        family.write_tokenizers(family.model_type, vocabularies, part)
+        family.write_tokenizers(vocabularies, part)
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)

@@ -22,17 +22,17 @@ from safetensors import SafetensorError, safe_open
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bert import BERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from heed.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, listed, optional_json, read_json
-from heed.exchange.huggingface.gpt2 import GPT2
-from heed.exchange.huggingface.marian import MARIAN
-from heed.exchange.huggingface.vit import DEIT, VIT
+from heed.exchange.huggingface.gpt2 import Gpt2
+from heed.exchange.huggingface.marian import Marian
+from heed.exchange.huggingface.vit import Deit, Vit
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import escaped, shell_word
 
-FAMILIES = (BERT, DISTILBERT, ROBERTA, XLM_ROBERTA, GPT2, MARIAN, VIT, DEIT)
+FAMILIES = (Bert(), DistilBert(), Roberta(), XlmRoberta(), Gpt2(), Marian(), Vit(), Deit())
 """By `model_type`. A run that was not imported is exported as the first that can express it."""
 
 
@@ -42,7 +42,7 @@ def family_of(settings: Settings) -> Family:
     Raises:
         ConfigError: The family is not supported; the message names it and lists those that are.
     """
-    name = settings.model_type
+    name = settings.text("model_type")
     for family in FAMILIES:
         if family.model_type == name:
             return family
@@ -72,7 +72,7 @@ class Checkpoint:
         _check_parts(folder)
         settings = Settings.read(folder / CONFIG)
         family = family_of(settings)
-        settings.accept({"quantization_config": (None,), **family.accepts})
+        family.accept(settings)
         files = TensorFiles(folder, family.ignored)
         files.with_prefix(family.prefix, family.head_names)
         settings.most = files.most
@@ -195,7 +195,7 @@ class Origin:
         """The record of an opened checkpoint."""
         settings, sides = checkpoint.settings, checkpoint.vocabularies.items()
         vocabularies = {role: {"files": files, "tokens": digest(tokenizer)} for role, (tokenizer, files) in sides}
-        return cls(source, settings.model_type, checkpoint.architecture, settings.values, vocabularies)
+        return cls(source, checkpoint.family.model_type, checkpoint.architecture, settings.values, vocabularies)
 
     @classmethod
     def read(cls, folder: Path) -> Origin | None:

@@ -19,7 +19,7 @@ from heed.errors import ConfigError
 from heed.exchange.huggingface.checkpoint import Checkpoint
 from heed.exchange.huggingface.family import HeadNames
 from heed.exchange.huggingface.files import Entry, Settings, optional_json
-from heed.exchange.huggingface.vit import PREPROCESSOR, has_preprocessor, preprocessor_of, read_form
+from heed.exchange.huggingface.vit import PREPROCESSOR, preprocessor_of, read_form
 from heed.models.base import ModelConfig
 from heed.registry import body_class
 
@@ -187,7 +187,9 @@ def _picture_learned(checkpoint: Checkpoint) -> Sequence[Any]:
 def _picture_remarks(checkpoint: Checkpoint) -> tuple[str, ...]:
     form = read_form(checkpoint.folder, checkpoint.settings)
     sizing = form.sizing
-    said = "" if has_preprocessor(checkpoint.folder) else f", since {PREPROCESSOR} is missing: the default of ViT"
+    said = (
+        "" if (checkpoint.folder / PREPROCESSOR).exists() else f", since {PREPROCESSOR} is missing: the default of ViT"
+    )
     mean, deviation = (
         " ".join(f"{one:.4g}" for one in ones) for ones in (form.normalisation.mean, form.normalisation.deviation)
     )

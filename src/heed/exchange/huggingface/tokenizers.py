@@ -593,34 +593,30 @@ def _only(steps: Any, name: str) -> Any:
 
 def _frame(state: Mapping[str, Any], roles: Mapping[str, str], family: str) -> dict[str, Any] | None:
     """The tokens around a text, and around two."""
-    if family in _NO_FRAME:
-        return None
     start = roles.get("cls_token", roles.get("bos_token"))
     end = roles.get("sep_token", roles.get("eos_token"))
-    if start is None or end is None:
+    if family in _NO_FRAME or start is None or end is None:
         return None
     added = {token["content"]: token["id"] for token in state["added_tokens"]}
     ids = {name: added.get(name, _place(state, name)) for name in sorted({start, end})}
-    second = 1 if family in _SEGMENTS else 0
-    between = [special_part(end)] * (2 if family in _DOUBLE else 1)
-    pair = [special_part(start), text_part("A"), *between, text_part("B", second), special_part(end, second)]
-    return template([special_part(start), text_part("A"), special_part(end)], pair, ids)
+    return template([start], [end] * (1 + (family in _DOUBLE)), [end], ids, int(family in _SEGMENTS))
 
 
-def special_part(name: str, segment: int = 0) -> dict[str, Any]:
-    """A special token in a template."""
-    return {"SpecialToken": {"id": name, "type_id": segment}}
+def template(
+    before: Sequence[str], between: Sequence[str], after: Sequence[str], ids: Mapping[str, int], second: int = 0
+) -> dict[str, Any]:
+    """The special tokens around a text and around two, whose second has segment `second`, as JSON of the library."""
 
+    def special(names: Sequence[str], segment: int = 0) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": name, "type_id": segment}} for name in names]
 
-def text_part(name: str, segment: int = 0) -> dict[str, Any]:
-    """A text in a template, "A" or "B"."""
-    return {"Sequence": {"id": name, "type_id": segment}}
-
-
-def template(single: Sequence[Any], pair: Sequence[Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """The tokens around a text and around two, as JSON of the library; `ids` are those of its special tokens."""
-    tokens = {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()}
-    return {"type": "TemplateProcessing", "single": list(single), "pair": list(pair), "special_tokens": tokens}
+    first, other = ({"Sequence": {"id": name, "type_id": i}} for name, i in (("A", 0), ("B", second)))
+    return {
+        "type": "TemplateProcessing",
+        "single": [*special(before), first, *special(after)],
+        "pair": [*special(before), first, *special(between), other, *special(after, second)],
+        "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
+    }
 
 
 def _place(state: Mapping[str, Any], name: str) -> int:
