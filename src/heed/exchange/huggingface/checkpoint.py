@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,11 @@ class Checkpoint:
         """The one tokenizer, of a family that has one."""
         (tokenizer,) = self.tokenizers.values()
         return tokenizer
+
+    @cached_property
+    def tied(self) -> bool:
+        """True if the output layer uses the embedding table."""
+        return self.family.tied(self.settings, self.files)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -292,15 +292,13 @@ _READS, _WRITES = _permuted(1), _permuted(0)
 
 def _blocks(side: str, **attentions: str) -> dict[str, tuple[str, Transform]]:
     """The layers of the blocks of a side, whose attentions, norms and feed-forward networks are as in Marian."""
-    lines = {
-        "feed_forward.inner": ("fc1", _READS),
-        "feed_forward.outer": ("fc2", _WRITES),
-        "around_feed_forward.norm": ("final_layer_norm", _WRITES),
-    }
+    lines: dict[str, tuple[str, Transform]] = {}
     for ours, theirs in attentions.items():
         lines |= {f"{ours}.w_{name}": (f"{theirs}.{name[0]}_proj", _READS) for name in ("query", "key", "value")}
         lines |= {f"{ours}.w_out": (f"{theirs}.out_proj", _WRITES)}
         lines |= {f"around_{ours}.norm": (f"{theirs}_layer_norm", _WRITES)}
+    lines |= {"feed_forward.inner": ("fc1", _READS), "feed_forward.outer": ("fc2", _WRITES)}
+    lines |= {"around_feed_forward.norm": ("final_layer_norm", _WRITES)}
     return {f"body.{side}.*.{ours}": (f"model.{side}.layers.*.{name}", form) for ours, (name, form) in lines.items()}
 
 
