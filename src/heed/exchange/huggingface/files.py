@@ -75,7 +75,8 @@ class Settings:
 
     def flag(self, name: str, default: Any = ...) -> bool:
         """A field that is true or false."""
-        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
+        value: bool = self._checked(name, default, lambda value: isinstance(value, bool), "true or false")
+        return value
 
     def count(self, name: str, default: Any = ..., least: int = 1) -> int:
         """A field that is a whole number."""

@@ -26,14 +26,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, OWN, Special, library_of
-from heed.data.tokens.tokenizer import NAMELESS, UNUSED, MappedTokenizer, TextTokenizer
+from heed.data.tokens.special import OWN, Special, library_of
+from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
@@ -49,7 +48,8 @@ from heed.exchange.huggingface.files import (
     read_json,
     zeros,
 )
-from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, template, write_json
+from heed.exchange.huggingface.pieces import cutter_of, read_pieces
+from heed.exchange.huggingface.tokenizers import template, write_json
 from heed.models.transformer import TransformerConfig
 
 _CUTTERS = {"source": "source.spm", "target": "target.spm"}
@@ -107,25 +107,23 @@ def _tokens(path: Path, size: int) -> dict[str, int]:
     """The ids of a table."""
     tokens = read_json(path)
     for token, i in tokens.items():
-        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < size:
+        if type(i) is not int or not 0 <= i < size:
             raise RunError(f"{path}: token '{token}' has the id {json.dumps(i)}, but config.json has {size:,} tokens")
     return tokens
 
 
 def _special(path: Path, tokens: Mapping[str, int], names: Mapping[str, str], settings: Settings | None) -> Special:
     """The ids of padding, the unknown token, start and end; by name, and by config.json what it names."""
-    by_name = {kind: tokens.get(name) for kind, name in names.items()}
-    if by_name["unk"] is None:
+    settings = settings or Settings(path, {})
+    if (unknown := tokens.get(names["unk"])) is None:
         raise RunError(f"{path} lacks the unknown token '{names['unk']}'")
-    padding, end, start = by_name["pad"], by_name["eos"], None
-    if settings is not None:
-        padding = settings.count("pad_token_id", padding, least=0)
-        end = settings.count("eos_token_id", end, least=0)
-        start = settings.count("decoder_start_token_id", padding, least=0)
+    padding = settings.count("pad_token_id", tokens.get(names["pad"]), least=0)
+    end = settings.count("eos_token_id", tokens.get(names["eos"]), least=0)
+    start = settings.count("decoder_start_token_id", padding, least=0)
     if end is None:
         raise RunError(f"{path} lacks the end token '{names['eos']}'")
     padding = end if padding is None else padding
-    return Special(padding, by_name["unk"], padding if start is None else start, end)
+    return Special(padding, unknown, padding if start is None else start, end)
 
 
 def write_tokenizers(source: TextTokenizer, target: TextTokenizer, folder: Path) -> None:
@@ -168,8 +166,8 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
     state = json.loads(tokenizer.library.to_str())
-    ids = {tokenizer.token(i): i for i in tokenizer.special[2:]}
-    start, end = ids
+    start, end = map(tokenizer.token, tokenizer.special[2:])
+    ids = dict(zip((start, end), tokenizer.special[2:], strict=True))
     state["post_processor"] = template([start] * (frame == "both"), [], [end] * (frame != "none"), ids)
     write_json(folder / _WHOLE, state)
     names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
@@ -205,60 +203,6 @@ def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
             f"{_WHOLE} only if heed wrote it, where they are {ours}"
         )
     return {"source": tokenizers[folder], "target": tokenizers[target]}
-
-
-_NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
-"""Types of pieces."""
-
-
-def cutter_of(model: Any) -> Tokenizer:
-    """The tokenizer that splits texts like a model; its ids are the places of the pieces."""
-    names = [
-        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{NAMELESS}{i}"
-        for i, piece in enumerate(model.pieces)
-    ]
-    unknown = next((i for i, piece in enumerate(model.pieces) if piece.type == _UNKNOWN), 0)
-    spec, falls_back = model.normalizer_spec, model.trainer_spec.byte_fallback
-    make = _unigram if kind_of(model) == "unigram" else _bpe
-    tokenizer = Tokenizer(make(model, names, unknown, falls_back))
-    charsmap = spec.precompiled_charsmap
-    steps: list[Any] = [normalizers.Precompiled(charsmap)] if charsmap else []
-    if spec.remove_extra_whitespaces:
-        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
-    elif spec.add_dummy_prefix:  # before a blank too, where `Metaspace` puts none
-        steps.append(normalizers.Prepend(" "))
-    if steps:
-        tokenizer.normalizer = normalizers.Sequence(steps)
-    apart = not any(BLANK in piece.piece[1:] for piece in model.pieces if piece.piece.strip(BLANK))
-    prepends = spec.add_dummy_prefix and spec.remove_extra_whitespaces
-    scheme: Literal["always", "never"] = "always" if prepends else "never"
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
-    joined = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), joined]) if falls_back else joined
-    return tokenizer
-
-
-def _unigram(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.Unigram:
-    best = max((piece.score for piece in model.pieces if piece.type == _NORMAL), default=0.0)
-    scores = [
-        len(piece.piece.encode()) * best - 0.1 if piece.type == _USER_DEFINED else piece.score for piece in model.pieces
-    ]
-    return models.Unigram([*zip(names, scores, strict=True)], unknown, falls_back)
-
-
-def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.BPE:
-    """Merges, in order of the scores of the pieces that they give, since SentencePiece stores no merges."""
-    ids = {name: i for i, name in enumerate(names)}
-    merges = [
-        (-piece.score, ids[left], ids[right], left, right)
-        for piece in model.pieces
-        if piece.type == _NORMAL
-        for left, right in ((piece.piece[:n], piece.piece[n:]) for n in range(1, len(piece.piece)))
-        if left in ids and right in ids
-    ]
-    pairs = [(left, right) for *_, left, right in sorted(merges)]
-    unk = names[unknown]
-    return models.BPE(vocab=ids, merges=pairs, unk_token=unk, fuse_unk=True, byte_fallback=falls_back)
 
 
 _FRAMES = ("none", "end", "both")
