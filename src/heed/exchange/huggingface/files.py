@@ -94,7 +94,7 @@ class Settings:
         """A field of the kind of its default; that of null is a count."""
         return {bool: self.flag, float: self.number}.get(type(default), self.count)(name, default)
 
-    def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
+    def one_of(self, name: str, known: Mapping[str, Any], default: Any = ...) -> Any:
         """Look up a text field in a table of the supported values."""
         word = self.text(name, default)
         if word not in known:
