@@ -160,12 +160,13 @@ def checked(kind: type[Body], given: Any, before: Sequence[str] = ()) -> Any:
         raise DataError(f"{'.'.join(place) or 'the body'}{has}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-def openapi(runs: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
-    """The interface for programs in OpenAPI 3.1; runs are given by task and kind of input (None: not known yet)."""
+def openapi(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The interface for programs in OpenAPI 3.1; runs are given by their facts, without "input" where not known yet."""
     predict = Predict.model_json_schema()
-    models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(task for task, _ in runs)]
+    tasks = dict.fromkeys(run["task"] for run in runs)
+    models = [options_model(task, "predict").model_json_schema() for task in tasks]
     pairs = ["pair"] * any("next" in model["properties"] for model in models)
-    kinds = [kind for kind in dict.fromkeys((*(kind for _, kind in runs), *pairs)) if kind]
+    kinds = [kind for kind in dict.fromkeys((*(run.get("input") for run in runs), *pairs)) if kind]
     inputs: dict[str, Any] = {"anyOf": [_INPUT[kind] for kind in kinds]} if kinds else {}
     predict["properties"]["run"]["maximum"] = len(runs) - 1
     predict["properties"]["input"] |= inputs
