@@ -72,9 +72,6 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close"})
-            return
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":

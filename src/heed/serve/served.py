@@ -130,31 +130,26 @@ class Served:
             DataError: It is of another kind, or too long; the message begins with `where`.
         """
         kind = self.kind
-        if kind == "text" and isinstance(value, dict):  # pretraining reads both
-            kind = "pair"
-        if kind == "text":
+        if kind == "text" and not isinstance(value, dict):  # pretraining reads both
             return _text(value, where)
         if kind == "picture":
             return _picture(value, where)
-        if kind == "pair" and isinstance(value, list) and len(value) == len(PAIR):
-            value = dict(zip(PAIR, value, strict=True))
         if kind == "turns":
             value = [value] if isinstance(value, str) else value
-        if (
-            not isinstance(value, list if kind == "turns" else dict)
-            or not value
-            or (kind == "pair" and {*value} != {*PAIR})
-        ):
-            raise DataError(f"{where} is {_short(value)}, expected {_EXPECTED[kind]}")
-        if kind in ("row", "columns"):
-            return {str(name): _numbers(column, kind, f"{where}.{name}") for name, column in value.items()}
-        places = (
-            [f"{where}.{name}" for name in PAIR] if kind == "pair" else [f"{where}[{n}]" for n in range(len(value))]
-        )
-        parts = [value[name] for name in PAIR] if kind == "pair" else value
-        texts = [_text(part, place) for part, place in zip(parts, places, strict=True)]
-        _check_length(sum(map(len, texts)), where)
-        return tuple(texts) if kind == "pair" else texts
+            _expect(isinstance(value, list) and value, value, where, "a list of turns, the first one first")
+            return _texts({f"{where}[{n}]": text for n, text in enumerate(value)}, where)
+        if kind in ("text", "pair"):
+            fields = dict(zip(PAIR, value, strict=False)) if isinstance(value, list) and len(value) == 2 else value
+            good = isinstance(fields, dict) and {*fields} == {*PAIR}
+            _expect(good, value, where, "an object with the fields text and second")
+            return tuple(_texts({f"{where}.{name}": fields[name] for name in PAIR}, where))
+        numbers = "a number" if kind == "row" else "a list of numbers"
+        _expect(isinstance(value, dict) and value, value, where, f"an object: {numbers} for each column")
+        for name, column in value.items():
+            every = column if kind == "columns" else [column]
+            good = isinstance(every, list) and all(type(number) in (int, float) for number in every)
+            _expect(good, column, f"{where}.{name}", numbers)
+        return value
 
     # Answers ---------------------------------------------------------------------------------------------------------
 
@@ -287,38 +282,37 @@ def _fact(flag: Flag) -> dict[str, Any]:
     return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
 
 
-_EXPECTED = {
-    "pair": "an object with the fields text and second",
-    "turns": "a list of turns, the first one first",
-    "row": "an object: a number for each column",
-    "columns": "an object: a list of numbers for each column",
-}
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
+def shown(value: Any) -> str:
+    """A value in a message."""
+    text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _check_length(length: int, where: str) -> None:
-    if length > CHARACTERS:
-        raise DataError(f"{where} has {length:,} characters, expected at most {CHARACTERS:,}")
+def _expect(good: Any, value: Any, where: str, expected: str) -> None:
+    if not good:
+        raise DataError(f"{where} is {shown(value)}, expected {expected}")
+
+
+def _texts(values: Mapping[str, Any], where: str) -> list[str]:
+    """Several texts by their places, together as long as an input may be."""
+    texts = [_text(value, place) for place, value in values.items()]
+    _text("".join(texts), where)
+    return texts
 
 
 def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{where} is {_short(value)}, expected a text")
-    _check_length(len(value), where)
+    _expect(isinstance(value, str), value, where, "a text")
+    if len(value) > CHARACTERS:
+        raise DataError(f"{where} has {len(value):,} characters, expected at most {CHARACTERS:,}")
     if not value.strip():
         raise DataError(f"{where} is blank")
     if re.search("[\ud800-\udfff]", value):
         raise DataError(f"{where} has half a character (a surrogate without its other half)")
-    return value
+    return str(value)
 
 
 def _picture(value: Any, where: str) -> Any:
-    if not isinstance(value, str):
-        raise DataError(f"{where} is {_short(value)}, expected a picture in base64")
+    _expect(isinstance(value, str), value, where, "a picture in base64")
     if len(value) > PICTURE * 4 // 3 + 4:
         raise DataError(f"{where} has about {len(value) * 3 // 4:,} bytes, expected at most {PICTURE:,}")
     try:
@@ -328,15 +322,6 @@ def _picture(value: Any, where: str) -> Any:
     except (binascii.Error, ValueError) as error:
         what = str(error) if isinstance(error, DataError) else "this is not base64"
         raise DataError(f"{where}: {what}") from None
-
-
-def _numbers(value: Any, kind: str, where: str) -> Any:
-    several = kind == "columns"
-    every = value if several and isinstance(value, list) else [value]
-    good = isinstance(value, list) is several
-    if not good or any(isinstance(one, bool) or not isinstance(one, int | float) for one in every):
-        raise DataError(f"{where} is {_short(value)}, expected {'a list of numbers' if several else 'a number'}")
-    return value
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:
