@@ -119,8 +119,10 @@ def main() -> None:
         for size in (1, 50):
             load(at, lines, size, given.clients, given.seconds)
         load(at, lines, 1, 1, given.seconds / 4)
-        for path, name in (("/api/look", "a look"), ("/api/write", "the first piece of an output")):
-            took = sorted(asked(at, path, {"input": one}) for one in lines[:20])
+        for path, name in (("/api/save", "a look"), ("/api/write", "the first piece of an output")):
+            bodies = ({"input": line} for line in lines[:20])
+            looks = ({"look": body, "format": "html"} if path == "/api/save" else body for body in bodies)
+            took = sorted(asked(at, path, body) for body in looks)
             print(f"{name}: median {1000 * statistics.median(took):.0f} ms, largest {1000 * took[-1]:.0f} ms")
 
 

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 import heed
-from checkpoints import byte_pairs, ragged, randomise, with_field, write_byte_pairs
+from checkpoints import byte_pairs, changed, ragged, randomise, with_field, write_byte_pairs
 from heed.errors import ConfigError
 from heed.folder import unsealed
 from heed.observe.trace import trace
@@ -118,6 +118,16 @@ def test_states_maps_and_logits_are_the_same_and_come_back(tmp_path, n, kind, ti
     other, told = loaded.from_pretrained(tmp_path / "again", output_loading_info=True)
     assert not told["missing_keys"] and not told["unexpected_keys"] and not told["mismatched_keys"]
     assert other.config.n_inner == model.config.n_inner or other.config.n_inner is None
+
+
+def test_two_matrices_are_two_where_they_differ(tmp_path):
+    gpt2(tmp_path / "theirs", 1)
+    changed(tmp_path / "theirs", lambda given: {**given, "lm_head.weight": given["transformer.wte.weight"] + 1})
+    run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
+    assert not run.config.model.model_extra["tied_output"]
+    model = transformers.GPT2LMHeadModel.from_pretrained(tmp_path / "theirs", attn_implementation="eager").eval()
+    _, mask, _, hidden, _, out = read_alike(run, model)
+    torch.testing.assert_close(run.model.logits(hidden)[mask], out.logits[mask], **CLOSE)
 
 
 @pytest.mark.parametrize("beams", [1, 3])

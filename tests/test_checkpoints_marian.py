@@ -14,7 +14,7 @@ from checkpoints import with_field
 from heed.data.batch import TokenPair, collate_pairs
 from heed.data.tokens.special import START
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.marian import _alternating as alternating
+from heed.exchange.huggingface.marian import alternating
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
 

@@ -12,8 +12,8 @@ from heed.data.tokens.extend import extended
 from heed.data.tokens.tokenizer import MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Settings
-from heed.exchange.huggingface.marian import cutter_of, read_tokenizers
-from heed.exchange.huggingface.tokenizers import read_pieces
+from heed.exchange.huggingface.marian import read_tokenizers
+from heed.exchange.huggingface.pieces import cutter_of, read_pieces
 
 spm = pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")

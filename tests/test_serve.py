@@ -126,19 +126,20 @@ def test_looks_and_their_files_equal_those_of_python(name, client, folders, inpu
     run, asked = heed.load(folders[number_of(name)]), inputs[name]
     steps = {} if name == "images" else {"steps": True}
     body = {"run": number_of(name), "input": asked, **steps}
-    answer = post(client, "/api/look", body)
-    assert answer.status_code == 200, answer.text
     look = run.look(as_python(run, name, asked), **steps)
-    assert answer.json()["html"] == look.html()
     for form in ("html", "svg", "png", "json"):
         saved = post(client, "/api/save", {"look": body, "format": form})
         drawn = getattr(look, form)()
-        assert saved.status_code == 200 and saved.content == (drawn if isinstance(drawn, bytes) else drawn.encode())
+        assert saved.status_code == 200, saved.text
+        assert saved.content == (drawn if isinstance(drawn, bytes) else drawn.encode())
 
 
-def test_steps_of_a_picture_are_refused(client, inputs):
-    answer = post(client, "/api/look", {"run": number_of("images"), "input": inputs["images"], "steps": True})
-    assert answer.status_code == 400 and "steps are for texts and series, not for pictures" in answer.json()["error"]
+@pytest.mark.parametrize("option", [{"steps": True}, {"overview": True}, {"sort": "entropy"}])
+def test_what_looks_at_pictures_lack_is_refused(option, client, inputs):
+    look = {"run": number_of("images"), "input": inputs["images"], **option}
+    answer = post(client, "/api/save", {"look": look, "format": "html"})
+    message = f"{next(iter(option))}: looks at texts and series have it, those at pictures do not"
+    assert answer.status_code == 400 and message in answer.json()["error"]
 
 
 def test_every_option_of_the_commands_is_taken_and_checked(client):
@@ -264,9 +265,9 @@ def test_a_run_without_weights_yet_says_so_and_curves_grow(data, tmp_path):
     ],
 )
 def test_only_this_page_with_the_token_may_ask(headers, status, client):
-    for path in ("/v1/runs", "/openapi.json", "/api/look", "/nowhere", "/v1/runs/"):
+    for path in ("/v1/runs", "/openapi.json", "/api/save", "/nowhere", "/v1/runs/"):
         answer = client.get(path, headers=headers)
-        expected = {"/api/look": 405, "/nowhere": 404, "/v1/runs/": 404}.get(path, 200) if status == 200 else status
+        expected = {"/api/save": 405, "/nowhere": 404, "/v1/runs/": 404}.get(path, 200) if status == 200 else status
         assert answer.status_code == expected and (answer.is_success or "error" in answer.json())
     assert "set-cookie" not in answer.headers and "access-control-allow-origin" not in answer.headers
 
@@ -331,16 +332,18 @@ def test_a_malformed_body_is_told_with_its_field(content, kind, status, message,
     ],
 )
 def test_no_input_names_a_file_or_is_of_another_kind(name, value, message, client):
-    for path in ("/v1/predict", "/api/look") if name != "table" else ("/v1/predict",):
-        answer = post(client, path, {"run": number_of(name), "input": value})
+    asked = {"run": number_of(name), "input": value}
+    bodies = {"/v1/predict": asked} | ({} if name == "table" else {"/api/save": {"look": asked, "format": "html"}})
+    for path, body in bodies.items():
+        answer = post(client, path, body)
         assert answer.status_code == 400 and message in answer.json()["error"], answer.text
 
 
 def test_edits_are_data_and_never_files(client, tmp_path):
     (tmp_path / "edits.json").write_text('{"edit": "uniform"}', encoding="utf-8")
-    body = {"run": number_of("translation"), "input": "one", "edits": [str(tmp_path / "edits.json")]}
-    answer = post(client, "/api/look", body)
-    assert answer.status_code == 400 and answer.json()["error"].startswith("edits.0 is ")
+    look = {"run": number_of("translation"), "input": "one", "edits": [str(tmp_path / "edits.json")]}
+    answer = post(client, "/api/save", {"look": look, "format": "html"})
+    assert answer.status_code == 400 and answer.json()["error"].startswith("look.edits.0 is ")
 
 
 def test_a_long_body_is_refused_before_it_is_read(folders):
@@ -380,7 +383,7 @@ VALUES = JSON | st.sampled_from(
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    path=st.sampled_from(["/v1/predict", "/api/look", "/api/number", "/api/save", "/api/write", "/api/curves"]),
+    path=st.sampled_from(["/v1/predict", "/api/number", "/api/save", "/api/write", "/api/curves"]),
     body=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=6) | JSON,
     run=st.integers(0, 9),
 )
@@ -465,7 +468,7 @@ def test_too_slow_a_look_ends_with_a_message(folders, monkeypatch):
     monkeypatch.setattr(one.run().model, "forward", lambda *_: time.sleep(0.01))
     with TestClient(Server([one], seconds=0.3).app([HOST], TOKEN), base_url=f"http://{HOST}") as client:
         client.headers["Authorization"] = f"Bearer {TOKEN}"
-        answer = client.post("/api/look", json={"input": "one"})
+        answer = client.post("/api/save", json={"look": {"input": "one"}, "format": "html"})
         assert answer.status_code == 504 and "no answer within 0.3 s" in answer.json()["error"]
         monkeypatch.undo()
         assert client.post("/v1/predict", json={"input": "one"}).is_success

@@ -105,7 +105,7 @@ def test_words_and_text_come_back(opened):
 
 def test_what_is_written_is_read_by_both_as_before(opened, tmp_path):
     _, family, theirs, ours, files = opened
-    write_tokenizer(ours, json.loads(json.dumps(files)), tmp_path, family, max_length=512)
+    write_tokenizer(ours, json.loads(json.dumps(files)), tmp_path, family)
     config = configured(tmp_path, family, ours.vocab_size)
     again = AutoTokenizer.from_pretrained(tmp_path)
     assert type(again) is type(theirs)
@@ -156,10 +156,10 @@ WRITTEN = [  # each kind with two families, with and without a mask
 def test_tokenizers_trained_here_are_written(tmp_path, family, kind, mask):
     config = TokenizerConfig(**{"kind": kind, "vocab_size": 500, **OWN[kind]})
     ours = TextTokenizer.train(SEEN, config, mask=mask)
-    write_tokenizer(ours, {}, tmp_path, family, max_length=1024)
+    write_tokenizer(ours, {}, tmp_path, family)
     configured(tmp_path, family, ours.vocab_size)
     theirs = AutoTokenizer.from_pretrained(tmp_path)
-    assert len(theirs) == ours.vocab_size and theirs.model_max_length == 1024
+    assert len(theirs) == ours.vocab_size
     assert (theirs.pad_token_id, theirs.unk_token_id, theirs.cls_token_id, theirs.sep_token_id) == (0, 1, 2, 3)
     assert theirs.mask_token_id == ours.mask
     for text in (text[:99] for text in LINES if text.strip()):

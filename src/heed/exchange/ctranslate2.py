@@ -42,7 +42,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, HeedWarning, InputError, RunError, suggest
 from heed.generation import Hypothesis, SearchOptions, generate, without_gradient
 from heed.layers.embeddings import LearnedPositions, sinusoids
-from heed.layers.transformer import DecoderBlock, EncoderBlock, FeedForward, Residual
+from heed.layers.transformer import Residual
 from heed.models.base import PairDecoder
 from heed.models.transformer import Transformer
 from heed.storage.disk import write_folder
@@ -62,13 +62,6 @@ def need_ctranslate2() -> Any:
             "CTranslate2 exports need the package ctranslate2; install it: pip install -e '.[export]'"
         ) from None
     return ctranslate2
-
-
-def expressible(model: PairDecoder, name: str) -> Transformer:
-    """The model, if CTranslate2 supports it; otherwise a ConfigError that names the model."""
-    if not isinstance(model, Transformer):
-        raise ConfigError(f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'")
-    return model
 
 
 def vocabulary(tokenizer: TextTokenizer) -> list[str]:
@@ -100,7 +93,9 @@ def write_model(
 
     c = model.config
     assert model.source_embedding.num_embeddings == source.vocab_size
-    positions = _positions(model, num_positions)
+    # A copy, because the library quantizes arrays in place.
+    learned = model.positions.table.weight.detach().clone() if isinstance(model.positions, LearnedPositions) else None
+    positions = sinusoids(torch.arange(num_positions), c.d_model) if learned is None else learned
     both = {
         "pre_norm": c.norm == "pre",
         "activation": getattr(Activation, _ACTIVATIONS[c.activation]),
@@ -110,27 +105,24 @@ def write_model(
         TransformerEncoderSpec(len(model.encoder), c.num_heads, **both),
         TransformerDecoderSpec(len(model.decoder), c.decoder_heads or c.num_heads, **both),
     )
-    spec.encoder.embeddings[0].weight = _copied(model.source_embedding.weight)
-    spec.decoder.embeddings.weight = _copied(model.target_embedding.weight)
-    for side in (spec.encoder, spec.decoder):
-        side.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
-        side.position_encodings.encodings = positions
-    if c.normalized_embeddings:
-        _norm(spec.encoder.layernorm_embedding, model.source_embedding_norm)
-        _norm(spec.decoder.layernorm_embedding, model.target_embedding_norm)
-    if c.norm == "pre":
-        _norm(spec.encoder.layer_norm, model.encoder_norm)
-        _norm(spec.decoder.layer_norm, model.decoder_norm)
-    for to, block in zip(spec.encoder.layer, model.encoder, strict=True):
-        assert isinstance(block, EncoderBlock)
-        _attention(to.self_attention, block.attention, block.around_attention)
-        _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
-    for to, block in zip(spec.decoder.layer, model.decoder, strict=True):
-        assert isinstance(block, DecoderBlock)
-        assert block.cross is not None
-        _attention(to.self_attention, block.attention, block.around_attention)
-        _attention(to.attention, block.cross, block.around_cross, cross=True)
-        _feed_forward(to.ffn, block.feed_forward, block.around_feed_forward)
+    for to, table, side, stack in (
+        (spec.encoder, spec.encoder.embeddings[0], "source", "encoder"),
+        (spec.decoder, spec.decoder.embeddings, "target", "decoder"),
+    ):
+        table.weight = getattr(model, f"{side}_embedding").weight.detach().clone()
+        to.scale_embeddings = c.scaled_embeddings  # by sqrt(d_model)
+        to.position_encodings.encodings = positions
+        if c.normalized_embeddings:
+            _norm(to.layernorm_embedding, getattr(model, f"{side}_embedding_norm"))
+        if c.norm == "pre":
+            _norm(to.layer_norm, getattr(model, f"{stack}_norm"))
+        for part, block in zip(to.layer, getattr(model, stack), strict=True):
+            _attention(part.self_attention, block.attention, block.around_attention)
+            if stack == "decoder":
+                _attention(part.attention, block.cross, block.around_cross, cross=True)
+            _linear(part.ffn.linear_0, block.feed_forward.inner)
+            _linear(part.ffn.linear_1, block.feed_forward.outer)
+            _norm(part.ffn.layer_norm, block.around_feed_forward.norm)
     assert isinstance(model.output, nn.Linear)
     _linear(spec.decoder.projection, model.output)
 
@@ -147,17 +139,6 @@ def write_model(
     return len(positions)
 
 
-def _positions(model: Transformer, count: int) -> Tensor:
-    if isinstance(model.positions, LearnedPositions):
-        return _copied(model.positions.table.weight)
-    return sinusoids(torch.arange(count), model.positions.d)
-
-
-def _copied(weight: Tensor) -> Tensor:
-    """A copy, because the library quantizes arrays in place."""
-    return weight.detach().clone()
-
-
 def _linear(spec: Any, *layers: nn.Linear) -> None:
     """One layer, or several layers over the same input joined into one with concatenated outputs."""
     spec.weight = torch.cat([layer.weight for layer in layers]).detach()
@@ -166,7 +147,7 @@ def _linear(spec: Any, *layers: nn.Linear) -> None:
 
 def _norm(spec: Any, norm: nn.Module) -> None:
     assert isinstance(norm, nn.LayerNorm)
-    spec.gamma, spec.beta = _copied(norm.weight), _copied(norm.bias)
+    spec.gamma, spec.beta = norm.weight.detach().clone(), norm.bias.detach().clone()
 
 
 def _attention(spec: Any, attention: MultiHeadAttention, around: Residual, cross: bool = False) -> None:
@@ -174,12 +155,6 @@ def _attention(spec: Any, attention: MultiHeadAttention, around: Residual, cross
     inputs = [query, key_value] if cross else [[*query, *key_value]]
     for to, layers in zip(spec.linear, [*inputs, [attention.w_out]], strict=True):
         _linear(to, *layers)
-    _norm(spec.layer_norm, around.norm)
-
-
-def _feed_forward(spec: Any, layers: FeedForward, around: Residual) -> None:
-    _linear(spec.linear_0, layers.inner)
-    _linear(spec.linear_1, layers.outer)
     _norm(spec.layer_norm, around.norm)
 
 
@@ -311,6 +286,120 @@ def _differ(count: int) -> str:
     return f"{count or 'no'} output{'s differ' if count != 1 else ' differs'}"
 
 
+@dataclass(frozen=True)
+class _Comparison:
+    """Both programs write outputs for the same sources."""
+
+    task: Any
+    model: Transformer
+    writer: CTranslate2Writer
+    taken_from: str
+    sources: list[list[int]]
+
+    @classmethod
+    def of(cls, task: Any, model: Transformer, writer: CTranslate2Writer) -> _Comparison:
+        """With validation sentences, or random tokens if they cannot be read."""
+        reads, longest = task.input.source_tokenizer, writer.num_positions
+        try:
+            pairs = task.splits.examples["valid"]
+            texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
+            encoded = [task.input.framed(ids) for ids in reads.encode_all(texts) if ids]
+        except (HeedError, OSError):  # the run was moved away from its data
+            encoded = []
+        if sources := [ids for ids in encoded if len(ids) <= longest]:
+            return cls(task, model, writer, "validation sentences", sources[:_SENTENCES])
+        generator = torch.Generator().manual_seed(1)
+        known = torch.tensor([i for i in range(reads.vocab_size) if i not in reads.special])
+        lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
+        drawn = [known[torch.randint(len(known), (length,), generator=generator)].tolist() for length in lengths]
+        taken_from = "sentences of random tokens (the run's data cannot be read)"
+        return cls(task, model, writer, taken_from, [task.input.framed(ids) for ids in drawn])
+
+    @property
+    def special(self) -> Special:
+        """The target's special tokens."""
+        special: Special = self.task.input.target_tokenizer.special
+        return special
+
+    def written(self, options: SearchOptions) -> list[list[Hypothesis]]:
+        """The outputs of the run's model."""
+        batch = collate_pairs([TokenPair(source, []) for source in self.sources], list(range(len(self.sources))))
+        with without_gradient():
+            memory = self.model.encode(batch.source, batch.source_mask)
+        start = torch.full((len(self.sources), 1), self.special.start)
+        return generate(self.model, memory, start, options).hypotheses
+
+    def largest_difference(self, ours: list[Hypothesis]) -> float:
+        """The largest difference in log-probability of a token of the run's outputs."""
+        theirs = self.writer.log_probs(self.sources, [list(hypothesis.tokens) for hypothesis in ours])
+        pairs = (zip(mine.log_probs, other, strict=False) for mine, other in zip(ours, theirs, strict=True))
+        return max(abs(a - b) for pair in pairs for a, b in pair)
+
+    def greedy_must_agree(self, ours: list[Hypothesis], theirs: list[Hypothesis]) -> None:
+        """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
+        for source, mine, other in zip(self.sources, ours, theirs, strict=True):
+            a, b = self._ids(mine), self._ids(other)
+            if a != b:
+                first = next(n for n, pair in enumerate(zip(a, b, strict=False)) if pair[0] != pair[1])
+                log_probs = self._log_probs(source, a[: first + 1])[-1]
+                if abs(float(log_probs[a[first]] - log_probs[b[first]])) > _CLOSE:
+                    raise self._disagree("greedily", source, mine, other)
+
+    def beam_must_agree(self, ours: list[list[Hypothesis]], theirs: list[Hypothesis], options: SearchOptions) -> None:
+        """Raise a RunError unless the run gives the tokens of each exported output the same log-probabilities.
+
+        Each should be among the run's best, or score no lower than the run's best. CTranslate2 keeps fewer of the
+        hypotheses that end, so its best may be the run's second; where a model is hardly trained, it may be far below.
+        One search in many may change by rounding at the edge of a beam; of more, a warning quotes one.
+        """
+        worse = []
+        for source, mine, other in zip(self.sources, ours, theirs, strict=True):
+            log_probs = self._of_tokens(source, other).tolist()
+            if any(abs(a - b) > _CLOSE for a, b in zip(log_probs, other.log_probs, strict=True)):
+                raise self._disagree(f"with beam {_BEAM}", source, mine[0], other)
+            if self._ids(other) not in map(self._ids, mine):
+                score, best = (self._renormalised(source, hypothesis, options) for hypothesis in (other, mine[0]))
+                worse += [(source, mine[0], other)] if score < best - _CLOSE else []
+        if len(worse) > len(self.sources) // _SENTENCES:
+            warn(
+                f"the log-probabilities of the exported model agree, but {len(worse)} of its {len(self.sources)} "
+                f"outputs with beam {_BEAM} score lower than the run's, as in models that are hardly trained: it "
+                f"writes {self._instead(*worse[0])}",
+                HeedWarning,
+                stacklevel=2,
+            )
+
+    def _ids(self, hypothesis: Hypothesis) -> list[int]:
+        return [*hypothesis.tokens, *([self.special.end] if hypothesis.finished else [])]
+
+    @torch.no_grad()
+    def _log_probs(self, source: list[int], written: list[int], forbidden: Sequence[int] = ()) -> Tensor:
+        """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
+        batch = collate_pairs([TokenPair(source, written[:-1])], [0], self.special)
+        logits = self.model.logits(self.model(batch.source, batch.source_mask, batch.target)[0])
+        logits[:, list(forbidden)] = -torch.inf
+        return torch.log_softmax(logits, dim=-1)
+
+    def _of_tokens(self, source: list[int], hypothesis: Hypothesis, forbidden: Sequence[int] = ()) -> Tensor:
+        """Those of the tokens of an output, `(tokens,)`."""
+        ids = self._ids(hypothesis)
+        return self._log_probs(source, ids, forbidden).gather(1, torch.tensor(ids).unsqueeze(1))[:, 0]
+
+    def _renormalised(self, source: list[int], hypothesis: Hypothesis, options: SearchOptions) -> float:
+        """The score of CTranslate2's search: forbidden tokens are left out before the softmax."""
+        log_probs = self._of_tokens(source, hypothesis, options.forbidden)
+        return log_probs.sum().item() / float(len(log_probs) ** options.length_penalty)
+
+    def _disagree(self, how: str, source: list[int], mine: Hypothesis, other: Hypothesis) -> RunError:
+        what = self._instead(source, mine, other)
+        return RunError(f"the exported model has a different output {how}: {what}; the export was discarded")
+
+    def _instead(self, source: list[int], mine: Hypothesis, other: Hypothesis) -> str:
+        decode = self.task.input.target_tokenizer.decode
+        text = self.task.input.source_tokenizer.decode(source)
+        return f"{decode(other.tokens)!r} instead of {decode(mine.tokens)!r} for {text!r}"
+
+
 def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: bool) -> SelfCheck:
     """Decode validation sentences (or random tokens) with both, greedily and with a beam, and compare.
 
@@ -323,151 +412,28 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
     def best(groups: list[list[Hypothesis]]) -> list[Hypothesis]:
         return [group[0] for group in groups]
 
-    taken_from, sources = _sources(task, writer.num_positions)
-    model.eval()
-    given = task.config.generation
-    limit = min(given.max_length or 200, writer.longest_output)
-    special, never = task.input.target_tokenizer.special, task.head.never_written(model)
-    greedy = SearchOptions(special.end, limit, given.min_length, length_penalty=given.length_penalty, forbidden=never)
+    def differing(ours: list[Hypothesis], theirs: list[Hypothesis]) -> int:
+        pairs = zip(ours, theirs, strict=True)
+        return sum((a.tokens, a.finished) != (b.tokens, b.finished) for a, b in pairs)
+
+    both = _Comparison.of(task, model.eval(), writer)
+    settings = task.config.generation
+    limit = min(settings.max_length or 200, writer.longest_output)
+    penalty, never = settings.length_penalty, task.head.never_written(model)
+    greedy = SearchOptions(both.special.end, limit, settings.min_length, length_penalty=penalty, forbidden=never)
     beam = replace(greedy, beam_size=_BEAM)
-    ours, theirs = best(_write(model, sources, greedy, special)), best(writer.write(sources, greedy))
-    log_prob = _largest_difference(ours, writer, sources)
+    ours, theirs = best(both.written(greedy)), best(writer.write(both.sources, greedy))
+    log_prob = both.largest_difference(ours)
     if exact:
         if log_prob > _CLOSE:
             off = f"log-probabilities of the exported model are off by up to {log_prob:.2g}"
             raise RunError(f"{off}; the export was discarded")
-        _greedy_must_agree(task, model, sources, ours, theirs)
-        searched = best(writer.write(sources, beam, patience=limit))
+        both.greedy_must_agree(ours, theirs)
+        searched = best(writer.write(both.sources, beam, patience=limit))
         beam_of_all = replace(beam, num_best=_BEAM)
-        _beam_must_agree(task, model, sources, _write(model, sources, beam_of_all, special), searched, beam_of_all)
-    beam_differs = _differences(best(_write(model, sources, beam, special)), best(writer.write(sources, beam)), special)
-    return SelfCheck(len(sources), taken_from, _differences(ours, theirs, special), beam_differs, log_prob)
-
-
-def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
-    try:
-        pairs = task.splits.examples["valid"]
-        texts = [pair.source for pair in pairs[: 4 * _SENTENCES] if pair.source.strip()]
-        encoded = [task.input.framed(ids) for ids in task.input.source_tokenizer.encode_all(texts) if ids]
-        sources = [ids for ids in encoded if len(ids) <= longest]
-    except (HeedError, OSError):  # the run was moved away from its data
-        sources = []
-    if sources:
-        return "validation sentences", sources[:_SENTENCES]
-    generator = torch.Generator().manual_seed(1)
-    special = task.input.source_tokenizer.special
-    known = torch.tensor([i for i in range(task.input.source_tokenizer.vocab_size) if i not in special])
-    lengths = torch.randint(1, 1 + min(20, longest), (_SENTENCES,), generator=generator).tolist()
-    drawn = [known[torch.randint(len(known), (length,), generator=generator)].tolist() for length in lengths]
-    framed = [task.input.framed(ids) for ids in drawn]
-    return "sentences of random tokens (the run's data cannot be read)", framed
-
-
-def _write(
-    model: Transformer, sources: list[list[int]], options: SearchOptions, special: Special
-) -> list[list[Hypothesis]]:
-    batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
-    with without_gradient():
-        memory = model.encode(batch.source, batch.source_mask)
-    return generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
-
-
-def _ids(hypothesis: Hypothesis, special: Special) -> list[int]:
-    return [*hypothesis.tokens, *([special.end] if hypothesis.finished else [])]
-
-
-def _differences(ours: list[Hypothesis], theirs: list[Hypothesis], special: Special) -> int:
-    return sum(_ids(a, special) != _ids(b, special) for a, b in zip(ours, theirs, strict=True))
-
-
-def _largest_difference(ours: list[Hypothesis], writer: CTranslate2Writer, sources: list[list[int]]) -> float:
-    given = writer.log_probs(sources, [list(hypothesis.tokens) for hypothesis in ours])
-    pairs = zip((h.log_probs for h in ours), given, strict=True)
-    return max(abs(a - b) for mine, theirs in pairs for a, b in zip(mine, theirs, strict=False))
-
-
-def _greedy_must_agree(
-    task: Any, model: Transformer, sources: list[list[int]], ours: list[Hypothesis], theirs: list[Hypothesis]
-) -> None:
-    """Raise a RunError unless outputs are the same, or first differ where two tokens are equally probable."""
-    special = task.input.target_tokenizer.special
-    for source, own, other in zip(sources, ours, theirs, strict=True):
-        a, b = _ids(own, special), _ids(other, special)
-        if a != b:
-            first = next(n for n, (mine, its) in enumerate(zip(a, b, strict=False)) if mine != its)
-            log_probs = _log_probs(model, source, a[: first + 1], special)[-1]
-            if abs(float(log_probs[a[first]] - log_probs[b[first]])) > _CLOSE:
-                raise _disagree(task, "greedily", source, own, other)
-
-
-def _beam_must_agree(
-    task: Any,
-    model: Transformer,
-    sources: list[list[int]],
-    ours: list[list[Hypothesis]],
-    theirs: list[Hypothesis],
-    options: SearchOptions,
-) -> None:
-    """Raise a RunError unless the run gives the tokens of each exported output the same log-probabilities.
-
-    Each should be among the run's best, or score no lower than the run's best. CTranslate2 keeps fewer of the
-    hypotheses that end, so its best may be the run's second; where a model is hardly trained, it may be far below. One
-    search in many may change by rounding at the edge of a beam; of more, a warning quotes one.
-    """
-    special = task.input.target_tokenizer.special
-    for source, own, other in zip(sources, ours, theirs, strict=True):
-        written = torch.tensor(_ids(other, special)).unsqueeze(1)
-        log_probs = _log_probs(model, source, written[:, 0].tolist(), special).gather(1, written)[:, 0].tolist()
-        if any(abs(a - b) > _CLOSE for a, b in zip(log_probs, other.log_probs, strict=True)):
-            raise _disagree(task, f"with beam {_BEAM}", source, own[0], other)
-
-    def agrees(source: list[int], own: list[Hypothesis], other: Hypothesis) -> bool:
-        if _ids(other, special) in (_ids(one, special) for one in own):
-            return True
-        score, best = (_renormalised(model, source, _ids(h, special), options, special) for h in (other, own[0]))
-        return score >= best - _CLOSE
-
-    triples = zip(sources, ours, theirs, strict=True)
-    others = [(source, own[0], other) for source, own, other in triples if not agrees(source, own, other)]
-    if len(others) > len(sources) // _SENTENCES:
-        warn(
-            f"the log-probabilities of the exported model agree, but {len(others)} of its {len(sources)} outputs with "
-            f"beam {_BEAM} score lower than the run's, as in models that are hardly trained: it writes "
-            f"{_instead(task, *others[0])}",
-            HeedWarning,
-            stacklevel=2,
-        )
-
-
-def _disagree(task: Any, how: str, source: list[int], own: Hypothesis, other: Hypothesis) -> RunError:
-    what = _instead(task, source, own, other)
-    return RunError(f"the exported model has a different output {how}: {what}; the export was discarded")
-
-
-def _instead(task: Any, source: list[int], own: Hypothesis, other: Hypothesis) -> str:
-    decode = task.input.target_tokenizer.decode
-    text = task.input.source_tokenizer.decode(source)
-    return f"{decode(other.tokens)!r} instead of {decode(own.tokens)!r} for {text!r}"
-
-
-@torch.no_grad()
-def _log_probs(
-    model: Transformer, source: list[int], written: list[int], special: Special, forbidden: Sequence[int] = ()
-) -> Tensor:
-    """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
-    batch = collate_pairs([TokenPair(source, written[:-1])], [0], special)
-    logits = model.logits(model(batch.source, batch.source_mask, batch.target)[0])
-    logits[:, list(forbidden)] = -torch.inf
-    return torch.log_softmax(logits, dim=-1)
-
-
-def _renormalised(
-    model: Transformer, source: list[int], written: list[int], options: SearchOptions, special: Special
-) -> float:
-    """The score of CTranslate2's search: forbidden tokens are left out before the softmax."""
-    log_probs = _log_probs(model, source, written, special, options.forbidden)
-    total = log_probs.gather(1, torch.tensor(written).unsqueeze(1)).sum()
-    return total.item() / float(len(written) ** options.length_penalty)
+        both.beam_must_agree(both.written(beam_of_all), searched, beam_of_all)
+    beams = differing(best(both.written(beam)), best(writer.write(both.sources, beam)))
+    return SelfCheck(len(both.sources), both.taken_from, differing(ours, theirs), beams, log_prob)
 
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}
@@ -504,7 +470,10 @@ def export_translation(
         raise ConfigError(f"cannot export to '{to}'{suggest(to, ['ctranslate2'])}")
     if quantization not in ENGINES.values():
         raise ConfigError(f"quantization is '{quantization}'{suggest(quantization, ENGINES.values())}")
-    transformer = deepcopy(expressible(model, task.config.model.name)).cpu()
+    if not isinstance(model, Transformer):
+        name = task.config.model.name
+        raise ConfigError(f"model '{name}' cannot be exported: CTranslate2 supports only the model 'transformer'")
+    transformer = deepcopy(model).cpu()
     library = need_ctranslate2()
     tokenizers = task.input.source_tokenizer, task.input.target_tokenizer
     final = _place(folder, quantization)
@@ -546,18 +515,16 @@ def open_engine(folder: Path, task: Any, engine: str) -> CTranslate2Writer:
         command += f" --quantization {quantization}"
     if not os.path.isdir(path):
         raise RunError(f"'{folder}' was not exported for {engine}; export it with: {command}")
+    problem, description = "", {}
     if damage := describe_damage(path):
         name, what = next(iter(damage.items()))
-        raise RunError(f"{path / name} is {what}; export the run again with: {command}")
-    description = read_object(path / _DESCRIPTION)
-    if description["format"] != _FORMAT:
-        raise RunError(
-            f"{path} has format {description['format']}, but this version of heed reads format {_FORMAT}; export the "
-            f"run again with: {command}"
-        )
-    if description["weights"] != checksum(folder / folders.WEIGHTS):
-        changed = f"the weights of {folder} have changed since it was exported"
-        raise RunError(f"{changed}; export the run again with: {command}")
+        problem = f"{path / name} is {what}"
+    elif (description := read_object(path / _DESCRIPTION))["format"] != _FORMAT:
+        problem = f"{path} has format {description['format']}, but this version of heed reads format {_FORMAT}"
+    elif description["weights"] != checksum(folder / folders.WEIGHTS):
+        problem = f"the weights of {folder} have changed since it was exported"
+    if problem:
+        raise RunError(f"{problem}; export the run again with: {command}")
     return CTranslate2Writer(path, task.input.source_tokenizer, task.input.target_tokenizer, description["positions"])
 
 

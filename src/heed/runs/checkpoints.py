@@ -146,9 +146,9 @@ def build(
     family, settings = checkpoint.family, checkpoint.settings
     kind = HEADS[spec_of(task_name).checkpoints]
     heads = kind.named(checkpoint)
-    tied = family.tied(settings, checkpoint.files)
-    sections = kind.sections(checkpoint, heads, tied)
-    fields = {**family.fields(settings, checkpoint.files, heads), **sections.get("model", {})}
+    fields = family.fields(settings, checkpoint.files, heads)
+    sections = kind.sections(checkpoint, heads, fields)
+    fields |= sections.get("model", {})
     for ours in {"num_layers", "decoder_layers"} & family.names.keys():
         if (fields[ours] or 0) > (most := len(checkpoint.files.names)):
             raise settings.wrong(family.names[ours][0], f"at most {most:,}: the checkpoint has {most:,} tensors")
@@ -162,7 +162,7 @@ def build(
     config = check_config(_with_given(values, given or {}), str(settings.path))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
     body, _ = task.model_and_head()
-    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
+    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, checkpoint.tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
@@ -379,7 +379,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
-        family.write_tokenizers(family.model_type, vocabularies, part)
+        family.write_tokenizers(vocabularies, part)
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)

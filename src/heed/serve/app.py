@@ -16,11 +16,12 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
@@ -31,10 +32,11 @@ from heed.errors import DataError, HeedError
 from heed.observe.page import page
 from heed.serve import requests
 from heed.serve.served import PICTURE, Served
-from heed.serve.worker import BusyError, Worker
+from heed.serve.worker import Worker
 from heed.tasks import spec_of
 from heed.visible import clean
 
+B = TypeVar("B", bound=requests.Body)
 BODY = 64 * 2**10
 """Most bytes of a body without pictures."""
 SECONDS = 10.0
@@ -48,15 +50,7 @@ _POLICY = (
 )
 
 
-class RefusedError(Exception):
-    """A request that is answered with this status and reason."""
-
-    def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(reason)
-        self.status, self.headers = status, headers
-
-
-def _failure(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
+def _failure(status: int, reason: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": reason}, status, headers)
 
 
@@ -65,6 +59,7 @@ class Guard:
 
     def __init__(self, app: Any, hosts: Sequence[str], token: str, policy: str) -> None:
         self.app, self.hosts, self.token = app, frozenset(hosts), token.encode()
+        self.origins = {f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")}
         self.open, self.last = 0, time.monotonic()  # requests that are not answered yet; when the last one was
         self._headers = [
             (b"content-security-policy", policy.encode()),
@@ -77,9 +72,6 @@ class Guard:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":
-            await send({"type": "websocket.close"})
-            return
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -88,29 +80,27 @@ class Guard:
 
         self.open += 1
         try:
-            await (self._refusal(scope) or self.app)(scope, receive, guarded)
+            with suppress(Exception):  # Starlette raises it again, after `_failed` has answered
+                await (self._refusal(scope) or self.app)(scope, receive, guarded)
         finally:
             self.open -= 1
             self.last = time.monotonic()
 
     def _refusal(self, scope: Any) -> Response | None:
-        given: dict[bytes, list[bytes]] = {}
-        for name, value in scope["headers"]:
-            given.setdefault(name, []).append(value)
-        if b"content-length" in given and b"transfer-encoding" in given:  # two lengths: one may hide a request
+        headers = Headers(scope=scope)
+        if "content-length" in headers and "transfer-encoding" in headers:  # two lengths: one may hide a request
             return _failure(400, "Content-Length and Transfer-Encoding exclude each other", {"Connection": "close"})
-        hosts, origins = given.get(b"host", []), given.get(b"origin", [])
-        if len(hosts) != 1 or hosts[0].decode("latin-1").lower() not in self.hosts:
+        hosts, origins = ([value.lower() for value in headers.getlist(name)] for name in ("host", "origin"))
+        if len(hosts) != 1 or hosts[0] not in self.hosts:
             return _failure(403, "this server is not called by that name (header Host)")
-        allowed = {f"{scheme}://{host}" for host in self.hosts for scheme in ("http", "https")}
-        if any(origin.decode("latin-1").lower() not in allowed for origin in origins) or len(origins) > 1:
+        if len(origins) > 1 or any(origin not in self.origins for origin in origins):
             return _failure(403, "a page of another server may not ask (header Origin)")
         if scope["path"] in ("/", "/v1/health"):
             return None
-        tokens = given.get(b"authorization", [])
-        if len(tokens) != 1 or not hmac.compare_digest(tokens[0], b"Bearer " + self.token):
-            return _failure(401, "the token is missing or wrong (header Authorization: Bearer TOKEN)",
-                            {"WWW-Authenticate": "Bearer"})  # fmt: skip
+        tokens = headers.getlist("authorization")
+        if len(tokens) != 1 or not hmac.compare_digest(tokens[0].encode("latin-1"), b"Bearer " + self.token):
+            reason = "the token is missing or wrong (header Authorization: Bearer TOKEN)"
+            return _failure(401, reason, {"WWW-Authenticate": "Bearer"})
         return None
 
 
@@ -163,7 +153,6 @@ class Server:
         posts = {
             "/v1/predict": self.predict,
             "/api/write": self.write,
-            "/api/look": self.look,
             "/api/number": self.number,
             "/api/save": self.save,
             "/api/curves": self.curves,
@@ -172,10 +161,10 @@ class Server:
         app = Starlette(
             routes=[
                 Route("/", index),
-                *(Route(path, self._answering(handler), methods=["POST"]) for path, handler in posts.items()),
-                *(Route(path, self._answering(handler), methods=["GET"]) for path, handler in gets.items()),
+                *(Route(path, handler, methods=["POST"]) for path, handler in posts.items()),
+                *(Route(path, handler, methods=["GET"]) for path, handler in gets.items()),
             ],
-            exception_handlers={HTTPException: _http},
+            exception_handlers=dict.fromkeys((HTTPException, ClientDisconnect, HeedError, Exception), _failed),
             lifespan=self._lifespan,
         )
         app.router.redirect_slashes = False
@@ -189,37 +178,20 @@ class Server:
         finally:
             self.worker.stop()
 
-    def _answering(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-        async def answer(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except RefusedError as error:
-                return _failure(error.status, str(error), error.headers)
-            except HeedError as error:
-                return _failure(400, str(error))
-            except BusyError:
-                return _failure(503, "too much waits already; ask again later", {"Retry-After": "1"})
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except Exception:
-                tell()
-                return _failure(500, "an error in heed; the server's output has it")
-
-        return answer
-
     # What is asked ---------------------------------------------------------------------------------------------------
 
-    async def _json(self, request: Request) -> Any:
-        """The body.
+    async def _asked(self, kind: type[B], request: Request) -> B:
+        """The body, checked.
 
         Raises:
-            RefusedError: It is too long, takes too long, or is not JSON.
+            HTTPException: It is too long, takes too long, or is not JSON.
+            DataError: A field is missing, unknown or wrong.
         """
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            raise RefusedError(415, f"Content-Type is {kind[:100]!r}, expected application/json")
+        content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content != "application/json":
+            raise HTTPException(415, f"Content-Type is {content[:100]!r}, expected application/json")
         length = request.headers.get("content-length", "0")
-        too_long = RefusedError(413, f"the body is longer than {self.most:,} bytes", {"Connection": "close"})
+        too_long = HTTPException(413, f"the body is longer than {self.most:,} bytes", {"Connection": "close"})
         if length.isdecimal() and int(length[:20]) > self.most:
             raise too_long
         parts = bytearray()
@@ -230,13 +202,13 @@ class Server:
                     if len(parts) > self.most:
                         raise too_long
         except TimeoutError:
-            raise RefusedError(
-                408, f"the body did not arrive within {self.seconds:g} s", {"Connection": "close"}
-            ) from None
+            late = f"the body did not arrive within {self.seconds:g} s"
+            raise HTTPException(408, late, {"Connection": "close"}) from None
         try:
-            return json.loads(parts.decode("utf-8"), parse_constant=_no_constant)
+            body = json.loads(parts.decode("utf-8"), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise RefusedError(400, f"the body is not JSON: {clean(str(error)[:200])}") from None
+            raise HTTPException(400, f"the body is not JSON: {clean(str(error)[:200])}") from None
+        return requests.checked(kind, body)
 
     def _run(self, number: int) -> Served:
         if number >= len(self.runs):
@@ -244,14 +216,17 @@ class Server:
             raise DataError(f"run is {number if number < 10**9 else 'a huge number'}: {there}")
         return self.runs[number]
 
-    async def _wait(self, request: Request, work: Awaitable[Any]) -> Any:
-        """The result of the worker, unless it takes too long or the client goes away; then the work is given up.
+    def _look(self, asked: requests.Asked) -> tuple[Served, dict[str, Any]]:
+        run = self._run(asked.run)
+        return run, asked.chosen() | {"options": requests.checked_options(asked.options, run.task, "look")}
+
+    async def _wait(self, request: Request, call: Callable[[], Any]) -> Any:
+        """The worker's result, unless it takes too long or the client goes away; then the work is given up.
 
         Raises:
-            RefusedError: It took too long.
+            HTTPException: It took too long, or too much waits already.
         """
-        working = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_gone(request))
+        working, gone = map(asyncio.ensure_future, (self.worker.call(call), _gone(request)))
         try:
             await asyncio.wait({working, gone}, timeout=self.seconds, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
@@ -259,7 +234,7 @@ class Server:
             if gone.done():
                 raise ClientDisconnect
             less = "ask for less (a shorter text, fewer layers), or again when the server is less busy"
-            raise RefusedError(504, f"no answer within {self.seconds:g} s: {less}")
+            raise HTTPException(504, f"no answer within {self.seconds:g} s: {less}")
         finally:
             for task in (working, gone):
                 task.cancel()
@@ -272,65 +247,42 @@ class Server:
 
     async def openapi(self, request: Request) -> Response:
         """The description of the interface."""
-
-        def kind(one: Served) -> str | None:
-            with suppress(HeedError):  # without weights yet
-                return one.kind
-            return None
-
-        def described() -> dict[str, Any]:
-            return requests.openapi([(one.task, kind(one)) for one in self.runs])
-
-        return JSONResponse(await self._wait(request, self.worker.call(described)))
+        return JSONResponse(requests.openapi(await self._wait(request, self._facts)))
 
     async def list_runs(self, request: Request) -> Response:
         """The runs; one without weights has an error in place of its facts."""
+        return JSONResponse({"runs": await self._wait(request, self._facts)})
 
-        def facts(number: int, one: Served) -> dict[str, Any]:
-            try:
-                return {"run": number, **one.facts()}
-            except HeedError as error:
-                return {
-                    "run": number,
-                    "name": one.name,
-                    "task": one.task,
-                    "training": one.training,
-                    "error": str(error),
-                }
-
-        def every() -> list[dict[str, Any]]:
-            return [facts(number, one) for number, one in enumerate(self.runs)]
-
-        return JSONResponse({"runs": await self._wait(request, self.worker.call(every))})
+    def _facts(self) -> list[dict[str, Any]]:
+        return [{"run": number, **run.facts()} for number, run in enumerate(self.runs)]
 
     async def predict(self, request: Request) -> Response:
         """Predictions; those of one request are computed together."""
-        asked = requests.checked(requests.Predict, await self._json(request))
-        one = self._run(asked.run)
-        options = requests.checked_options(asked.options, one.task, "predict")
+        asked = await self._asked(requests.Predict, request)
+        run = self._run(asked.run)
+        options = requests.checked_options(asked.options, run.task, "predict")
         single = "input" in asked.model_fields_set
         if single == ("inputs" in asked.model_fields_set):
             raise DataError("give either input, for one, or inputs, a list")
-        given = [one.read(asked.input)] if single else [one.read(x, f"inputs[{n}]") for n, x in enumerate(asked.inputs)]
-        if not given:
-            return JSONResponse({"outputs": []})
-        outputs = await self._wait(request, self.worker.call(lambda: one.predict(given, options)))
+        places = {"input": asked.input} if single else {f"inputs[{n}]": x for n, x in enumerate(asked.inputs)}
+        inputs = [run.read(value, where) for where, value in places.items()]
+        outputs = await self._wait(request, lambda: run.predict(inputs, options)) if inputs else []
         return JSONResponse({"output": outputs[0]} if single else {"outputs": outputs})
 
     async def write(self, request: Request) -> Response:
         """An output while it is being written, as server-sent events."""
-        asked = requests.checked(requests.Write, await self._json(request))
-        one = self._run(asked.run)
-        options = requests.checked_options(asked.options, one.task, "predict")
-        given = one.read(asked.input)
-        return await self._events(self.worker.stream(lambda: one.write(given, options)))
+        asked = await self._asked(requests.Write, request)
+        run = self._run(asked.run)
+        options = requests.checked_options(asked.options, run.task, "predict")
+        text = run.read(asked.input)
+        return await self._events(self.worker.stream(lambda: run.write(text, options)))
 
-    async def _events(self, pieces: AsyncIterator[str]) -> Response:
+    async def _events(self, pieces: AsyncGenerator[str]) -> Response:
         """Server-sent events; an error before the first is an ordinary answer, a later one an event."""
         try:
             first = await anext(pieces, None)
         except BaseException:
-            await pieces.aclose()  # type: ignore[attr-defined]
+            await pieces.aclose()
             raise
 
         async def events() -> AsyncIterator[str]:
@@ -340,52 +292,37 @@ class Server:
                 async for piece in pieces:
                     yield _event("piece", piece)
                 yield _event("end", None)
-            except HeedError as error:
-                yield _event("error", str(error))
-            except Exception:
-                tell()
-                yield _event("error", "an error in heed; the server's output has it")
+            except Exception as error:
+                yield _event("error", _problem(error))
             finally:
-                await pieces.aclose()  # type: ignore[attr-defined]
+                await pieces.aclose()
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    async def look(self, request: Request) -> Response:
-        """A look as the page that `heed look --out look.html` writes."""
-        asked = requests.checked(requests.Asked, await self._json(request))
-        one, chosen = self._asked(asked)
-        drawn = await self._wait(request, self.worker.call(lambda: one.saved(chosen, "html")))
-        return JSONResponse({"html": drawn.decode()})
-
-    def _asked(self, asked: requests.Asked) -> tuple[Served, dict[str, Any]]:
-        one, chosen = self._run(asked.run), asked.chosen()
-        chosen["options"] = requests.checked_options(asked.options, one.task, "look")
-        return one, chosen
-
     async def number(self, request: Request) -> Response:
         """What one weight of a look came from."""
-        asked = requests.checked(requests.Cell, await self._json(request))
-        one, chosen = self._asked(asked.look)
-        call = self.worker.call(lambda: one.number(chosen, asked.map, asked.row, asked.column))
-        return JSONResponse(await self._wait(request, call))
+        asked = await self._asked(requests.Cell, request)
+        run, look = self._look(asked.look)
+        opened = await self._wait(request, lambda: run.number(look, asked.map, asked.row, asked.column))
+        return JSONResponse(opened)
 
     async def save(self, request: Request) -> Response:
-        """A look in a format."""
-        asked = requests.checked(requests.Save, await self._json(request))
-        one, chosen = self._asked(asked.look)
-        drawn = await self._wait(request, self.worker.call(lambda: one.saved(chosen, asked.format)))
+        """A look in a format; the page shows what `heed look --out look.html` writes."""
+        asked = await self._asked(requests.Save, request)
+        run, look = self._look(asked.look)
+        drawn = await self._wait(request, lambda: run.saved(look, asked.format))
         return Response(drawn, media_type=requests.FORMATS[asked.format])
 
     async def curves(self, request: Request) -> Response:
         """The curves of training, as server-sent events: again whenever more was logged, until training ends."""
-        one = self._run(requests.checked(requests.OfRun, await self._json(request)).run)
+        run = self._run((await self._asked(requests.OfRun, request)).run)
 
-        async def pieces() -> AsyncIterator[str]:
+        async def pieces() -> AsyncGenerator[str]:
             logged: object = None
             while True:
-                training, now = one.training, one.logged()
+                training, now = run.training, run.logged()
                 if now != logged:
-                    yield await asyncio.to_thread(one.curves)
+                    yield await asyncio.to_thread(run.curves)
                 logged = now
                 if not training:
                     return
@@ -399,10 +336,22 @@ async def _gone(request: Request) -> None:
         await asyncio.sleep(0.25)
 
 
-async def _http(request: Request, error: Exception) -> Response:
-    """Unknown paths and methods."""
-    assert isinstance(error, HTTPException)
-    return _failure(error.status_code, error.detail.lower(), dict(error.headers or {}))
+async def _failed(request: Request, error: Exception) -> Response:
+    """What is answered in place of an error."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=499)
+    if isinstance(error, HTTPException):
+        return _failure(error.status_code, error.detail, error.headers)
+    return _failure(400 if isinstance(error, HeedError) else 500, _problem(error))
+
+
+def _problem(error: Exception) -> str:
+    """An error for a client; one in heed itself is printed."""
+    if isinstance(error, HeedError):
+        return str(error)
+    # Hidden characters of what was asked are made visible.
+    print("\n".join(map(clean, "".join(traceback.format_exception(error)).splitlines())), file=sys.stderr, flush=True)
+    return "an error in heed; the server's output has it"
 
 
 def _event(name: str, value: Any) -> str:
@@ -411,8 +360,3 @@ def _event(name: str, value: Any) -> str:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a number in JSON")
-
-
-def tell() -> None:
-    """Print the current error; hidden characters of what was asked are made visible."""
-    print("\n".join(map(clean, traceback.format_exc().splitlines())), file=sys.stderr, flush=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
@@ -11,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from heed.errors import DataError
-from heed.serve.served import CHARACTERS, PAIR, flags_of
+from heed.serve.served import CHARACTERS, PAIR, flags_of, shown
 from heed.tasks.base import Flag
 
 INPUTS = 1_000
@@ -154,18 +153,17 @@ def checked(kind: type[Body], given: Any, before: Sequence[str] = ()) -> Any:
         first = error.errors(include_url=False)[0]
         place = [*before, *(str(one) for one in first["loc"])]
         place = [one for one in place if not (one.startswith(("literal[", "function-")) or one in ("int", "str"))]
-        value = json.dumps(first["input"], default=str)
-        value = value if len(value) <= 60 else f"{value[:57]}..."
-        has = "" if first["type"] in ("missing", "extra_forbidden") else f" is {value}"
+        has = "" if first["type"] in ("missing", "extra_forbidden") else f" is {shown(first['input'])}"
         raise DataError(f"{'.'.join(place) or 'the body'}{has}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
 
-def openapi(runs: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
-    """The interface for programs in OpenAPI 3.1; runs are given by task and kind of input (None: not known yet)."""
+def openapi(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The interface for programs in OpenAPI 3.1; runs are given by their facts, without "input" where not known yet."""
     predict = Predict.model_json_schema()
-    models = [options_model(task, "predict").model_json_schema() for task in dict.fromkeys(task for task, _ in runs)]
+    tasks = dict.fromkeys(run["task"] for run in runs)
+    models = [options_model(task, "predict").model_json_schema() for task in tasks]
     pairs = ["pair"] * any("next" in model["properties"] for model in models)
-    kinds = [kind for kind in dict.fromkeys((*(kind for _, kind in runs), *pairs)) if kind]
+    kinds = [kind for kind in dict.fromkeys((*(run.get("input") for run in runs), *pairs)) if kind]
     inputs: dict[str, Any] = {"anyOf": [_INPUT[kind] for kind in kinds]} if kinds else {}
     predict["properties"]["run"]["maximum"] = len(runs) - 1
     predict["properties"]["input"] |= inputs
@@ -191,23 +189,24 @@ def openapi(runs: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
     content = {"application/json": {"schema": error}}
     errors = {code: {"description": said, "content": content} for code, said in failed.items()}
 
-    def operation(summary: str, schema: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    def operation(summary: str, answer: Mapping[str, Any], *required: str, **more: Any) -> dict[str, Any]:
+        schema = {"type": "object", **({"required": required} if required else {}), "properties": answer}
         good = {"description": "OK", "content": {"application/json": {"schema": schema}}}
         return {"summary": summary, "responses": {"200": good, **errors}, **more}
 
-    outputs = {"type": "object", "properties": {"output": {}, "outputs": {"type": "array"}}}
+    outputs = {"output": {}, "outputs": {"type": "array"}}
+    listed = {"runs": {"type": "array", "items": {"type": "object"}}}
     body = {"required": True, "content": {"application/json": {"schema": predict}}}
-    every = {"type": "array", "items": {"type": "object"}}
-    listed = {"type": "object", "required": ["runs"], "properties": {"runs": every}}
-    health = {"type": "object", "required": ["status"], "properties": {"status": {"const": "ok"}}}
+    asked = operation("Predictions for one input or several", outputs, requestBody=body)
+    health = operation("Whether the server answers; needs no token", {"status": {"const": "ok"}}, "status", security=[])
     return {
         "openapi": "3.1.0",
         "info": {"title": "heed", "version": version("heed-attention"), "description": "Predictions of trained runs."},
         "components": {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{"token": []}],
         "paths": {
-            "/v1/predict": {"post": operation("Predictions for one input or several", outputs, requestBody=body)},
-            "/v1/runs": {"get": operation("The runs, their inputs and options", listed)},
-            "/v1/health": {"get": operation("Whether the server answers; needs no token", health, security=[])},
+            "/v1/predict": {"post": asked},
+            "/v1/runs": {"get": operation("The runs, their inputs and options", listed, "runs")},
+            "/v1/health": {"get": health},
         },
     }

@@ -53,12 +53,12 @@
 
   // What a look can be asked for in every task; other options are those that `heed look` has for the run.
   const VIEW = [
-    { name: "steps", type: "bool", help: "Show every step." },
-    { name: "overview", type: "bool", help: "Thumbnails of all layers and heads." },
+    { name: "steps", type: "bool", help: "Show every step.", texts: true },
+    { name: "overview", type: "bool", help: "Thumbnails of all layers and heads.", texts: true },
     { name: "mechanism", type: "str", help: "Only this attention: cross, encoder, decoder, ..." },
     { name: "layer", type: "str", help: "A number from 0, from the end if negative, or all." },
     { name: "head", type: "str", help: "A number from 0, mean or all." },
-    { name: "sort", type: "str", help: "Order the overview by a measure: entropy or untrained." },
+    { name: "sort", type: "str", help: "Order the overview by a measure: entropy or untrained.", texts: true },
   ];
   const TEXTS = { text: ["Text"], pair: ["First text", "Second text"], either: ["Text", "Second text, to ask whether it follows"], turns: ["Turns, one a line; the last is yours"],
     row: ["A number for each column, as JSON"], columns: ["The last numbers of each column, as JSON"] };
@@ -132,7 +132,7 @@
     }
     for (const group of document.querySelectorAll("#options fieldset")) {
       const command = group.dataset.for, looks = command === "look" && (run.can || []).includes("look");
-      const view = kind === "picture" ? VIEW.filter(({ name }) => name !== "steps") : VIEW;
+      const view = kind === "picture" ? VIEW.filter(({ texts }) => !texts) : VIEW;
       const fields = [...(looks ? view : []), ...(command === "look" && !looks ? [] : (run.options || {})[command] || [])];
       group.replaceChildren(group.firstElementChild, ...fields.map((one) => field(one, command)));
       group.append(made("p", { class: "hint" }));
@@ -271,7 +271,7 @@
   };
 
   const look = async (signal) => {
-    const { html } = await (await request("/api/look", asked, signal)).json();
+    const html = await (await request("/api/save", { look: asked, format: "html" }, signal)).text();
     shown.replaceChildren(...parts(html));
     shown.dispatchEvent(new CustomEvent("heed:shown", { bubbles: true }));
     $("#save").hidden = false;

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -19,8 +18,7 @@ import numpy as np
 
 from heed import folder
 from heed.data.pictures import decode
-from heed.errors import ConfigError, DataError, HeedWarning, RunError
-from heed.observe.edits import SetWeight
+from heed.errors import ConfigError, DataError, HeedError, HeedWarning, RunError
 from heed.observe.shown import Shown, ShownLook
 from heed.runs.loading import load
 from heed.storage.files import CHECKSUMS
@@ -57,7 +55,7 @@ class Served:
         self.task: str = folder.read_settings(self.path)[0].get("task", DEFAULT)
         self._run: Run | None = None
         self._opened: object = None  # checksums and checkpoints of the run that was opened
-        self._looks: OrderedDict[str, Shown] = OrderedDict()
+        self._looks: dict[str, Shown] = {}  # the last ones
         self.others: list[Served] = []  # all runs of the server; `run-N` of `beside` is one of them
 
     # What it is ------------------------------------------------------------------------------------------------------
@@ -76,7 +74,7 @@ class Served:
         if self._packed is not None:
             self.path = folder.find(self._packed)
         seal = self.path / CHECKSUMS
-        written = self.path, folder.state_of(self.path), self._newest(), seal.read_bytes() if seal.is_file() else b""
+        written = self.path, folder.state_of(self.path), self.newest(), seal.read_bytes() if seal.is_file() else b""
         if self._run is None or self._opened != written:
             with warnings.catch_warnings(action="ignore", category=HeedWarning):  # they are in `so_far`
                 run = load(self.path, force=self._force, device=self._device)
@@ -90,29 +88,30 @@ class Served:
             self._looks.clear()
         return self._run
 
-    def _newest(self) -> list[str]:
+    def newest(self) -> list[str]:
+        """The checkpoints of a run that has not finished."""
         return sorted(path.name for path in self.path.glob("checkpoints/step-*")) if self.training else []
 
     def facts(self) -> dict[str, Any]:
-        """What a client must know to ask; opens the run.
-
-        Raises:
-            RunError: As `run`.
-        """
-        run: Any = self.run()
-        shows = {command: [_fact(flag) for flag in flags_of(self.task, command)] for command in ("predict", "look")}
+        """What a client must know to ask, or why it cannot ask yet; opens the run."""
+        known = {"name": self.name, "task": self.task, "training": self.training}
+        try:
+            run: Any = self.run()
+        except HeedError as error:
+            return {**known, "error": str(error)}
+        outputs = self._outputs({})
         return {
-            "name": self.name,
+            **known,
             "title": run.title,
-            "task": self.task,
             "summary": spec_of(self.task).summary,
             "model": run.config.model.name,
             "input": self.kind,
             "columns": [*run.task.axes()["columns"]] if self.kind in ("row", "columns") else [],
             "can": [name for name in CAPABILITIES if run.can(name)],
-            "streams": self._can_stream,
-            "options": shows,
-            "training": self.training,
+            "streams": outputs is not None and outputs.streams,
+            "options": {
+                command: [_fact(flag) for flag in flags_of(self.task, command)] for command in ("predict", "look")
+            },
             "note": run.so_far,
         }
 
@@ -122,44 +121,42 @@ class Served:
         kind = spec_of(self.task).input
         return "pair" if kind == "text" and getattr(self.run().task, "pairs", False) else kind
 
-    @property
-    def _can_stream(self) -> bool:
-        outputs = self._outputs({})
-        return bool(outputs is not None and outputs.streams)
-
     # Inputs ----------------------------------------------------------------------------------------------------------
 
-    def read(self, given: Any, where: str = "input") -> Any:
+    def read(self, value: Any, where: str = "input") -> Any:
         """An input as `look` takes it.
 
         Raises:
             DataError: It is of another kind, or too long; the message begins with `where`.
         """
         kind = self.kind
-        if kind == "pair" or (kind == "text" and isinstance(given, dict)):  # pretraining reads both
-            fields = dict(zip(PAIR, given, strict=False)) if isinstance(given, list) and len(given) == 2 else given
-            if not isinstance(fields, dict) or {*fields} != {*PAIR}:
-                raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED['pair']}")
-            return tuple(_texts({f"{where}.{name}": fields[name] for name in PAIR}, where))
-        if kind == "text":
-            return _text(given, where)
-        if kind == "turns":
-            given = [given] if isinstance(given, str) else given
-            if not isinstance(given, list) or not given:
-                raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED[kind]}")
-            return _texts({f"{where}[{n}]": one for n, one in enumerate(given)}, where)
+        if kind == "text" and not isinstance(value, dict):  # pretraining reads both
+            return _text(value, where)
         if kind == "picture":
-            return _picture(given, where)
-        if not isinstance(given, dict) or not given:
-            raise DataError(f"{where} is {_short(given)}, expected {_EXPECTED[kind]}")
-        return {str(name): _numbers(value, kind, f"{where}.{name}") for name, value in given.items()}
+            return _picture(value, where)
+        if kind == "turns":
+            value = [value] if isinstance(value, str) else value
+            _expect(isinstance(value, list) and value, value, where, "a list of turns, the first one first")
+            return _texts({f"{where}[{n}]": text for n, text in enumerate(value)}, where)
+        if kind in ("text", "pair"):
+            fields = dict(zip(PAIR, value, strict=False)) if isinstance(value, list) and len(value) == 2 else value
+            good = isinstance(fields, dict) and {*fields} == {*PAIR}
+            _expect(good, value, where, "an object with the fields text and second")
+            return tuple(_texts({f"{where}.{name}": fields[name] for name in PAIR}, where))
+        numbers = "a number" if kind == "row" else "a list of numbers"
+        _expect(isinstance(value, dict) and value, value, where, f"an object: {numbers} for each column")
+        for name, column in value.items():
+            every = column if kind == "columns" else [column]
+            good = isinstance(every, list) and all(type(number) in (int, float) for number in every)
+            _expect(good, column, f"{where}.{name}", numbers)
+        return value
 
     # Answers ---------------------------------------------------------------------------------------------------------
 
-    def _options(self, command: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _options(self, command: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a command, by keyword, with their defaults."""
-        return options_of(self.task, command, {flag.name: given[flag.word] for flag in flags_of(self.task, command)
-                                               if flag.word in given})  # fmt: skip
+        flags = flags_of(self.task, command)
+        return options_of(self.task, command, {flag.name: options[flag.word] for flag in flags if flag.word in options})
 
     def _outputs(self, options: Mapping[str, Any], as_json: bool = False) -> TextOutputs | None:
         """The writer of `heed predict`; None for tasks whose inputs are no texts."""
@@ -180,13 +177,13 @@ class Served:
         if outputs is None:
             run: Any = self.run()
             if self.kind == "columns":
-                return [np.asarray(run.predict(one, **options)).tolist() for one in inputs]
-            return [one.as_json() for one in run.predict(inputs, **options)]
-        texts = [outputs.read(_line(outputs.run, one), "input") for one in inputs]
+                return [np.asarray(run.predict(columns, **options)).tolist() for columns in inputs]
+            return [prediction.as_json() for prediction in run.predict(inputs, **options)]
+        texts = [_line(outputs, text) for text in inputs]
         outputs.expect(texts, None)
         return [_json_of(written) for written in outputs.write(texts)]
 
-    def write(self, given: Any, options: Mapping[str, Any]) -> Iterator[str]:
+    def write(self, text: Any, options: Mapping[str, Any]) -> Iterator[str]:
         """An output while it is being written; all at once where the search does not write from left to right.
 
         Raises:
@@ -195,13 +192,12 @@ class Served:
         outputs = self._outputs(options)
         if outputs is None:
             raise ConfigError(f"a run of {self.task} writes no text")
-        text = outputs.read(_line(outputs.run, given), "input")
+        text = _line(outputs, text)
         outputs.expect([text], None)
         if outputs.streams:
             yield from outputs.grow(text)
         else:
-            for written in outputs.write([text]):
-                yield "\n".join(written.lines)
+            yield from ("\n".join(written.lines) for written in outputs.write([text]))
 
     def look(self, asked: Mapping[str, Any]) -> Shown:
         """A look as a request describes it; the last ones are kept.
@@ -210,8 +206,9 @@ class Served:
             HeedError: An option or the input cannot be used.
         """
         run: Any = self.run()
-        if self.kind == "picture" and asked.get("steps"):
-            raise ConfigError("steps are for texts and series, not for pictures")
+        for name in ("steps", "overview", "sort") if self.kind == "picture" else ():
+            if asked.get(name):
+                raise ConfigError(f"{name}: looks at texts and series have it, those at pictures do not")
         options = self._options("look", asked["options"])
         opened, beside = [], [*options.get("beside", ())]
         for n, name in enumerate(beside):
@@ -223,13 +220,14 @@ class Served:
         if beside:
             options["beside"] = beside
         key = json.dumps([asked, opened], sort_keys=True)
-        if key not in self._looks:
+        look = self._looks.pop(key, None)
+        if look is None:
             chosen = {name: value for name, value in asked.items() if name not in ("input", "options")}
-            self._looks[key] = run.look(self.read(asked["input"]), **chosen, **options)
-            while len(self._looks) > _KEPT:
-                self._looks.popitem(last=False)
-        self._looks.move_to_end(key)
-        return self._looks[key]
+            look = run.look(self.read(asked["input"]), **chosen, **options)
+        self._looks[key] = look
+        while len(self._looks) > _KEPT:
+            del self._looks[next(iter(self._looks))]
+        return look
 
     def number(self, asked: Mapping[str, Any], map: str, row: int, column: int) -> dict[str, Any]:
         """One weight of a look: what it came from, as a page, as NumPy, and the edits that would set it.
@@ -241,12 +239,13 @@ class Served:
         if not isinstance(look, ShownLook):
             raise ConfigError("the weights of this look cannot be opened")
         opened = look.number(row, column, map=map)
+        edit = look.setting(row, column, opened.weight, map=map)
         return {
             "head": opened.opened.head,
             "weight": opened.weight,
             "html": opened.html(),
             "numpy": opened.numpy(),
-            "edit": _as_data(look.setting(row, column, opened.weight, map=map)),
+            "edit": None if edit is None else json.loads(str(edit)),
         }
 
     def saved(self, asked: Mapping[str, Any], form: str) -> bytes:
@@ -269,13 +268,9 @@ class Served:
         return None
 
 
-def _line(run: Any, given: Any) -> Any:
-    """An input of a run of texts: turns are one line of a file."""
-    return run.typed(given)[0] if isinstance(given, list) else given
-
-
-def _as_data(edit: SetWeight | None) -> Any:
-    return None if edit is None else json.loads(str(edit))
+def _line(outputs: TextOutputs, text: Any) -> Any:
+    """An input of a run of texts, as a line of a file; turns are one line."""
+    return outputs.read(outputs.run.typed(text)[0] if isinstance(text, list) else text, "input")
 
 
 def _json_of(written: Any) -> Any:
@@ -292,44 +287,37 @@ def _fact(flag: Flag) -> dict[str, Any]:
     return {"name": flag.word, "type": kind, "help": flag.help, **limits, **choices}
 
 
-_EXPECTED = {
-    "pair": "an object with the fields text and second",
-    "turns": "a list of turns, the first one first",
-    "row": "an object: a number for each column",
-    "columns": "an object: a list of numbers for each column",
-}
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
+def shown(value: Any) -> str:
+    """A value in a message."""
+    text = json.dumps(value, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _expect(good: Any, value: Any, where: str, expected: str) -> None:
+    if not good:
+        raise DataError(f"{where} is {shown(value)}, expected {expected}")
 
 
 def _texts(values: Mapping[str, Any], where: str) -> list[str]:
     """Several texts by their places, together as long as an input may be."""
     texts = [_text(value, place) for place, value in values.items()]
-    if (length := sum(map(len, texts))) > CHARACTERS:
-        raise DataError(f"{where} has {length:,} characters, expected at most {CHARACTERS:,}")
+    _text("".join(texts), where)
     return texts
 
 
 def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise DataError(f"{where} is {_short(value)}, expected a text")
+    _expect(isinstance(value, str), value, where, "a text")
     if len(value) > CHARACTERS:
         raise DataError(f"{where} has {len(value):,} characters, expected at most {CHARACTERS:,}")
     if not value.strip():
         raise DataError(f"{where} is blank")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise DataError(f"{where} has half a character (a surrogate without its other half)") from None
-    return value
+    if re.search("[\ud800-\udfff]", value):
+        raise DataError(f"{where} has half a character (a surrogate without its other half)")
+    return str(value)
 
 
 def _picture(value: Any, where: str) -> Any:
-    if not isinstance(value, str):
-        raise DataError(f"{where} is {_short(value)}, expected a picture in base64")
+    _expect(isinstance(value, str), value, where, "a picture in base64")
     if len(value) > PICTURE * 4 // 3 + 4:
         raise DataError(f"{where} has about {len(value) * 3 // 4:,} bytes, expected at most {PICTURE:,}")
     try:
@@ -339,15 +327,6 @@ def _picture(value: Any, where: str) -> Any:
     except (binascii.Error, ValueError) as error:
         what = str(error) if isinstance(error, DataError) else "this is not base64"
         raise DataError(f"{where}: {what}") from None
-
-
-def _numbers(value: Any, kind: str, where: str) -> Any:
-    several = kind == "columns"
-    every = value if several and isinstance(value, list) else [value]
-    good = isinstance(value, list) is several
-    if not good or any(isinstance(one, bool) or not isinstance(one, int | float) for one in every):
-        raise DataError(f"{where} is {_short(value)}, expected {'a list of numbers' if several else 'a number'}")
-    return value
 
 
 def open_runs(names: list[str], force: bool = False, device: str = "auto") -> list[Served]:
@@ -362,7 +341,6 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     found = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
     for one in found:
         one.others = found
-        if one.training and not one._newest():
-            continue
-        one.run()
+        if not one.training or one.newest():
+            one.run()
     return found

@@ -8,95 +8,72 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import AsyncGenerator, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
+from starlette.exceptions import HTTPException
 from torch import nn
 
 WAITING = 32
-"""Jobs that may wait."""
+"""Calls that may wait."""
 
 
-class BusyError(Exception):
+class BusyError(HTTPException):
     """Too much waits already."""
+
+    def __init__(self) -> None:
+        super().__init__(503, "too much waits already; ask again later", {"Retry-After": "1"})
 
 
 class GivenUpError(Exception):
-    """Nobody waits for the result of this job any longer."""
-
-
-class Job:
-    """A call for the worker; `given_up` is set by who no longer waits for it."""
-
-    def __init__(self, call: Callable[[], Any]) -> None:
-        self.call = call
-        self.result: Future[Any] = Future()
-        self.given_up = threading.Event()
-
-    def run(self) -> None:
-        """Call, and keep the result or the error."""
-        if self.given_up.is_set() or not self.result.set_running_or_notify_cancel():
-            return
-        try:
-            self.result.set_result(self.call())
-        except BaseException as error:  # of a library, such as a panic of Rust: it must not end the event loop
-            self.result.set_exception(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+    """Nobody waits for the result of this call any longer."""
 
 
 class Worker:
     """The thread and what waits for it; methods are called from the event loop, `stop` from anywhere."""
 
     def __init__(self) -> None:
-        self._waiting: deque[Job] = deque()
-        self._changed = threading.Condition()
-        self._now: Job | None = None
-        self._ended = False
-        self._thread = threading.Thread(target=self._work, name="heed models", daemon=True)
+        self._pool = ThreadPoolExecutor(1, "heed models")
+        self._calls: list[Future[Any]] = []
+        self._here = threading.local()  # `given_up`, in the thread: set once nobody waits for its call
+        self._now = threading.Event()  # that of the current call
 
     def start(self) -> None:
-        """Start the thread."""
+        """Begin to stop calls."""
         self._hook = nn.modules.module.register_module_forward_pre_hook(self._stop_given_up)
-        self._thread.start()
 
     def stop(self) -> None:
         """Give up what is computed, and end the thread: torch aborts a process that exits while it computes."""
-        with self._changed:
-            self._ended = True
-            if self._now is not None:
-                self._now.given_up.set()
-            self._changed.notify()
-        self._thread.join(timeout=2)
+        self._now.set()
+        self._pool.shutdown(cancel_futures=True)
         self._hook.remove()
 
     def _stop_given_up(self, module: nn.Module, inputs: Any) -> None:
-        if self._now is not None and self._now.given_up.is_set() and threading.current_thread() is self._thread:
+        if (given_up := getattr(self._here, "given_up", None)) is not None and given_up.is_set():
             raise GivenUpError
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                self._now = None
-                while not self._waiting and not self._ended:
-                    self._changed.wait()
-                if self._ended:
-                    return
-                self._now = job = self._waiting.popleft()
-            job.run()
-
-    def submit(self, job: Job) -> Job:
-        """Put a job into the line.
+    def _submit(self, call: Callable[[], Any], given_up: threading.Event) -> Future[Any]:
+        """Put a call into the line.
 
         Raises:
             BusyError: `WAITING` others wait already.
         """
-        with self._changed:
-            if len(self._waiting) >= WAITING:
-                raise BusyError
-            self._waiting.append(job)
-            self._changed.notify()
-        return job
+
+        def run() -> Any:
+            self._here.given_up = self._now = given_up
+            try:
+                return None if given_up.is_set() else call()
+            except Exception:
+                raise
+            except BaseException as error:  # of a library, such as a panic of Rust: it must not end the event loop
+                raise RuntimeError(repr(error)) from None
+
+        self._calls = [future for future in self._calls if not (future.done() or future.running())]
+        if len(self._calls) >= WAITING:
+            raise BusyError
+        self._calls.append(self._pool.submit(run))
+        return self._calls[-1]
 
     async def call(self, call: Callable[[], Any]) -> Any:
         """The result of a call in the worker's thread; cancelling gives it up.
@@ -104,34 +81,34 @@ class Worker:
         Raises:
             BusyError: `WAITING` others wait already.
         """
-        job = self.submit(Job(call))
+        given_up = threading.Event()
         try:
-            return await asyncio.wrap_future(job.result)
+            return await asyncio.wrap_future(self._submit(call, given_up))
         finally:
-            job.given_up.set()
+            given_up.set()
 
-    async def stream(self, pieces: Callable[[], Iterator[str]]) -> AsyncIterator[str]:
+    async def stream(self, pieces: Callable[[], Iterator[str]]) -> AsyncGenerator[str]:
         """What an iterator yields in the worker's thread, as it comes; closing gives it up.
 
         Raises:
             BusyError: `WAITING` others wait already.
         """
         loop, came = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+        given_up = threading.Event()
 
         def write() -> None:
             try:
                 for piece in pieces():
-                    if job.given_up.is_set():
+                    if given_up.is_set():
                         return
                     loop.call_soon_threadsafe(came.put_nowait, piece)
             finally:
                 loop.call_soon_threadsafe(came.put_nowait, None)
 
-        job = Job(write)
-        self.submit(job)
+        written = self._submit(write, given_up)
         try:
             while (piece := await came.get()) is not None:
                 yield piece
-            await asyncio.wrap_future(job.result)
+            await asyncio.wrap_future(written)
         finally:
-            job.given_up.set()
+            given_up.set()

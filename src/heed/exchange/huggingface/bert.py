@@ -12,85 +12,55 @@ Source: Devlin et al. 2019 (arXiv:1810.04805), Liu et al. 2019 (arXiv:1907.11692
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
-from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, after, entry, first_of, known, layer
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted, classes
+from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, after, entry, first_of, layer
 from heed.models.bert import BertConfig
 
-_BLOCK = {
-    "attention.w_query": "attention.self.query",
-    "attention.w_key": "attention.self.key",
-    "attention.w_value": "attention.self.value",
-    "attention.w_out": "attention.output.dense",
-    "around_attention.norm": "attention.output.LayerNorm",
-    "feed_forward.inner": "intermediate.dense",
-    "feed_forward.outer": "output.dense",
-    "around_feed_forward.norm": "output.LayerNorm",
-}
-_DISTIL_BLOCK = {
-    "attention.w_query": "attention.q_lin",
-    "attention.w_key": "attention.k_lin",
-    "attention.w_value": "attention.v_lin",
-    "attention.w_out": "attention.out_lin",
-    "around_attention.norm": "sa_layer_norm",
-    "feed_forward.inner": "ffn.lin1",
-    "feed_forward.outer": "ffn.lin2",
-    "around_feed_forward.norm": "output_layer_norm",
-}
 
-
-def _encoder(prefix: str, blocks: str, block: Mapping[str, str]) -> dict[str, str]:
-    """The layers of a body: ours and theirs."""
+def _encoder(prefix: str, blocks: str, *theirs: str) -> dict[str, str]:
+    """The layers of a body, ours and theirs; `theirs` are those of a block, in the order of `_BLOCK`."""
     return {
         "body.inputs.embedding": f"{prefix}embeddings.word_embeddings",
         "body.positions.table": f"{prefix}embeddings.position_embeddings",
         "body.embedding_norm": f"{prefix}embeddings.LayerNorm",
         "body.segments": f"{prefix}embeddings.token_type_embeddings",
-        **{f"body.blocks.*.{ours}": f"{prefix}{blocks}.*.{theirs}" for ours, theirs in block.items()},
+        **{f"body.blocks.*.{ours}": f"{prefix}{blocks}.*.{name}" for ours, name in zip(_BLOCK, theirs, strict=True)},
     }
 
 
-def _pooled(pooler: str, name: str, settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
-    return {"pooler": pooler if f"{name}.weight" in files else "none"}
+_BLOCK = (
+    "attention.w_query",
+    "attention.w_key",
+    "attention.w_value",
+    "attention.w_out",
+    "around_attention.norm",
+    "feed_forward.inner",
+    "feed_forward.outer",
+    "around_feed_forward.norm",
+)
+_THEIRS = (
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "attention.output.LayerNorm",
+    "intermediate.dense",
+    "output.dense",
+    "output.LayerNorm",
+)
 
 
-def _refuse(pooler: str, family: Family, body: BertConfig, heads: HeadNames) -> None:
-    if heads & {"labels", "order"} and body.pooler != pooler:
-        read = f"a text's label is read off the state of the start token through a layer; use model.pooler={pooler}"
-        raise family.lacks("pooler", body.pooler, read)
-    if body.pooler not in (pooler, "none"):
-        raise family.lacks("pooler", body.pooler, f"its pooler is {pooler}")
-    if not body.num_segments and "num_segments" not in family.expresses:
-        raise family.lacks("num_segments", 0, "it has at least one segment")
+class Bert(Family):
+    """BERT."""
 
-
-def _written(body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
-    tokenizer = vocabularies["tokens"][0]
-    return {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.special.padding}
-
-
-def _words(output: str, wanted: Wanted) -> list[Entry]:
-    """The output layer of masked words, without `output` before the names of its tensors."""
-    # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
-    own, other, matrix = f"{output}.bias", f"{output}.decoder.bias", f"{output}.decoder.weight"
-    if "words" not in wanted.heads:
-        return []
-    if wanted.tied:
-        return [entry(own, "words.output.bias", also=(other,)), known(matrix)]
-    bias = entry(other, "words.output.bias", also=(own,), copied=True)
-    return [bias, entry(matrix, "words.output.weight")]
-
-
-BERT = Family(
-    model_type="bert",
-    model="bert",
-    prefix="bert.",
-    names={
+    model_type = "bert"
+    model = "bert"
+    prefix = "bert."
+    names: ClassVar = {
         "d_model": ("hidden_size", 768),
         "num_heads": ("num_attention_heads", 12),
         "num_layers": ("num_hidden_layers", 12),
@@ -100,56 +70,63 @@ BERT = Family(
         "num_segments": ("type_vocab_size", 2),
         "dropout": ("hidden_dropout_prob", 0.1),
         "attention_dropout": ("attention_probs_dropout_prob", 0.1),
-    },
-    architectures={
-        frozenset(): "BertModel",
-        frozenset({"words"}): "BertForMaskedLM",
-        frozenset({"order"}): "BertForNextSentencePrediction",
-        frozenset({"words", "order"}): "BertForPreTraining",
-        frozenset({"labels"}): "BertForSequenceClassification",
-        frozenset({"tags"}): "BertForTokenClassification",
-    },
-    layers={
-        **_encoder("bert.", "encoder.layer", _BLOCK),
+    }
+    architectures: ClassVar = classes("Bert")
+    layers: ClassVar = {
+        **_encoder("bert.", "encoder.layer", *_THEIRS),
         "body.pooler": "bert.pooler.dense",
         "words.dense": "cls.predictions.transform.dense",
         "words.norm": "cls.predictions.transform.LayerNorm",
         "order": "cls.seq_relationship",
         "labels": "classifier",
         "tags": "classifier",
-    },
-    further=partial(_words, "cls.predictions"),
-    derived=partial(_pooled, "tanh", "bert.pooler.dense"),
-    written=_written,
-    constants={"initializer_range": 0.02, "position_embedding_type": "absolute"},
-    activation=("hidden_act", "gelu"),
-    expresses={"double_separator": (False, "it puts one [SEP] between two texts")},
-    refuse=partial(_refuse, "tanh"),
-    accepts={
-        "position_embedding_type": ("absolute",),
-        "is_decoder": (False,),
-        "add_cross_attention": (False,),
-        "is_encoder_decoder": (False,),
-        "pruned_heads": ({},),
-    },
-    known_by={"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"},
-    head_names=("cls.", "classifier."),
-    unguessed=("classifier.", "pre_classifier."),
-    tied_names=("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"),
-    ignored=(r"\.position_ids$", r"\.token_type_ids$"),
-)
+    }
+    tied_names = ("bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight")
+    constants: ClassVar = {"initializer_range": 0.02, "position_embedding_type": "absolute"}
+    accepts: ClassVar = {"position_embedding_type": "absolute", "is_decoder": False, "is_encoder_decoder": False}
+    activation = ("hidden_act", "gelu")
+    expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
+    known_by: ClassVar = {"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"}
+    head_names = ("cls.", "classifier.")
+    unguessed = ("classifier.", "pre_classifier.")
+    ignored = (r"\.position_ids$", r"\.token_type_ids$")
+    words = "cls.predictions"  # the head for masked words
+    pooling = "tanh"  # activation of the layer that a text's label is read through
+
+    def pooler(self, heads: HeadNames) -> str:
+        """The layer that a text's label is read through."""
+        return str(self.layers["body.pooler"])
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        # Where the matrix is the table's, the bias is stored as the head's own; else as that of the output layer.
+        names = (f"{self.words}.bias", f"{self.words}.decoder.bias")
+        name, other = names if wanted.tied else reversed(names)
+        bias = entry(name, "words.output.bias", also=other, copied=not wanted.tied)
+        return [bias, *self.output(wanted, "words.output.weight")]
+
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        return {"pooler": self.pooling if f"{self.pooler(heads)}.weight" in files else "none"}
+
+    def written(self, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        tokenizer, _ = vocabularies["tokens"]
+        return {"vocab_size": tokenizer.vocab_size, "pad_token_id": tokenizer.special.padding}
+
+    def refuse(self, body: BertConfig, heads: HeadNames) -> None:
+        if heads & {"labels", "order"} and body.pooler != self.pooling:
+            layer = "a text's label is read off the state of the start token through a layer"
+            raise self.lacks("pooler", body.pooler, f"{layer}; use model.pooler={self.pooling}")
+        if body.pooler not in (self.pooling, "none"):
+            raise self.lacks("pooler", body.pooler, f"its pooler is {self.pooling}")
+        if not body.num_segments and "num_segments" not in self.expresses:
+            raise self.lacks("num_segments", 0, "it has at least one segment")
 
 
-def _distil_words(wanted: Wanted) -> list[Entry]:
-    lines = layer("vocab_projector", "words.output") if "words" in wanted.heads else []
-    return [*lines[1:], known("vocab_projector.weight")] if lines and wanted.tied else lines
+class DistilBert(Bert):
+    """DistilBERT."""
 
-
-DISTILBERT = replace(
-    BERT,
-    model_type="distilbert",
-    prefix="distilbert.",
-    names={
+    model_type = "distilbert"
+    prefix = "distilbert."
+    names: ClassVar = {
         "d_model": ("dim", 768),
         "num_heads": ("n_heads", 12),
         "num_layers": ("n_layers", 6),
@@ -157,118 +134,107 @@ DISTILBERT = replace(
         "max_length": ("max_position_embeddings", 512),
         "dropout": ("dropout", 0.1),
         "attention_dropout": ("attention_dropout", 0.1),
-    },
-    architectures={
-        frozenset(): "DistilBertModel",
-        frozenset({"words"}): "DistilBertForMaskedLM",
-        frozenset({"labels"}): "DistilBertForSequenceClassification",
-        frozenset({"tags"}): "DistilBertForTokenClassification",
-    },
-    layers={
-        **_encoder("distilbert.", "transformer.layer", _DISTIL_BLOCK),
+    }
+    architectures: ClassVar = classes("DistilBert", "order")
+    layers: ClassVar = {
+        **_encoder(
+            "distilbert.",
+            "transformer.layer",
+            *(f"attention.{name}_lin" for name in ("q", "k", "v", "out")),
+            "sa_layer_norm",
+            "ffn.lin1",
+            "ffn.lin2",
+            "output_layer_norm",
+        ),
         "body.pooler": "pre_classifier",
         "words.dense": "vocab_transform",
         "words.norm": "vocab_layer_norm",
         "labels": "classifier",
         "tags": "classifier",
-    },
-    further=_distil_words,
-    derived=partial(_pooled, "relu", "pre_classifier"),
-    constants={"initializer_range": 0.02, "sinusoidal_pos_embds": False},
-    activation=("activation", "gelu"),
-    expresses={
-        **BERT.expresses,
+    }
+    tied_names = ("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight")
+    constants: ClassVar = {"initializer_range": 0.02, "sinusoidal_pos_embds": False}
+    activation = ("activation", "gelu")
+    expresses: ClassVar = {
+        **Bert.expresses,
         "num_segments": (0, "it has no segments"),
         "norm_eps": (1e-12, "its value is 1e-12"),
-    },
-    refuse=partial(_refuse, "relu"),
-    known_by={"vocab_projector.bias": "words"},
-    head_names=("vocab_", "pre_classifier.", "classifier."),
-    tied_names=("distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight"),
-)
-
-
-def _before(settings: Settings) -> int:
-    """The position of the first token."""
-    return settings.count("pad_token_id", 1, least=0) + 1
-
-
-def _roberta_pooler(heads: HeadNames) -> str:
-    return "classifier.dense" if "labels" in heads else "roberta.pooler.dense"
-
-
-def _roberta_further(wanted: Wanted) -> list[Entry]:
-    settings, embeddings = wanted.settings, "roberta.embeddings"
-    positions, segments = f"{embeddings}.position_embeddings.weight", f"{embeddings}.token_type_embeddings.weight"
-    return [
-        entry(positions, "body.positions.table.weight", after(_before(settings))),
-        entry(segments, "body.segments.weight", first_of(settings.count("type_vocab_size", 2))),
-        *layer(_roberta_pooler(wanted.heads), "body.pooler"),
-        *_words("lm_head", wanted),
-    ]
-
-
-def _roberta_derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
-    before = _before(settings)
-    rows = settings.count("max_position_embeddings", 512)
-    if rows <= before:
-        raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
-    if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
-        raise ConfigError(
-            f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
-            "of the body; import the model without this head"
-        )
-    return {**_pooled("tanh", _roberta_pooler(heads), settings, files, heads), "max_length": rows - before}
-
-
-def _roberta_written(body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
-    special = vocabularies["tokens"][0].special
-    return {
-        **_written(body, heads, vocabularies),
-        "max_position_embeddings": body.max_length + special.padding + 1,
-        "bos_token_id": special.start,
-        "eos_token_id": special.end,
     }
+    known_by: ClassVar = {"vocab_projector.bias": "words"}
+    head_names = ("vocab_", "pre_classifier.", "classifier.")
+    pooling = "relu"
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        bias = entry("vocab_projector.bias", "words.output.bias")
+        return [bias, *self.output(wanted, "words.output.weight")]
 
 
-def _roberta_refuse(family: Family, body: BertConfig, heads: HeadNames) -> None:
-    _refuse("tanh", family, body, heads)
-    if "words" in heads and body.activation != "gelu":
-        raise family.lacks("activation", body.activation, "its head for masked words uses gelu")
+class Roberta(Bert):
+    """RoBERTa."""
 
-
-ROBERTA = replace(
-    BERT,
-    model_type="roberta",
-    prefix="roberta.",
-    architectures={
-        frozenset(): "RobertaModel",
-        frozenset({"words"}): "RobertaForMaskedLM",
-        frozenset({"labels"}): "RobertaForSequenceClassification",
-        frozenset({"tags"}): "RobertaForTokenClassification",
-    },
-    layers={
-        **_encoder("roberta.", "encoder.layer", _BLOCK),
+    model_type = "roberta"
+    prefix = "roberta."
+    architectures: ClassVar = classes("Roberta", "order")
+    layers: ClassVar = {
+        **_encoder("roberta.", "encoder.layer", *_THEIRS),
         "words.dense": "lm_head.dense",
         "words.norm": "lm_head.layer_norm",
         "labels": "classifier.out_proj",
         "tags": "classifier",
-    },
-    further=_roberta_further,
-    derived=_roberta_derived,
-    written=_roberta_written,
-    expresses={
+    }
+    tied_names = ("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight")
+    expresses: ClassVar = {
         "num_segments": (1, "it has one segment"),
         "double_separator": (True, "it puts two </s> between two texts"),
-    },
-    refuse=_roberta_refuse,
-    known_by={"lm_head.bias": "words"},
-    head_names=("lm_head.", "classifier."),
-    tied_names=("roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight"),
-)
-XLM_ROBERTA = replace(
-    ROBERTA,
-    model_type="xlm-roberta",
-    architectures={heads: f"XLM{name}" for heads, name in ROBERTA.architectures.items()},
-)
-"""RoBERTa with another tokenizer."""
+    }
+    known_by: ClassVar = {"lm_head.bias": "words"}
+    head_names = ("lm_head.", "classifier.")
+    words = "lm_head"
+
+    def pooler(self, heads: HeadNames) -> str:
+        return "classifier.dense" if "labels" in heads else "roberta.pooler.dense"
+
+    def _before(self, settings: Settings) -> int:
+        """The position of the first token."""
+        return settings.count("pad_token_id", 1, least=0) + 1
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        positions, segments = (f"roberta.embeddings.{name}_embeddings.weight" for name in ("position", "token_type"))
+        return [
+            entry(positions, "body.positions.table.weight", after(self._before(wanted.settings))),
+            entry(segments, "body.segments.weight", first_of(wanted.settings.count("type_vocab_size", 2))),
+            *layer(self.pooler(wanted.heads), "body.pooler"),
+            *super().further(wanted),
+        ]
+
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        before, rows = self._before(settings), settings.count("max_position_embeddings", 512)
+        if rows <= before:
+            raise settings.wrong("max_position_embeddings", f"more than {before}: positions begin at {before}")
+        if "words" in heads and (act := settings.one_of("hidden_act", ACTIVATIONS, "gelu")) != "gelu":
+            raise ConfigError(
+                f"{settings.path}: hidden_act is {act}, but its head for masked words uses gelu, and heed's uses that "
+                "of the body; import the model without this head"
+            )
+        return {**super().derived(settings, files, heads), "max_length": rows - before}
+
+    def written(self, body: BertConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        special = vocabularies["tokens"][0].special
+        return {
+            **super().written(body, heads, vocabularies),
+            "max_position_embeddings": body.max_length + special.padding + 1,
+            "bos_token_id": special.start,
+            "eos_token_id": special.end,
+        }
+
+    def refuse(self, body: BertConfig, heads: HeadNames) -> None:
+        super().refuse(body, heads)
+        if "words" in heads and body.activation != "gelu":
+            raise self.lacks("activation", body.activation, "its head for masked words uses gelu")
+
+
+class XlmRoberta(Roberta):
+    """RoBERTa with another tokenizer."""
+
+    model_type = "xlm-roberta"
+    architectures: ClassVar = classes("XLMRoberta", "order")

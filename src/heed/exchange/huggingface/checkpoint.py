@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,32 +23,18 @@ from safetensors import SafetensorError, safe_open
 
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.bert import BERT, DISTILBERT, ROBERTA, XLM_ROBERTA
+from heed.exchange.huggingface.bert import Bert, DistilBert, Roberta, XlmRoberta
 from heed.exchange.huggingface.family import Family, Vocabularies
 from heed.exchange.huggingface.files import CONFIG, Settings, TensorFiles, listed, optional_json, read_json
-from heed.exchange.huggingface.gpt2 import GPT2
-from heed.exchange.huggingface.marian import MARIAN
-from heed.exchange.huggingface.vit import DEIT, VIT
+from heed.exchange.huggingface.gpt2 import Gpt2
+from heed.exchange.huggingface.marian import Marian
+from heed.exchange.huggingface.vit import Deit, Vit
 from heed.folder import ORIGIN
 from heed.storage.disk import write_whole
 from heed.visible import escaped, shell_word
 
-FAMILIES = (BERT, DISTILBERT, ROBERTA, XLM_ROBERTA, GPT2, MARIAN, VIT, DEIT)
+FAMILIES = (Bert(), DistilBert(), Roberta(), XlmRoberta(), Gpt2(), Marian(), Vit(), Deit())
 """By `model_type`. A run that was not imported is exported as the first that can express it."""
-
-
-def family_of(settings: Settings) -> Family:
-    """The family of a checkpoint.
-
-    Raises:
-        ConfigError: The family is not supported; the message names it and lists those that are.
-    """
-    name = settings.model_type
-    for family in FAMILIES:
-        if family.model_type == name:
-            return family
-    known = ", ".join(family.model_type for family in FAMILIES)
-    raise ConfigError(f"{settings.path}: model_type is '{name}', which heed does not support; supported: {known}")
 
 
 @dataclass(frozen=True)
@@ -71,8 +58,8 @@ class Checkpoint:
         """
         _check_parts(folder)
         settings = Settings.read(folder / CONFIG)
-        family = family_of(settings)
-        settings.accept({"quantization_config": (None,), **family.accepts})
+        family: Family = settings.one_of("model_type", {family.model_type: family for family in FAMILIES})
+        family.accept(settings)
         files = TensorFiles(folder, family.ignored)
         files.with_prefix(family.prefix, family.head_names)
         settings.most = files.most
@@ -96,6 +83,11 @@ class Checkpoint:
         """The one tokenizer, of a family that has one."""
         (tokenizer,) = self.tokenizers.values()
         return tokenizer
+
+    @cached_property
+    def tied(self) -> bool:
+        """True if the output layer uses the embedding table."""
+        return self.family.tied(self.settings, self.files)
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -134,13 +126,14 @@ class Checkpoint:
         labels = {int(i): str(name) for i, name in named.items()}
         if sorted(labels) != list(range(len(labels))):
             raise settings.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
-        taken, times, names = {*labels.values()}, Counter[str](), []
+        names: list[str] = []
+        taken, numbers = {*labels.values()}, Counter(dict.fromkeys(labels.values(), 1))
         for _, name in sorted(labels.items()):
-            times[name] += 1
-            unique = name
-            while times[name] > 1 and unique in taken:
-                unique = f"{name} ({times[name]})"
-                times[name] += unique in taken
+            unique, first = name, numbers[name] == 1
+            while not first and unique in taken:
+                unique = f"{name} ({numbers[name]})"
+                numbers[name] += 1
+            numbers[name] += first
             taken.add(unique)
             names.append(unique)
         return names
@@ -195,7 +188,7 @@ class Origin:
         """The record of an opened checkpoint."""
         settings, sides = checkpoint.settings, checkpoint.vocabularies.items()
         vocabularies = {role: {"files": files, "tokens": digest(tokenizer)} for role, (tokenizer, files) in sides}
-        return cls(source, settings.model_type, checkpoint.architecture, settings.values, vocabularies)
+        return cls(source, checkpoint.family.model_type, checkpoint.architecture, settings.values, vocabularies)
 
     @classmethod
     def read(cls, folder: Path) -> Origin | None:
@@ -215,16 +208,15 @@ class Origin:
             raise RunError(f"{path} has format {form}, this version of heed reads format {_FORMAT}; {again}")
         try:
             vocabularies: dict[str, dict[str, Any]] = {
-                role: {"files": dict(one["files"]), "tokens": str(one["tokens"])}
-                for role, one in values["vocabularies"].items()
+                role: {"files": dict(vocabulary["files"]), "tokens": str(vocabulary["tokens"])}
+                for role, vocabulary in values["vocabularies"].items()
             }
-            _ = [one["files"]["state"] for one in vocabularies.values() if one["files"]]
+            _ = [vocabulary["files"]["state"] for vocabulary in vocabularies.values() if vocabulary["files"]]
             source, family, architecture = (str(values[name]) for name in ("source", "family", "architecture"))
             return cls(source, family, architecture, dict(values["settings"]), vocabularies)
-        except KeyError as error:
-            raise RunError(f"{path} is damaged: it lacks {error}; {again}") from None
-        except (TypeError, ValueError, AttributeError) as error:
-            raise RunError(f"{path} is damaged: {error}; {again}") from None
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            lacks = "it lacks " * isinstance(error, KeyError)
+            raise RunError(f"{path} is damaged: {lacks}{error}; {again}") from None
 
     def write(self, folder: Path) -> None:
         """Write it into a run folder."""
@@ -233,8 +225,8 @@ class Origin:
 
     def files_of(self, tokenizer: TextTokenizer) -> Mapping[str, Any] | None:
         """What the files of a tokenizer said; None if its tokens are not the imported ones."""
-        own = digest(tokenizer)
-        return next((one["files"] for one in self.vocabularies.values() if one["tokens"] == own), None)
+        tokens = digest(tokenizer)
+        return next((known["files"] for known in self.vocabularies.values() if known["tokens"] == tokens), None)
 
 
 def digest(tokenizer: TextTokenizer) -> str:

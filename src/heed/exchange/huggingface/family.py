@@ -1,21 +1,20 @@
-"""Families of checkpoints (one `model_type` of config.json) as values: names of fields and tensors, theirs and ours.
+"""Families of checkpoints (one `model_type` of config.json) as tables: names of fields and tensors, theirs and ours.
 
-What differs between two families is data; the few functions of a family compute what depends on a checkpoint.
+What differs between two families are attributes; the few methods that a family overrides compute what depends on a
+checkpoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
-from heed.exchange.huggingface.files import SAME, Entry, Settings, TensorFiles, Transform, layer
+from heed.exchange.huggingface.files import Entry, Settings, TensorFiles, Transform, entry, layer
 from heed.exchange.huggingface.tokenizers import read_tokenizer, write_tokenizer
 from heed.models.base import ModelConfig
 
@@ -34,8 +33,30 @@ ACTIVATIONS = {
     "silu": "silu",
     "swish": "silu",
 }
-"""Their activations and ours; several of their names are the same function."""
-THEIR_ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_new", "relu": "relu", "silu": "silu"}
+"""Their activations and ours; several of their names are the same function, and the first of these is written."""
+_CLASSES: Mapping[HeadNames, str] = {
+    frozenset(): "Model",
+    frozenset({"words"}): "ForMaskedLM",
+    frozenset({"order"}): "ForNextSentencePrediction",
+    frozenset({"words", "order"}): "ForPreTraining",
+    frozenset({"labels"}): "ForSequenceClassification",
+    frozenset({"tags"}): "ForTokenClassification",
+}
+"""By the heads the ending of the class that has them."""
+_USUAL = {
+    "attention_dropout": "dropout",
+    "decoder_layers": "num_layers",
+    "decoder_heads": "num_heads",
+    "decoder_d_ff": "d_ff",
+}
+"""Fields of our models that are as another one if they are null."""
+_NEVER = {"quantization_config": None, "add_cross_attention": False, "pruned_heads": {}}
+"""Fields of config.json that change what a model computes, and the values that heed supports."""
+
+
+def classes(name: str, *without: str) -> dict[HeadNames, str]:
+    """The usual classes of a family by their heads, those with some heads left out."""
+    return {heads: f"{name}{ending}" for heads, ending in _CLASSES.items() if not heads & {*without}}
 
 
 class Wanted(NamedTuple):
@@ -48,29 +69,6 @@ class Wanted(NamedTuple):
     tied: bool = True  # the output layer uses the embedding table and has no matrix of its own
 
 
-_USUAL = {
-    "attention_dropout": "dropout",
-    "decoder_layers": "num_layers",
-    "decoder_heads": "num_heads",
-    "decoder_d_ff": "d_ff",
-}
-"""Fields of our models that are as another one if they are null."""
-
-
-def _tokenizers(folder: Path, settings: Settings) -> Vocabularies:
-    return {"tokens": read_tokenizer(folder, settings.values)}
-
-
-def _write_tokenizers(family: str, vocabularies: Vocabularies, folder: Path) -> None:
-    for tokenizer, files in vocabularies.values():
-        write_tokenizer(tokenizer, files, folder, family)
-
-
-def _nothing(*_: Any) -> dict[str, Any]:
-    return {}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Family:
     """Conversion between checkpoints of a `model_type` and one of our models."""
 
@@ -78,42 +76,60 @@ class Family:
     model: str  # name of our model
     prefix: str  # of the names of the body's tensors in a model with a head, such as "bert."
     # Fields of our model that config.json has under another name, with that name and its default there.
-    names: Mapping[str, tuple[str, Any]]
-    # By the heads the class that has them.
-    architectures: Mapping[HeadNames, str]
+    names: ClassVar[Mapping[str, tuple[str, Any]]]
+    architectures: ClassVar[Mapping[HeadNames, str]]  # by the heads the class that has them
     # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, perhaps with a transform and an
     # alternative name; `*` is the number of a block. A tensor that our model lacks (a bias) does not count.
-    layers: Mapping[str, str | tuple[str, Transform] | tuple[str, Transform, str]]
-    # Further tensors, which depend on the checkpoint; they replace those of `layers`.
-    further: Callable[[Wanted], Sequence[Entry]] = lambda wanted: ()
-    # Fields of our model that are none of `names`, `expresses`, the activation.
-    derived: Callable[[Settings, TensorFiles, HeadNames], Mapping[str, Any]] = _nothing
-    # Fields of config.json that are none of `names`, `constants`, the activation.
-    written: Callable[[Any, HeadNames, Vocabularies], Mapping[str, Any]] = _nothing
-    # Fields of config.json that are the same in every export.
-    constants: Mapping[str, Any] = field(default_factory=dict)
-    # The field of the activation and its default; none if there is no choice.
+    layers: ClassVar[Mapping[str, str | tuple[str, Transform] | tuple[str, Transform, str]]]
+    # The names of the embedding table and of the output matrix, which is absent if it is the same.
+    tied_names: tuple[str, str] = ("", "")
+    # Fields of config.json that are the same in every export, and those that must have one value where they are there.
+    constants: ClassVar[Mapping[str, Any]] = {}
+    accepts: ClassVar[Mapping[str, Any]] = {}
+    # The field of the activation and its default, if there is a choice; their activations and ours.
     activation: tuple[str, str] | None = None
-    activations: Mapping[str, str] = field(default_factory=lambda: ACTIVATIONS)  # theirs -> ours
-    their_activations: Mapping[str, str] = field(default_factory=lambda: THEIR_ACTIVATIONS)  # ours -> theirs
+    activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
     # Fields of our model of which the family knows one value only, with that value and why.
-    expresses: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-    # Raises a ConfigError for further models that it cannot express.
-    refuse: Callable[[Family, Any, HeadNames], object] = _nothing
-    # Fields of config.json that must have one of these values where they are there: others change what the model
-    # computes, and we lack them.
-    accepts: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    expresses: ClassVar[Mapping[str, tuple[Any, str]]] = {}
     # By a tensor's name the head that it is known by, for a configuration that does not name its class.
-    known_by: Mapping[str, str] = field(default_factory=dict)
+    known_by: ClassVar[Mapping[str, str]] = {}
     otherwise: HeadNames = frozenset()  # the heads if none is known
     head_names: tuple[str, ...] = ()  # prefixes of the names of the heads' tensors
     unguessed: tuple[str, ...] = ()  # those of them by which `guess` does not know the class
-    # The names of the embedding table and of the output matrix, which is absent if it is the same.
-    tied_names: tuple[str, str] = ("", "")
-    label_bias: bool = True  # True if the output layer for a text's label has a bias
+    label_bias = True  # True if the output layer for a text's label has a bias
     ignored: tuple[str, ...] = ()  # patterns of names of tensors without learned values, such as "position_ids"
-    tokenizers: Callable[[Path, Settings], Vocabularies] = _tokenizers  # of a checkpoint, by role
-    write_tokenizers: Callable[[str, Vocabularies, Path], None] = _write_tokenizers  # the first is `model_type`
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        """Tensors that depend on the checkpoint; they replace those of `layers`."""
+        return ()
+
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        """Fields of our model that are none of `names`, `expresses`, the activation."""
+        return {}
+
+    def written(self, body: Any, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        """Fields of config.json that are none of `names`, `constants`, the activation."""
+        return {}
+
+    def refuse(self, body: Any, heads: HeadNames) -> None:
+        """Raise a ConfigError for further models that it cannot express."""
+
+    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+        """The tokenizers of a checkpoint, by role."""
+        return {"tokens": read_tokenizer(folder, settings.values)}
+
+    def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
+        """Write the files of tokenizers."""
+        for tokenizer, files in vocabularies.values():
+            write_tokenizer(tokenizer, files, folder, self.model_type)
+
+    def accept(self, settings: Settings) -> None:
+        """Check the fields of config.json that change what the model computes.
+
+        Raises:
+            ConfigError: heed lacks the value of a field; the message names it.
+        """
+        settings.accept(_NEVER | self.accepts)
 
     def fields(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
         """Fields of our model, without the vocabulary's size.
@@ -121,9 +137,7 @@ class Family:
         Raises:
             ConfigError: A field of config.json is not supported; the message names it.
         """
-        read: dict[type, Callable[[str, Any], Any]]
-        read = {int: settings.count, float: settings.number, bool: settings.flag, type(None): settings.count}
-        named = {ours: read[type(default)](theirs, default) for ours, (theirs, default) in self.names.items()}
+        named = {ours: settings.like(*theirs) for ours, theirs in self.names.items()}
         if self.activation is not None:
             field, default = self.activation
             named["activation"] = settings.one_of(field, self.activations, default)
@@ -135,30 +149,36 @@ class Family:
         usual = {name: _USUAL.get(name, name) if getattr(body, name) is None else name for name in self.names}
         named = {self.names[name][0]: getattr(body, place) for name, place in usual.items()}
         if self.activation is not None:
-            named[self.activation[0]] = self.their_activations[body.activation]
+            named[self.activation[0]] = self._their_activations[body.activation]
         return {**named, **self.constants, **self.written(body, heads, vocabularies)}
+
+    @property
+    def _their_activations(self) -> dict[str, str]:
+        return {ours: theirs for theirs, ours in reversed(self.activations.items())}
 
     def table(self, wanted: Wanted) -> list[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""
         lines: list[Entry] = []
         for ours, theirs in self.layers.items():
-            name, transform, *also = (theirs, SAME) if isinstance(theirs, str) else theirs
-            lines += layer(name, ours, transform, also)
+            name, *rest = (theirs,) if isinstance(theirs, str) else theirs
+            lines += layer(name, ours, *rest)
         by_name = {line.ours or line.theirs: line for line in (*lines, *self.further(wanted))}
         parts = ("body", *wanted.heads)
-        table = [line for line in by_name.values() if not line.ours or line.ours[0].partition(".")[0] in parts]
         body: Any = wanted.body
         depth = max(body.num_layers, getattr(body, "decoder_layers", None) or 0)
-        blocks = groupby(table, key=lambda line: (line.ours or line.theirs)[0].partition("*")[:2])
         return [
             line.numbered(number)
-            for (_, star), group in blocks
-            for some in [list(group)]
-            for number in range(depth if star else 1)
-            for line in some
+            for names, line in by_name.items()
+            if not line.ours or names[0].partition(".")[0] in parts
+            for number in range(depth if "*" in names[0] else 1)
         ]
 
-    def check(self, body: ModelConfig, heads: HeadNames) -> None:
+    def output(self, wanted: Wanted, ours: str) -> list[Entry]:
+        """The line of a head's output matrix, if there is such a head; it is not read where it is the table."""
+        is_there = ours.partition(".")[0] in wanted.heads
+        return [entry(self.tied_names[1], "" if wanted.tied else ours)] if is_there else []
+
+    def check(self, body: Any, heads: HeadNames) -> None:
         """Refuse a model of ours that the family cannot express.
 
         Raises:
@@ -171,7 +191,10 @@ class Family:
         for name, (value, why) in self.expresses.items():
             if (chosen := getattr(body, name)) != value:
                 raise self.lacks(name, chosen, f"{why}; train with model.{name}={str(value).lower()}")
-        self.refuse(self, body, heads)
+        if self.activation is not None and body.activation not in self._their_activations:
+            names = " or ".join(self._their_activations)
+            raise self.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")
+        self.refuse(body, heads)
 
     def lacks(self, name: str, value: Any, why: str) -> ConfigError:
         """The error about a field of our model that the family does not support."""
@@ -191,8 +214,8 @@ class Family:
 
         This follows config.json, unless both tensors are there with different values, as in `transformers`.
         """
-        said = settings.flag("tie_word_embeddings", True)
+        tied = settings.flag("tie_word_embeddings", True)
         table, output = self.tied_names
-        if said and table in files and output in files:
+        if tied and table in files and output in files:
             return torch.equal(files.read(table), files.read(output))
-        return said
+        return tied

@@ -10,9 +10,9 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -50,15 +50,6 @@ class Settings:
         """
         return cls(path, read_json(path))
 
-    @property
-    def model_type(self) -> str:
-        """The family (`model_type`).
-
-        Raises:
-            ConfigError: The file has no such field.
-        """
-        return self.text("model_type")
-
     def wrong(self, name: str, expected: str) -> ConfigError:
         """The error for a field that cannot be used."""
         return ConfigError(f"{self.path}: {name} is {_shown(self.values.get(name))}, expected {expected}")
@@ -84,7 +75,8 @@ class Settings:
 
     def flag(self, name: str, default: Any = ...) -> bool:
         """A field that is true or false."""
-        return bool(self._checked(name, default, lambda value: isinstance(value, bool), "true or false"))
+        value: bool = self._checked(name, default, lambda value: isinstance(value, bool), "true or false")
+        return value
 
     def count(self, name: str, default: Any = ..., least: int = 1) -> int:
         """A field that is a whole number."""
@@ -98,7 +90,11 @@ class Settings:
         value: float = self._checked(name, default, lambda n: type(n) in (int, float) and 0 <= n <= most, expected)
         return value
 
-    def one_of(self, name: str, known: Mapping[str, Any], default: str) -> Any:
+    def like(self, name: str, default: Any) -> Any:
+        """A field of the kind of its default; that of null is a count."""
+        return {bool: self.flag, float: self.number}.get(type(default), self.count)(name, default)
+
+    def one_of(self, name: str, known: Mapping[str, Any], default: Any = ...) -> Any:
         """Look up a text field in a table of the supported values."""
         word = self.text(name, default)
         if word not in known:
@@ -108,18 +104,17 @@ class Settings:
             )
         return known[word]
 
-    def accept(self, fields: Mapping[str, Sequence[Any]]) -> None:
-        """Check the fields that change what the model computes.
+    def accept(self, fields: Mapping[str, Any]) -> None:
+        """Check the fields that change what the model computes, each with the value that heed supports.
 
         Raises:
-            ConfigError: A field has an unsupported value; the message names field, value and supported values.
+            ConfigError: A field has another value; the message names field, value and supported value.
         """
-        for name, values in fields.items():
-            if (value := self.values.get(name)) is not None and value not in values:
-                right = " or ".join(json.dumps(one) for one in values)
+        for name, right in fields.items():
+            if (value := self.values.get(name)) is not None and value != right:
                 raise ConfigError(
-                    f"{self.path}: {name} is {_shown(value)}, which heed does not support; it must be {right} or "
-                    "missing"
+                    f"{self.path}: {name} is {_shown(value)}, which heed does not support; it must be "
+                    f"{json.dumps(right)} or missing"
                 )
 
 
@@ -235,7 +230,6 @@ class TensorFiles:
             RunError: There are no tensors, or a file is missing, damaged, or contains something other than tensors.
         """
         self.folder = folder
-        self.prefix = ""
         self._own: dict[str, tuple[Path, str]] = {}  # name of today -> file and name in it
         self._open: dict[Path, Any] = {}
         for path, listed in _files(folder).items():
@@ -261,6 +255,11 @@ class TensorFiles:
         """The name of a tensor in its file."""
         return self._own[name][1]
 
+    def place(self, name: str) -> str:
+        """A tensor and its file, for a message."""
+        path, own = self._own[name]
+        return f"{path}: tensor '{own}'"
+
     @property
     def most(self) -> int:
         """The number of tensors, or the largest size of one if that is more: no count of a model exceeds it."""
@@ -278,10 +277,6 @@ class TensorFiles:
             self._own = {
                 name if name.startswith(tuple(heads)) else prefix + name: one for name, one in self._own.items()
             }
-
-    def file_of(self, name: str) -> Path:
-        """The file that holds a tensor."""
-        return self._own[name][0]
 
     def shape(self, name: str) -> torch.Size:
         """The shape of a tensor."""
@@ -303,23 +298,19 @@ class TensorFiles:
             raise RunError(f"{path} is damaged: tensor '{own}': {error}") from None
         if not tensor.is_floating_point():
             raise RunError(
-                f"{path}: tensor '{own}' is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, "
-                "float16 and bfloat16, and no quantized checkpoints"
+                f"{self.place(name)} is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, float16 "
+                "and bfloat16, and no quantized checkpoints"
             )
         return tensor.to(torch.float32, copy=True)
 
     def _names(self, path: Path) -> list[str]:
         """Open a file and return the names in it."""
         _check_whole(path)
-        if path.suffix != ".bin":
-            try:
-                self._open[path] = held = safe_open(str(path), "pt")
-                return list(held.keys())
-            except (SafetensorError, OSError) as error:
-                raise RunError(f"{path} is damaged or cut short: {error}; {_AGAIN}") from None
-        tensors = _load_bin(path)
-        self._open[path] = tensors
-        return list(tensors)
+        try:
+            self._open[path] = held = _load_bin(path) if path.suffix == ".bin" else safe_open(str(path), "pt")
+            return list(held.keys())
+        except (SafetensorError, OSError) as error:
+            raise RunError(f"{path} is damaged or cut short: {error}; {_AGAIN}") from None
 
 
 def today(name: str) -> str:
@@ -411,7 +402,7 @@ class Entry:
     """One line of a table."""
 
     theirs: tuple[str, ...]  # the tensors of the checkpoint, in the transform's order
-    ours: tuple[str, ...]  # our tensors; none for a tensor that repeats another
+    ours: tuple[str, ...]  # our tensors; none for a tensor that repeats another, which is neither read nor unused
     transform: Transform = SAME  # the conversion between the two
     also: tuple[str, ...] = ()  # alternative names of their first tensor, used if the first name is missing
     copied: bool = False  # True to write the tensor under the alternative names too
@@ -424,35 +415,23 @@ class Entry:
         return replace(self, theirs=theirs, ours=ours, also=also)
 
 
-def entry(
-    theirs: str | Sequence[str],
-    ours: str | Sequence[str],
-    transform: Transform = SAME,
-    also: Sequence[str] = (),
-    copied: bool = False,
-) -> Entry:
-    """A line of a table; one name may stand for a tuple of one."""
-
-    def names(given: str | Sequence[str]) -> tuple[str, ...]:
-        return (given,) if isinstance(given, str) else tuple(given)
-
-    return Entry(names(theirs), names(ours), transform, tuple(also), copied)
+def entry(theirs: str, ours: str = "", transform: Transform = SAME, also: str = "", copied: bool = False) -> Entry:
+    """A line of a table, with spaces between several names."""
+    return Entry(tuple(theirs.split()), tuple(ours.split()), transform, tuple(also.split()), copied)
 
 
-def layer(theirs: str, ours: str, transform: Transform = SAME, also: Sequence[str] = ()) -> list[Entry]:
+def layer(theirs: str, ours: str, transform: Transform = SAME, also: str = "") -> list[Entry]:
     """The lines of a linear layer or a normalisation: weight and bias, under the same names on both sides."""
     return [
-        entry(f"{theirs}.{part}", f"{ours}.{part}", transform, [f"{name}.{part}" for name in also])
-        for part in ("weight", "bias")
+        entry(f"{theirs}.{part}", f"{ours}.{part}", transform, also and f"{also}.{part}") for part in ("weight", "bias")
     ]
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(NamedTuple):
     """Result of loading with a table: our tensors by name, and the names of the checkpoint's unused tensors."""
 
     tensors: dict[str, Tensor]
-    unused: tuple[str, ...] = field(default=())
+    unused: tuple[str, ...] = ()
 
 
 def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.Size]) -> Loaded:
@@ -470,28 +449,25 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
     used: set[str] = set()
     missing: list[str] = []
     for line in table:
-        if not line.ours:  # repeats another tensor
-            used |= {*line.theirs}
-            continue
         if not all(name in shapes for name in line.ours):
             continue
-        names = [_found(line, n, files) for n in range(len(line.theirs))]
         used |= {*line.theirs, *line.also}
-        if absent := [name for name, found in zip(line.theirs, names, strict=True) if found is None]:
+        if not line.ours:
+            continue
+        names = [*line.theirs]
+        if names and names[0] not in files:
+            names[0] = next((name for name in line.also if name in files), names[0])
+        if absent := [name for name in names if name not in files]:
             missing += absent
             continue
-        empty = [torch.empty(shapes[name], device="meta") for name in line.ours]
-        wanted = [one.shape for one in line.transform.to_theirs(empty)]
-        theirs = []
-        for name, shape in zip(names, wanted, strict=True):
-            assert name is not None
-            if files.shape(name) != shape:
+        wanted = line.transform.to_theirs([torch.empty(shapes[name], device="meta") for name in line.ours])
+        for name, one in zip(names, wanted, strict=True):
+            if files.shape(name) != one.shape:
                 raise RunError(
-                    f"{files.file_of(name)}: tensor '{files.stored(name)}' has shape {tuple(files.shape(name))}, but "
-                    f"by config.json and the tokenizer it should have {tuple(shape)}"
+                    f"{files.place(name)} has shape {tuple(files.shape(name))}, but by config.json and the tokenizer "
+                    f"it should have {tuple(one.shape)}"
                 )
-            theirs.append(files.read(name))
-        taken |= dict(zip(line.ours, line.transform.to_ours(theirs), strict=True))
+        taken |= dict(zip(line.ours, line.transform.to_ours(list(map(files.read, names))), strict=True))
     if missing:
         there = [files.stored(name) for name in files.names]
         raise RunError(f"{files.folder} lacks {listed(missing)} of this architecture; it has {listed(there)}")
@@ -502,28 +478,15 @@ def store(table: Sequence[Entry], ours: Mapping[str, Tensor]) -> dict[str, Tenso
     """Convert our tensors to those of a checkpoint, without the entries of tensors that we do not have."""
     written: dict[str, Tensor] = {}
     for line in table:
-        if not line.ours or not all(name in ours for name in line.ours):
-            continue
-        theirs = line.transform.to_theirs([ours[name].detach() for name in line.ours])
-        named = dict(zip(line.theirs, theirs, strict=True))
-        if line.copied:
-            named |= {name: theirs[0].clone() for name in line.also}
-        written |= {name: tensor.contiguous() for name, tensor in named.items()}
-    return written
-
-
-def _found(line: Entry, place: int, files: TensorFiles) -> str | None:
-    """The name under which a tensor of a line is in the files."""
-    names = (line.theirs[place], *(line.also if place == 0 else ()))
-    return next((name for name in names if name in files), None)
+        if line.ours and all(name in ours for name in line.ours):
+            theirs = line.transform.to_theirs([ours[name].detach() for name in line.ours])
+            written |= zip(line.theirs, theirs, strict=True)
+            if line.copied:
+                written |= {name: theirs[0].clone() for name in line.also}
+    return {name: tensor.contiguous() for name, tensor in written.items()}
 
 
 def listed(names: Sequence[str]) -> str:
     """Names of tensors for a message."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     return f"tensor{'s' if len(names) != 1 else ''} {', '.join(map(repr, names[:_SHOWN]))}{more}"
-
-
-def known(name: str) -> Entry:
-    """A line for a tensor that repeats another: it is neither read nor reported as unused."""
-    return Entry((name,), ())

@@ -9,52 +9,15 @@ Source: Radford et al. 2019 (docs/systems.md, C7); the names of its published te
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
-from heed.exchange.huggingface.files import TRANSPOSED, Entry, entry, joined, known, layer
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted, classes
+from heed.exchange.huggingface.files import TRANSPOSED, Entry, entry, joined
 from heed.models.gpt import BlocksConfig
 
 _OURS = {"gelu": "gelu_exact", "gelu_tanh": "gelu"}
 """Activations whose names in `gpt` differ from those in `bert`."""
-_THEIR_ACTIVATIONS = {"gelu": "gelu_new", "gelu_exact": "gelu", "relu": "relu", "silu": "silu"}
-
-
-def _further(wanted: Wanted) -> list[Entry]:
-    ours = [f"body.blocks.*.attention.w_{name}" for name in ("query", "key", "value")]
-    matrix = "lm_head.weight"
-    output = known(matrix) if wanted.tied else entry(matrix, "output.weight")
-    return [
-        *layer("transformer.wte", "body.inputs.embedding"),  # of an encoder
-        *(
-            entry(f"transformer.h.*.attn.c_attn.{part}", [f"{name}.{part}" for name in ours], joined(3))
-            for part in ("weight", "bias")
-        ),
-        *([output] if "output" in wanted.heads else []),
-    ]
-
-
-def _written(body: BlocksConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
-    tokenizer = vocabularies["tokens"][0]
-    padding, _, start, end = tokenizer.special
-    # GPT-2 classifiers find a text's last token by the padding after it.
-    padded = padding != end or heads & {"labels", "tags"}
-    return {
-        "vocab_size": tokenizer.vocab_size,
-        "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
-        "embd_pdrop": body.dropout,
-        "bos_token_id": start,
-        "eos_token_id": end,
-        "pad_token_id": padding if padded else None,
-    }
-
-
-def _refuse(family: Family, body: BlocksConfig, heads: HeadNames) -> None:
-    if body.activation not in _THEIR_ACTIVATIONS:
-        names = " or ".join(_THEIR_ACTIVATIONS)
-        raise family.lacks("activation", body.activation, f"its feed-forward networks have no gate; use {names}")
-
-
 _COMPUTED = {
     "scale_attn_weights": True,
     "scale_attn_by_inverse_layer_idx": False,
@@ -62,11 +25,14 @@ _COMPUTED = {
 }
 """Fields about computation, with the values that heed's has."""
 
-GPT2 = Family(
-    model_type="gpt2",
-    model="gpt",
-    prefix="transformer.",
-    names={
+
+class Gpt2(Family):
+    """GPT-2."""
+
+    model_type = "gpt2"
+    model = "gpt"
+    prefix = "transformer."
+    names: ClassVar = {
         "d_model": ("n_embd", 768),
         "num_heads": ("n_head", 12),
         "num_layers": ("n_layer", 12),
@@ -75,15 +41,11 @@ GPT2 = Family(
         "norm_eps": ("layer_norm_epsilon", 1e-5),
         "dropout": ("resid_pdrop", 0.1),
         "attention_dropout": ("attn_pdrop", 0.1),
-    },
-    architectures={
-        frozenset(): "GPT2Model",
-        frozenset({"output"}): "GPT2LMHeadModel",
-        frozenset({"labels"}): "GPT2ForSequenceClassification",
-        frozenset({"tags"}): "GPT2ForTokenClassification",
-    },
-    layers={
+    }
+    architectures: ClassVar = {**classes("GPT2", "words", "order"), frozenset({"output"}): "GPT2LMHeadModel"}
+    layers: ClassVar = {
         "body.embedding": "transformer.wte",
+        "body.inputs.embedding": "transformer.wte",  # of an encoder
         "body.positions.table": "transformer.wpe",
         "body.blocks.*.around_attention.norm": "transformer.h.*.ln_1",
         "body.blocks.*.around_feed_forward.norm": "transformer.h.*.ln_2",
@@ -93,28 +55,43 @@ GPT2 = Family(
         "body.norm": "transformer.ln_f",
         "labels": "score",
         "tags": "classifier",
-    },
-    further=_further,
-    written=_written,
-    constants=_COMPUTED,
-    activation=("activation_function", "gelu_new"),
-    activations={theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()},
-    their_activations=_THEIR_ACTIVATIONS,
-    expresses={
+    }
+    tied_names = ("transformer.wte.weight", "lm_head.weight")
+    constants: ClassVar = _COMPUTED
+    accepts: ClassVar = {**_COMPUTED, "is_encoder_decoder": False}
+    activation = ("activation_function", "gelu_new")
+    activations: ClassVar = {theirs: _OURS.get(ours, ours) for theirs, ours in ACTIVATIONS.items()}
+    expresses: ClassVar = {
         "positions": ("learned", "it has a table of positions"),
         "norm": ("layer", "it has layer normalisation"),
         "bias": (True, "its layers have biases"),
-    },
-    refuse=_refuse,
-    accepts={
-        **{name: (value,) for name, value in _COMPUTED.items()},
-        "add_cross_attention": (False,),
-        "is_encoder_decoder": (False,),
-        "pruned_heads": ({},),
-    },
-    known_by={"score.weight": "labels", "classifier.weight": "tags"},
-    otherwise=frozenset({"output"}),
-    head_names=("lm_head.", "score.", "classifier."),
-    label_bias=False,
-    ignored=(r"\.attn\.(masked_)?bias$",),
-)
+    }
+    known_by: ClassVar = {"score.weight": "labels", "classifier.weight": "tags"}
+    otherwise = frozenset({"output"})
+    head_names = ("lm_head.", "score.", "classifier.")
+    label_bias = False
+    ignored = (r"\.attn\.(masked_)?bias$",)
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        ours = [f"body.blocks.*.attention.w_{name}" for name in ("query", "key", "value")]
+        return [
+            *(
+                entry(f"transformer.h.*.attn.c_attn.{part}", " ".join(f"{name}.{part}" for name in ours), joined(3))
+                for part in ("weight", "bias")
+            ),
+            *self.output(wanted, "output.weight"),
+        ]
+
+    def written(self, body: BlocksConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        tokenizer, _ = vocabularies["tokens"]
+        padding, _, start, end = tokenizer.special
+        # GPT-2 classifiers find a text's last token by the padding after it.
+        padded = padding != end or heads & {"labels", "tags"}
+        return {
+            "vocab_size": tokenizer.vocab_size,
+            "n_inner": None if body.inner_width == 4 * body.d_model else body.inner_width,
+            "embd_pdrop": body.dropout,
+            "bos_token_id": start,
+            "eos_token_id": end,
+            "pad_token_id": padding if padded else None,
+        }

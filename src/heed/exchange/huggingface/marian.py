@@ -26,16 +26,15 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, OWN, Special, library_of
-from heed.data.tokens.tokenizer import NAMELESS, UNUSED, MappedTokenizer, TextTokenizer
+from heed.data.tokens.special import OWN, Special, library_of
+from heed.data.tokens.tokenizer import UNUSED, MappedTokenizer, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.family import THEIR_ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
+from heed.exchange.huggingface.family import ACTIVATIONS, Family, HeadNames, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     CONFIG,
     Entry,
@@ -44,13 +43,13 @@ from heed.exchange.huggingface.files import (
     Transform,
     each,
     entry,
-    known,
     leading,
     optional_json,
     read_json,
     zeros,
 )
-from heed.exchange.huggingface.tokenizers import kind_of, read_pieces, special_part, template, text_part, write_json
+from heed.exchange.huggingface.pieces import cutter_of, read_pieces
+from heed.exchange.huggingface.tokenizers import template, write_json
 from heed.models.transformer import TransformerConfig
 
 _CUTTERS = {"source": "source.spm", "target": "target.spm"}
@@ -70,31 +69,28 @@ def read_tokenizers(folder: Path, settings: Settings) -> dict[str, TextTokenizer
     """
     if os.path.lexists(folder / _WHOLE) and not os.path.lexists(folder / _IDS):
         return _read_whole(folder, settings)
-    missing = [name for name in (_IDS, *_CUTTERS.values()) if not os.path.lexists(folder / name)]
-    if missing:
+    if missing := [name for name in (_IDS, *_CUTTERS.values()) if not os.path.lexists(folder / name)]:
         raise RunError(
             f"{folder} lacks {', '.join(missing)}: Marian's tokenizer is {_IDS} and two SentencePiece models"
         )
     options = optional_json(folder / _SETTINGS) or {}
     names = {kind: _name(options, f"{kind}_token", default) for kind, default in _NAMES.items()}
     separate = os.path.lexists(folder / _TARGET_IDS) and bool(options.get("separate_vocabs", True))
-    sizes = {"source": settings.count("vocab_size"), "target": settings.count("decoder_vocab_size", 0, least=0)}
-    sizes["target"] = sizes["target"] or sizes["source"]
-    found: dict[str, TextTokenizer] = {}
-    for side, cutter in _CUTTERS.items():
+    sizes = [settings.count("vocab_size")]
+    sizes += [settings.count("decoder_vocab_size", 0, least=0) or sizes[0]]
+    tokenizers: dict[str, TextTokenizer] = {}
+    for (side, cutter), size in zip(_CUTTERS.items(), sizes, strict=True):
         apart = separate and side == "target"
         path = folder / (_TARGET_IDS if apart else _IDS)
-        tokens = _tokens(path, sizes[side])
+        tokens = _tokens(path, size)
         special = _special(path, tokens, names, settings if apart or not separate else None)
-        if (most := max(special)) >= sizes[side]:
-            raise ConfigError(f"config.json names the token {most}, but it has {sizes[side]:,} tokens")
-        named: dict[int, str] = {}
-        for token, i in tokens.items():
-            named.setdefault(i, token)
-        vocabulary = [named.get(i, UNUSED.format(i)) for i in range(sizes[side])]
-        spm = folder / cutter
-        found[side] = MappedTokenizer(cutter_of(read_pieces(spm)), vocabulary, spm.read_bytes(), special=special)
-    return found
+        if (most := max(special)) >= size:
+            raise ConfigError(f"config.json names the token {most}, but it has {size:,} tokens")
+        named = {i: token for token, i in reversed(tokens.items())}  # the first token of an id
+        vocabulary = [named.get(i, UNUSED.format(i)) for i in range(size)]
+        pieces = cutter_of(read_pieces(folder / cutter))
+        tokenizers[side] = MappedTokenizer(pieces, vocabulary, (folder / cutter).read_bytes(), special=special)
+    return tokenizers
 
 
 _NAMES = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"}
@@ -111,34 +107,31 @@ def _tokens(path: Path, size: int) -> dict[str, int]:
     """The ids of a table."""
     tokens = read_json(path)
     for token, i in tokens.items():
-        if isinstance(i, bool) or not isinstance(i, int) or not 0 <= i < size:
+        if type(i) is not int or not 0 <= i < size:
             raise RunError(f"{path}: token '{token}' has the id {json.dumps(i)}, but config.json has {size:,} tokens")
     return tokens
 
 
 def _special(path: Path, tokens: Mapping[str, int], names: Mapping[str, str], settings: Settings | None) -> Special:
     """The ids of padding, the unknown token, start and end; by name, and by config.json what it names."""
-    by_name = {kind: tokens.get(name) for kind, name in names.items()}
-    if by_name["unk"] is None:
+    settings = settings or Settings(path, {})
+    if (unknown := tokens.get(names["unk"])) is None:
         raise RunError(f"{path} lacks the unknown token '{names['unk']}'")
-    padding, end, start = by_name["pad"], by_name["eos"], None
-    if settings is not None:
-        padding = settings.count("pad_token_id", padding, least=0)
-        end = settings.count("eos_token_id", end, least=0)
-        start = settings.count("decoder_start_token_id", padding, least=0)
+    padding = settings.count("pad_token_id", tokens.get(names["pad"]), least=0)
+    end = settings.count("eos_token_id", tokens.get(names["eos"]), least=0)
+    start = settings.count("decoder_start_token_id", padding, least=0)
     if end is None:
         raise RunError(f"{path} lacks the end token '{names['eos']}'")
     padding = end if padding is None else padding
-    return Special(padding, by_name["unk"], padding if start is None else start, end)
+    return Special(padding, unknown, padding if start is None else start, end)
 
 
-def write_tokenizers(family: str, sides: Vocabularies, folder: Path) -> None:
+def write_tokenizers(source: TextTokenizer, target: TextTokenizer, folder: Path) -> None:
     """Write tokenizer files that `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same."""
-    source, target = sides["source"][0], sides["target"][0]
     frame = read_json(folder / CONFIG).get("source_frame", "end")
     if isinstance(source, MappedTokenizer) and isinstance(target, MappedTokenizer):
         if frame != "end":
-            raise ConfigError(f"{family} cannot express model.source_frame={frame}: its tokenizer ends each source")
+            raise ConfigError(f"marian cannot express model.source_frame={frame}: its tokenizer ends each source")
         _write_pair(source, target, folder)
         return
     _write_whole(source, folder, frame)
@@ -148,18 +141,18 @@ def write_tokenizers(family: str, sides: Vocabularies, folder: Path) -> None:
 
 
 def _write_pair(source: MappedTokenizer, target: MappedTokenizer, folder: Path) -> None:
-    one = source.tokens == target.tokens
-    for tokenizer, name in zip((source, target), _CUTTERS.values(), strict=True):
-        (folder / name).write_bytes(tokenizer.origin)
-    for tokenizer, name in ((source, _IDS), *([] if one else [(target, _TARGET_IDS)])):
-        write_json(folder / name, {token: i for i, token in enumerate(tokenizer.tokens)})
-    special = target.special
+    separate = source.tokens != target.tokens
+    for tokenizer, cutter, ids in zip((source, target), _CUTTERS.values(), (_IDS, _TARGET_IDS), strict=True):
+        (folder / cutter).write_bytes(tokenizer.origin)
+        if tokenizer is source or separate:
+            write_json(folder / ids, {token: i for i, token in enumerate(tokenizer.tokens)})
+    padding, unknown, _, end = map(target.token, target.special)
     options = {
         "tokenizer_class": "MarianTokenizer",
-        "separate_vocabs": not one,
-        "eos_token": target.token(special.end),
-        "unk_token": target.token(special.unknown),
-        "pad_token": target.token(special.padding),
+        "separate_vocabs": separate,
+        "eos_token": end,
+        "unk_token": unknown,
+        "pad_token": padding,
         "source_lang": None,
         "target_lang": None,
         "sp_model_kwargs": {},
@@ -173,11 +166,9 @@ def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
     state = json.loads(tokenizer.library.to_str())
-    frames = tokenizer.special[2:]
-    start, end = (special_part(tokenizer.token(i)) for i in frames)
-    before, after = [start] if frame == "both" else [], [end] if frame != "none" else []
-    single, pair = [*before, text_part("A"), *after], [*before, text_part("A"), text_part("B"), *after]
-    state["post_processor"] = template(single, pair, {tokenizer.token(i): i for i in frames})
+    start, end = map(tokenizer.token, tokenizer.special[2:])
+    ids = dict(zip((start, end), tokenizer.special[2:], strict=True))
+    state["post_processor"] = template([start] * (frame == "both"), [], [end] * (frame != "none"), ids)
     write_json(folder / _WHOLE, state)
     names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
     write_json(
@@ -198,175 +189,70 @@ _KINDS = ("pad_token", "unk_token", "bos_token", "eos_token")
 def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:
     """What `_write_whole` wrote."""
     target = folder / TARGET_FOLDER if (folder / TARGET_FOLDER).is_dir() else folder
-    found: dict[str, TextTokenizer] = {}
-    for side, place in (("source", folder), ("target", target)):
-        path = place / _WHOLE
-        state = read_json(path)
-        state["post_processor"] = None
+    tokenizers: dict[Path, TextTokenizer] = {}
+    for place in (folder, target):
+        state = {**read_json(place / _WHOLE), "post_processor": None}
         try:
-            found[side] = TextTokenizer(library_of(state))
+            tokenizers[place] = TextTokenizer(library_of(state))
         except Exception as error:  # the library has no narrower one
-            raise RunError(f"{path} is not a tokenizer: {error}") from None
+            raise RunError(f"{place / _WHOLE} is not a tokenizer: {error}") from None
     ids = [settings.get(name, None) for name in ("pad_token_id", "decoder_start_token_id", "eos_token_id")]
-    if ids != (own := [OWN.padding, OWN.start, OWN.end]):
+    if ids != (ours := [OWN.padding, OWN.start, OWN.end]):
         raise ConfigError(
             f"{settings.path}: padding, start and end are the tokens {ids}; heed reads a Marian checkpoint with "
-            f"{_WHOLE} only if heed wrote it, where they are {own}"
+            f"{_WHOLE} only if heed wrote it, where they are {ours}"
         )
-    if target == folder:
-        found["target"] = found["source"]
-    return found
+    return {"source": tokenizers[folder], "target": tokenizers[target]}
 
 
-_NORMAL, _UNKNOWN, _USER_DEFINED, _BYTE = 1, 2, 4, 6
-"""Types of pieces."""
-
-
-def cutter_of(model: Any) -> Tokenizer:
-    """The tokenizer that splits texts like a model; its ids are the places of the pieces."""
-    names = [
-        piece.piece if piece.type in (_NORMAL, _USER_DEFINED, _BYTE) else f"{NAMELESS}{i}"
-        for i, piece in enumerate(model.pieces)
-    ]
-    unknown = next((i for i, piece in enumerate(model.pieces) if piece.type == _UNKNOWN), 0)
-    spec, falls_back = model.normalizer_spec, model.trainer_spec.byte_fallback
-    make = _unigram if kind_of(model) == "unigram" else _bpe
-    tokenizer = Tokenizer(make(model, names, unknown, falls_back))
-    charsmap = spec.precompiled_charsmap
-    steps: list[Any] = [normalizers.Precompiled(charsmap)] if charsmap else []
-    if spec.remove_extra_whitespaces:
-        steps += [normalizers.Replace(Regex("^ +| +$"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
-    elif spec.add_dummy_prefix:  # before a blank too, where `Metaspace` puts none
-        steps.append(normalizers.Prepend(" "))
-    if steps:
-        tokenizer.normalizer = normalizers.Sequence(steps)
-    apart = not any(BLANK in piece.piece[1:] for piece in model.pieces if piece.piece.strip(BLANK))
-    prepends = spec.add_dummy_prefix and spec.remove_extra_whitespaces
-    scheme: Literal["always", "never"] = "always" if prepends else "never"
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
-    joined = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme, split=apart)
-    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), joined]) if falls_back else joined
-    return tokenizer
-
-
-def _unigram(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.Unigram:
-    best = max((piece.score for piece in model.pieces if piece.type == _NORMAL), default=0.0)
-    scores = [
-        len(piece.piece.encode()) * best - 0.1 if piece.type == _USER_DEFINED else piece.score for piece in model.pieces
-    ]
-    return models.Unigram([*zip(names, scores, strict=True)], unknown, falls_back)
-
-
-def _bpe(model: Any, names: Sequence[str], unknown: int, falls_back: bool) -> models.BPE:
-    """Merges, in order of the scores of the pieces that they give, since SentencePiece stores no merges."""
-    ids = {name: i for i, name in enumerate(names)}
-    merges = [
-        (-piece.score, ids[left], ids[right], left, right)
-        for piece in model.pieces
-        if piece.type == _NORMAL
-        for left, right in ((piece.piece[:n], piece.piece[n:]) for n in range(1, len(piece.piece)))
-        if left in ids and right in ids
-    ]
-    pairs = [(left, right) for *_, left, right in sorted(merges)]
-    unk = names[unknown]
-    return models.BPE(vocab=ids, merges=pairs, unk_token=unk, fuse_unk=True, byte_fallback=falls_back)
-
-
-_EPS = 1e-5
 _FRAMES = ("none", "end", "both")
 _TABLE, _SOURCE, _TARGET = (
-    "model.shared.weight",
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
+    f"model.{name}.weight" for name in ("shared", "encoder.embed_tokens", "decoder.embed_tokens")
 )
 _OUTPUT, _BIAS = "lm_head.weight", "final_logits_bias"
 
 
 def _permuted(axis: int) -> Transform:
     """An axis of width d_model: all sines before all cosines there, both in turn here; a bias has no axis 1."""
-    return each(lambda one: _moved(one, axis, back=False), lambda one: _moved(one, axis, back=True))
+
+    def moved(tensor: Tensor, back: bool) -> Tensor:
+        if tensor.is_meta or tensor.dim() <= axis:
+            return tensor
+        places = alternating(tensor.shape[axis])
+        return tensor.index_select(axis, places.argsort() if back else places)
+
+    return each(lambda theirs: moved(theirs, back=False), lambda ours: moved(ours, back=True))
 
 
-def _moved(tensor: Tensor, axis: int, back: bool) -> Tensor:
-    if tensor.is_meta or tensor.dim() <= axis:
-        return tensor
-    places = _alternating(tensor.shape[axis])
-    return tensor.index_select(axis, places.argsort() if back else places)
-
-
-def _alternating(d: int) -> Tensor:
+def alternating(d: int) -> Tensor:
     """Their place of each of ours: sine i is at 2i, cosine i at 2i + 1."""
-    sines = (d + 1) // 2
     place = torch.arange(d)
-    return torch.where(place % 2 == 0, place // 2, sines + place // 2)
+    return torch.where(place % 2 == 0, place // 2, (d + 1) // 2 + place // 2)
 
 
 _READS, _WRITES = _permuted(1), _permuted(0)
 """For a layer that reads vectors of width d_model, and for one that writes them."""
 
 
-def _blocks(side: str, cross: Mapping[str, str]) -> dict[str, tuple[str, Transform]]:
+def _blocks(side: str, **attentions: str) -> dict[str, tuple[str, Transform]]:
     """The layers of the blocks of a side, whose attentions, norms and feed-forward networks are as in Marian."""
-    lines = {}
-    for ours, theirs in {"attention": "self_attn", **cross}.items():
-        for own, name in {"query": "q_proj", "key": "k_proj", "value": "v_proj", "out": "out_proj"}.items():
-            lines[f"{ours}.w_{own}"] = f"{theirs}.{name}", _WRITES if own == "out" else _READS
-        lines[f"around_{ours}.norm"] = f"{theirs}_layer_norm", _WRITES
-    lines["feed_forward.inner"] = "fc1", _READS
-    lines["feed_forward.outer"] = "fc2", _WRITES
-    lines["around_feed_forward.norm"] = "final_layer_norm", _WRITES
-    return {f"body.{side}.*.{ours}": (f"model.{side}.layers.*.{line[0]}", line[1]) for ours, line in lines.items()}
+    lines: dict[str, tuple[str, Transform]] = {}
+    for ours, theirs in attentions.items():
+        lines |= {f"{ours}.w_{name}": (f"{theirs}.{name[0]}_proj", _READS) for name in ("query", "key", "value")}
+        lines |= {f"{ours}.w_out": (f"{theirs}.out_proj", _WRITES)}
+        lines |= {f"around_{ours}.norm": (f"{theirs}_layer_norm", _WRITES)}
+    lines |= {"feed_forward.inner": ("fc1", _READS), "feed_forward.outer": ("fc2", _WRITES)}
+    lines |= {"around_feed_forward.norm": ("final_layer_norm", _WRITES)}
+    return {f"body.{side}.*.{ours}": (f"model.{side}.layers.*.{name}", form) for ours, (name, form) in lines.items()}
 
 
-def _further(wanted: Wanted) -> list[Entry]:
-    body = wanted.body
-    assert isinstance(body, TransformerConfig)
-    outputs = (_OUTPUT,) if wanted.tied else ()
-    source, target = "body.source_embedding.weight", "body.target_embedding.weight"
-    if body.shared_embeddings:
-        table = [entry(_TABLE, target, _READS, also=(_TARGET, _SOURCE, *outputs))]
-    else:
-        table = [
-            entry(_SOURCE, source, _READS),
-            entry(_TARGET, target, _READS, also=outputs),
-            known(_TABLE),
-        ]
-    if not wanted.tied:
-        table.append(entry(_OUTPUT, "body.output.weight", _READS))
-    there, form = (_BIAS, leading(1)) if "bias" in wanted.heads else ((), zeros((body.target_vocab_size,)))
-    return [*table, entry(there, "body.output.bias", form)]
+class Marian(Family):
+    """Marian."""
 
-
-def _derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
-    tied = MARIAN.tied(settings, files)
-    # Where nothing is tied, a checkpoint that has tables of both sides uses them.
-    shares = tied or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
-    return {
-        "source_frame": settings.one_of("source_frame", dict(zip(_FRAMES, _FRAMES, strict=True)), "end"),
-        "shared_embeddings": settings.flag("share_encoder_decoder_embeddings", True) and shares,
-        "tied_output": tied,
-    }
-
-
-def _written(body: TransformerConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
-    source, target = (vocabularies[side][0] for side in ("source", "target"))
-    return {
-        "vocab_size": source.vocab_size,
-        "decoder_vocab_size": target.vocab_size,
-        "share_encoder_decoder_embeddings": body.shared_embeddings,
-        "activation_dropout": body.dropout,
-        "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it
-        "pad_token_id": target.special.padding,
-        "eos_token_id": target.special.end,
-        "decoder_start_token_id": target.special.start,
-    }
-
-
-MARIAN = Family(
-    model_type="marian",
-    model="transformer",
-    prefix="model.",
-    names={
+    model_type = "marian"
+    model = "transformer"
+    prefix = "model."
+    names: ClassVar = {
         "d_model": ("d_model", 1024),
         "num_layers": ("encoder_layers", 12),
         "num_heads": ("encoder_attention_heads", 16),
@@ -377,34 +263,71 @@ MARIAN = Family(
         "scaled_embeddings": ("scale_embedding", False),
         "dropout": ("dropout", 0.1),
         "attention_dropout": ("attention_dropout", 0.0),
-    },
-    architectures={
+    }
+    architectures: ClassVar = {
         frozenset({"output"}): "MarianMTModel",
         frozenset({"output", "bias"}): "MarianMTModel",
         frozenset(): "MarianModel",
-    },
-    layers={**_blocks("encoder", {}), **_blocks("decoder", {"cross": "encoder_attn"})},
-    further=_further,
-    derived=_derived,
-    written=_written,
-    constants={
+    }
+    layers: ClassVar = {
+        **_blocks("encoder", attention="self_attn"),
+        **_blocks("decoder", attention="self_attn", cross="encoder_attn"),
+    }
+    constants: ClassVar = {
         "is_encoder_decoder": True,
         "static_position_embeddings": True,
         "bos_token_id": None,
         "forced_eos_token_id": None,
-    },
-    activation=("activation_function", "gelu"),
-    their_activations={**THEIR_ACTIVATIONS, "silu": "swish"},
-    expresses={
+    }
+    accepts: ClassVar = {"is_decoder": False, "is_encoder_decoder": True}
+    activation = ("activation_function", "gelu")
+    activations: ClassVar = {"swish": "silu", **ACTIVATIONS}
+    expresses: ClassVar = {
         "norm": ("post", "Marian normalises after each sublayer"),
         "positions": ("sinusoidal", "Marian has fixed sinusoids"),
-        "norm_eps": (_EPS, "its value is 1e-05"),
+        "norm_eps": (1e-5, "its value is 1e-05"),
         "normalized_embeddings": (False, "Marian does not normalise embeddings"),
-    },
-    accepts={"is_decoder": (False,), "is_encoder_decoder": (True,)},
-    otherwise=frozenset({"output"}),
-    head_names=(_OUTPUT, _BIAS),
-    ignored=(r"embed_positions\.weight$",),
-    tokenizers=lambda folder, settings: {side: (one, {}) for side, one in read_tokenizers(folder, settings).items()},
-    write_tokenizers=write_tokenizers,
-)
+    }
+    otherwise = frozenset({"output"})
+    head_names = (_OUTPUT, _BIAS)
+    ignored = (r"embed_positions\.weight$",)
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        body, tied = wanted.body, _OUTPUT if wanted.tied else ""
+        assert isinstance(body, TransformerConfig)
+        source, target = "body.source_embedding.weight", "body.target_embedding.weight"
+        table = [entry(_TABLE, target, _READS, also=f"{_TARGET} {_SOURCE} {tied}")]
+        if not body.shared_embeddings:
+            table = [entry(_SOURCE, source, _READS), entry(_TARGET, target, _READS, also=tied), entry(_TABLE)]
+        output = [] if wanted.tied else [entry(_OUTPUT, "body.output.weight", _READS)]
+        bias, form = (_BIAS, leading(1)) if "bias" in wanted.heads else ("", zeros((body.target_vocab_size,)))
+        return [*table, *output, entry(bias, "body.output.bias", form)]
+
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        tied = self.tied(settings, files)
+        # Where nothing is tied, a checkpoint that has tables of both sides uses them.
+        shares = tied or (_TABLE in files and not (_SOURCE in files and _TARGET in files))
+        return {
+            "source_frame": settings.one_of("source_frame", dict(zip(_FRAMES, _FRAMES, strict=True)), "end"),
+            "shared_embeddings": settings.flag("share_encoder_decoder_embeddings", True) and shares,
+            "tied_output": tied,
+        }
+
+    def written(self, body: TransformerConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        source, target = (vocabularies[side][0] for side in ("source", "target"))
+        return {
+            "vocab_size": source.vocab_size,
+            "decoder_vocab_size": target.vocab_size,
+            "share_encoder_decoder_embeddings": body.shared_embeddings,
+            "activation_dropout": body.dropout,
+            "source_frame": body.source_frame,  # ours: what stands around a source; the tokenizer adds it
+            "pad_token_id": target.special.padding,
+            "eos_token_id": target.special.end,
+            "decoder_start_token_id": target.special.start,
+        }
+
+    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+        return {side: (tokenizer, {}) for side, tokenizer in read_tokenizers(folder, settings).items()}
+
+    def write_tokenizers(self, vocabularies: Vocabularies, folder: Path) -> None:
+        write_tokenizers(vocabularies["source"][0], vocabularies["target"][0], folder)

@@ -27,8 +27,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,25 +36,19 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, check_ids, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
-from heed.exchange.huggingface.files import optional_json
+from heed.exchange.huggingface.files import Settings, optional_json
 from heed.storage.files import read_bytes, read_text
 
 WHOLE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 ROLES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
-_OF_BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-_OF_ROBERTA = {
-    "bos": "<s>",
-    "eos": "</s>",
-    "unk": "<unk>",
-    "sep": "</s>",
-    "pad": "<pad>",
-    "cls": "<s>",
-    "mask": "<mask>",
-}
-_OF_GPT2 = dict.fromkeys(("bos", "eos", "unk"), "<|endoftext|>")
+_FURTHER = ("additional_special_tokens", "extra_special_tokens")
+"""Fields with special tokens that have no role."""
 BERT, ROBERTA, GPT2, XLM_ROBERTA = "BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer", "XLMRobertaTokenizer"
 AS_IT_IS = "PreTrainedTokenizerFast"
 """The class whose tokenizer.json says everything."""
+_OF_BERT = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS", "SEP", "MASK")}
+_OF_ROBERTA = dict(zip(ROLES, ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), strict=True))
+_OF_GPT2 = dict.fromkeys(ROLES[:3], "<|endoftext|>")
 _DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, AS_IT_IS: {}}
 _SAME_AS = {
     "DistilBertTokenizer": BERT,
@@ -67,102 +60,99 @@ _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
 
-@dataclass(frozen=True)
 class TokenizerFolder:
-    """What the tokenizer files of a folder say."""
+    """What the tokenizer files of a folder say.
 
-    folder: Path
-    form: str  # the class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`
-    name: str  # the class as the files name it, without "Fast"
-    settings: Mapping[str, Any]  # tokenizer_config.json
-    whole: Mapping[str, Any] | None  # tokenizer.json; None if the folder lacks it
+    Attributes:
+        folder: The folder.
+        settings: The fields of tokenizer_config.json.
+        whole: Those of tokenizer.json; None if the folder lacks it.
+        name: The class as the files name it, without "Fast".
+        form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
+        roles: The special tokens by role ("pad_token", "cls_token" and so on).
+        further: Those without a role.
+    """
 
-    @classmethod
-    def open(cls, folder: Path, config: Mapping[str, Any]) -> TokenizerFolder:
-        """Read the files that say which class cuts.
+    def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
+        """Read the files that say which class cuts, and its special tokens.
 
         Raises:
             RunError: A file is damaged.
             ConfigError: It is of a class that heed lacks.
         """
-        settings = optional_json(folder / CONFIG) or {}
-        whole = optional_json(folder / WHOLE)
-        if whole is not None and not isinstance(whole.get("model"), dict):
+        self.folder = folder
+        self.settings = Settings(folder / CONFIG, optional_json(folder / CONFIG) or {})
+        self.whole = optional_json(folder / WHOLE)
+        if self.whole is not None and not isinstance(self.whole.get("model"), dict):
             raise RunError(f"{folder / WHOLE} is damaged: it has no 'model'")
-        said = settings.get("tokenizer_class") or config.get("tokenizer_class")
-        name = str(said or _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS))
-        name = name if name == AS_IT_IS else name.removesuffix("Fast")
-        form = _SAME_AS.get(name, name)
+        values = self.settings.values
+        usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
+        name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
+        self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
+        self.form = self._form()
+        self._decoder = values.get("added_tokens_decoder") or {}
+        if not isinstance(self._decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in self._decoder):
+            raise RunError(f"{folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
+        roles: dict[str, str | None] = {**_DEFAULTS[self.form]}
+        self.further: list[str] = []
+        self._described: dict[str | None, AddedToken] = {}
+        # Of the files that name special tokens, later ones have precedence.
+        places = [(folder / CONFIG, values)]
+        if not self._decoder:
+            path = folder / "special_tokens_map.json"
+            places.append((path, optional_json(path) or {}))
+        for path, fields in places:
+            for role in ROLES:
+                if role in fields:
+                    token = fields[role]
+                    roles[role] = None if token is None else _content(token, path, role)
+                    if isinstance(token, dict):
+                        self._described[roles[role]] = _added(token, path, role)
+            for name in _FURTHER:
+                value = fields.get(name) or []
+                tokens = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
+                self.further += [_content(token, path, name) for token in tokens]
+        self.roles = {role: token for role, token in roles.items() if token is not None}
+
+    def _form(self) -> str:
+        form = _SAME_AS.get(self.name, self.name)
         if form not in _DEFAULTS:
-            if whole is None:
+            if self.whole is None:
                 raise ConfigError(
-                    f"{folder}: tokenizer_class is '{name}', which heed does not support without a {WHOLE}; "
+                    f"{self.folder}: tokenizer_class is '{self.name}', which heed does not support without a {WHOLE}; "
                     f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
                 )
             form = AS_IT_IS
-        if form == AS_IT_IS and whole is None:
-            form = _by_files(folder)
-        return cls(folder, form, name, settings, whole)
-
-    def roles(self) -> dict[str, str]:
-        """The special tokens of the folder by role ("pad_token", "cls_token" and so on)."""
-        values: dict[str, Any] = {f"{name}_token": token for name, token in _DEFAULTS[self.form].items()}
-        for path, fields in self._places():
-            own = {name: fields[name] for name in ROLES if name in fields}
-            values |= {name: one if one is None else _content(one, path, name) for name, one in own.items()}
-        return {name: token for name, token in values.items() if token is not None}
+        return _by_files(self.folder) if form == AS_IT_IS and self.whole is None else form
 
     def add_tokens(self, library: Tokenizer) -> None:
         """Give the library's tokenizer its added tokens, in their order."""
-        named = {*self.roles().values()}
+        named = {*self.roles.values()}
         tokens = {str(token.content): token for token in self._added()}
-        given = ((path, name, fields.get(name)) for path, fields in self._places() for name in ROLES)
-        described = [_added(one, path, name) for path, name, one in given if isinstance(one, dict)]
-        own = {str(token.content): token for token in described}
-        for content in [*named, *self.further()]:
-            tokens.setdefault(content, own.get(content, AddedToken(content, special=True, normalized=False)))
+        for content in [*named, *self.further]:
+            tokens.setdefault(
+                content, self._described.get(content, AddedToken(content, special=True, normalized=False))
+            )
         known = {token.content: token for token in library.get_added_tokens_decoder().values()}
         for content, token in tokens.items():
             token.special = token.special or content in named
             if known.get(content) != token:
                 library.add_tokens([token])
 
-    @property
-    def _decoder(self) -> Mapping[str, Any]:
-        value = self.settings.get("added_tokens_decoder") or {}
-        if not isinstance(value, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in value):
-            raise RunError(f"{self.folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
-        return value
-
-    def _places(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-        """The files that name special tokens, and their fields; later ones have precedence."""
-        yield self.folder / CONFIG, self.settings
-        if not self._decoder:
-            path = self.folder / "special_tokens_map.json"
-            yield path, optional_json(path) or {}
-
-    def further(self) -> Iterator[str]:
-        """Special tokens without a role."""
-        for path, fields in self._places():
-            for name in ("additional_special_tokens", "extra_special_tokens"):
-                value = fields.get(name) or []
-                tokens = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-                yield from (_content(token, path, name) for token in tokens)
-
-    def _added(self) -> Iterable[AddedToken]:
+    def _added(self) -> list[AddedToken]:
         if self._decoder:
             place = self.folder / CONFIG, "added_tokens_decoder"
             ordered = sorted(self._decoder.items(), key=lambda item: int(item[0]))
             return [_added(token, *place) for _, token in ordered]
-        path, special = self.folder / "added_tokens.json", {*self.roles().values(), *self.further()}
+        path, special = self.folder / "added_tokens.json", {*self.roles.values(), *self.further}
         tokens = {}
         for content, i in (optional_json(path) or {}).items():
             if type(i) is not int:
                 raise RunError(f"{path} is damaged: the id of {content!r:.50} is {json.dumps(i):.50}")
             tokens[i] = AddedToken(content, special=content in special, normalized=content not in special)
-        added = [] if self.whole is None else self.whole.get("added_tokens") or []
+        added = (self.whole or {}).get("added_tokens") or []
         if not isinstance(added, list) or not all(
-            isinstance(one, dict) and type(one.get("id")) is int for one in added
+            isinstance(token, dict) and type(token.get("id")) is int for token in added
         ):
             raise RunError(f"{self.folder / WHOLE} is damaged: added_tokens has no list of tokens with ids")
         tokens |= {token["id"]: _added(token, self.folder / WHOLE, "added_tokens") for token in added}
@@ -201,19 +191,14 @@ def _added(token: Any, path: Path, field: str) -> AddedToken:
     return AddedToken(content, **{name: bool(token[name]) for name in _FLAGS if name in token})
 
 
-def read_lines(path: Path) -> list[str]:
-    """The lines of a vocabulary file, without their ends and nothing else.
-
-    Raises:
-        RunError: It cannot be read, or is not UTF-8.
-    """
-    text = read_text(path, links=True)
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+def as_json(values: Mapping[str, Any]) -> str:
+    """The text of a file of one JSON object."""
+    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a file of one JSON object."""
-    path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    path.write_text(as_json(values), encoding="utf-8")
 
 
 _MOST_LOST = 0.1
@@ -243,18 +228,6 @@ def _library(files: TokenizerFolder) -> Tokenizer:
     return library
 
 
-def flag(files: TokenizerFolder, name: str, default: bool | None) -> bool | None:
-    """A field of tokenizer_config.json that is true, false or null.
-
-    Raises:
-        ConfigError: It is something else.
-    """
-    value = files.settings.get(name, default)
-    if value is not None and not isinstance(value, bool):
-        raise ConfigError(f"{files.folder / CONFIG}: {name} is {json.dumps(value)}, expected true or false")
-    return value
-
-
 def _kind(whole: Mapping[str, Any]) -> str:
     """The kind of tokens of a tokenizer.json; old files do not name it."""
     model = whole["model"]
@@ -272,16 +245,15 @@ def _bert(files: TokenizerFolder) -> Tokenizer:
         path = files.folder / "vocab.txt"
         if not os.path.lexists(path):
             raise missing(files.folder)
-        vocabulary = {token: i for i, token in enumerate(read_lines(path))}
+        lines = read_text(path, links=True).removesuffix("\n").split("\n")
+        vocabulary = {line.removesuffix("\r"): i for i, line in enumerate(lines)}
     check_ids(vocabulary)
-    library = Tokenizer(
-        models.WordPiece(vocabulary, unk_token=files.roles()["unk_token"], max_input_chars_per_word=100)
-    )
+    library = Tokenizer(models.WordPiece(vocabulary, unk_token=files.roles["unk_token"], max_input_chars_per_word=100))
     library.normalizer = normalizers.BertNormalizer(
         clean_text=True,
-        handle_chinese_chars=flag(files, "tokenize_chinese_chars", True) is not False,
-        strip_accents=flag(files, "strip_accents", None),
-        lowercase=flag(files, "do_lower_case", True) is not False,
+        handle_chinese_chars=files.settings.flag("tokenize_chinese_chars", True),
+        strip_accents=files.settings.flag("strip_accents", None),
+        lowercase=files.settings.flag("do_lower_case", True),
     )
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     library.decoder = decoders.WordPiece(prefix=CONTINUED)
@@ -301,13 +273,12 @@ def _bytes(files: TokenizerFolder) -> Tokenizer:
         for path in names:
             read_bytes(path, links=True)  # the library ends the process where memory ends
         vocabulary, merges = models.BPE.read_file(*map(str, names))
-        made = {left + right for left, right in merges} | {*files.roles().values()}
+        made = {left + right for left, right in merges} | {*files.roles.values()}
         if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
             raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
     check_ids(vocabulary)
     library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    prefix = flag(files, "add_prefix_space", False) is True
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix)
+    library.pre_tokenizer = pre_tokenizers.ByteLevel(files.settings.flag("add_prefix_space", False))
     library.decoder = decoders.ByteLevel()
     return library
 
@@ -320,64 +291,21 @@ def _unigram(files: TokenizerFolder) -> Tokenizer:
         )
     model = files.whole["model"]
     pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
-    _check_scores(pieces, files.folder / WHOLE)
+    check_scores(pieces, files.folder / WHOLE)
     library = Tokenizer(models.Unigram(pieces, unk_id=model.get("unk_id"), byte_fallback=False))
     if compiled := _compiled(files.whole.get("normalizer")):
         library.normalizer = normalizers.Precompiled(compiled)
-    scheme = "always" if flag(files, "add_prefix_space", True) is not False else "never"
+    scheme = "always" if files.settings.flag("add_prefix_space", True) else "never"
     cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
     library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
     return library
 
 
-def _check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
+def check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
+    """Refuse pieces whose scores are not finite, of a file."""
     if odd := [piece for piece, score in pieces if not math.isfinite(score)]:
         raise RunError(f"{path} is damaged: the score of {odd[0]!r:.50} is not a finite number")
-
-
-_SPM_KINDS = {1: "unigram", 2: "bpe"}
-
-
-def read_pieces(path: Path) -> Any:
-    """The contents of a file, a `ModelProto` of the package sentencepiece.
-
-    Raises:
-        RunError: The file is missing, damaged, or of an unsupported kind.
-        ConfigError: The package is not installed.
-    """
-    try:
-        from sentencepiece import sentencepiece_model_pb2 as messages
-    except ImportError:
-        raise ConfigError(
-            f"{path} can be read only with the package sentencepiece; install it: pip install -e '.[hf]'"
-        ) from None
-    data = read_bytes(path, links=True)
-    model: Any = messages.ModelProto()  # type: ignore[attr-defined]
-    problem = ""
-    try:
-        model.ParseFromString(data)
-    except Exception as error:  # of protobuf, which heed does not import itself
-        problem = str(error)
-    if not problem and not model.pieces:
-        problem = "it has no pieces"
-    elif not problem and not all(isinstance(piece.piece, str) for piece in model.pieces):
-        problem = "a piece is not UTF-8"
-    elif not problem and model.trainer_spec.model_type not in _SPM_KINDS:
-        problem = "it is of whole words or characters; unigram and bpe are read"
-    elif not problem and not model.normalizer_spec.escape_whitespaces:
-        problem = "its spaces are not escaped"
-    elif not problem and model.trainer_spec.treat_whitespace_as_suffix:
-        problem = "its pieces end with the space instead of starting with it"
-    if problem:
-        raise RunError(f"{path} is not a SentencePiece model, or is damaged: {problem}")
-    _check_scores(((piece.piece, piece.score) for piece in model.pieces), path)
-    return model
-
-
-def kind_of(model: Any) -> str:
-    """The kind of a model: "unigram" or "bpe"."""
-    return _SPM_KINDS[model.trainer_spec.model_type]
 
 
 def _compiled(normalizer: Any) -> bytes:
@@ -413,16 +341,21 @@ def _as_it_is(files: TokenizerFolder, whole: Mapping[str, Any]) -> Tokenizer:
 
 _KEPT = ("model_max_length", "clean_up_tokenization_spaces")
 """Fields of tokenizer_config.json that change no cut and are written again."""
-_DOUBLE = ("roberta", "xlm-roberta", "camembert")
+_DOUBLE = ("roberta", "xlm-roberta")
 """Families with two end tokens between two texts."""
-_SEGMENTS = ("bert", "electra")
+_SEGMENTS = ("bert",)
 """Families that are told which of two texts a token is of."""
 _NO_FRAME = ("gpt2",)
 """Families that put no tokens around a text."""
 
 
-_ENDS, _STARTS = ("sep_token", "eos_token"), ("cls_token", "bos_token")
-"""Their roles for our end and start token; the first existing one is used."""
+_ENDS, _STARTS, _PADDING, _UNKNOWN = (
+    ("sep_token", "eos_token"),
+    ("cls_token", "bos_token"),
+    ("pad_token",),
+    ("unk_token",),
+)
+"""Their roles for our special tokens; the first existing one is used."""
 
 
 def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Special:
@@ -433,14 +366,13 @@ def special_of(library: Tokenizer, roles: Mapping[str, str], size: int) -> Speci
     """
     ids = {role: i for role, name in roles.items() if (i := library.token_to_id(name)) is not None and i < size}
 
-    def first(*names: str) -> int | None:
+    def first(names: Sequence[str]) -> int | None:
         return next((ids[name] for name in names if name in ids), None)
 
-    if (end := first(*_ENDS, *_STARTS, "pad_token", "unk_token")) is None:
+    if (end := first((*_ENDS, *_STARTS, *_PADDING, *_UNKNOWN))) is None:
         raise ConfigError(f"the tokenizer has none of the special tokens {', '.join(ROLES)}; add an eos_token")
-    start, padding, unknown = (first(*_STARTS), first("pad_token"), first("unk_token"))
-    unknown = -1 if unknown is None or unknown == end else unknown
-    return Special(end if padding is None else padding, unknown, end if start is None else start, end)
+    start, padding, unknown = (end if i is None else i for i in map(first, (_STARTS, _PADDING, _UNKNOWN)))
+    return Special(padding, -1 if unknown == end else unknown, start, end)
 
 
 def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> TextTokenizer:
@@ -472,25 +404,22 @@ def imported(library: Tokenizer, roles: Mapping[str, str], size: int | None) -> 
     state["added_tokens"] = [
         token | {"special": token["content"] in hidden} for token in state["added_tokens"] if token["id"] < size
     ]
-    if in_list:
-        _keep_apart(state, sorted(name for name in hidden if name))
+    if in_list:  # Unigram would find the names of special tokens in a text: they are cut in two
+        names = sorted(name for name in hidden if name and len(name) > 1)
+        whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names)
+        step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
+        state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*_steps(state["pre_tokenizer"]), step]}
     if isinstance(library.decoder, decoders.ByteLevel):  # as `TextTokenizer.spaces_words` wants it
         state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": _steps(state["pre_tokenizer"])}
     state |= {"truncation": None, "padding": None, "post_processor": None}
     return TextTokenizer(Tokenizer.from_str(json.dumps(state)), special, size)
 
 
-def _keep_apart(state: dict[str, Any], names: Sequence[str]) -> None:
-    """Split the names of special tokens in two, since Unigram would find them in a text."""
-    whole = "|".join(f"{re.escape(name[0])}(?={re.escape(name[1:])})" for name in names if len(name) > 1)
-    step = {"type": "Split", "pattern": {"Regex": whole}, "behavior": "MergedWithPrevious", "invert": False}
-    state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*_steps(state["pre_tokenizer"]), step]}
-
-
-def _steps(cut: Any) -> list[Any]:
-    if cut is None:
+def _steps(part: Any) -> list[Any]:
+    """The steps of a normaliser or pre-tokenizer."""
+    if part is None:
         return []
-    return list(cut["pretokenizers"]) if cut["type"] == "Sequence" else [cut]
+    return list(part.get("pretokenizers") or part.get("normalizers") or ()) if part["type"] == "Sequence" else [part]
 
 
 def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokenizer, dict[str, Any]]:
@@ -509,35 +438,22 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
         RunError: There is no tokenizer, or a file is damaged.
         ConfigError: It is of a kind that heed lacks, or has more tokens than the embedding has rows.
     """
-    files = TokenizerFolder.open(folder, config)
-    library, roles = _library(files), files.roles()
-    size = config.get("vocab_size")
+    files = TokenizerFolder(folder, config)
+    library, size = _library(files), config.get("vocab_size")
     try:
-        tokenizer = imported(library, roles, size if isinstance(size, int) else None)
+        tokenizer = imported(library, files.roles, size if isinstance(size, int) else None)
     except ConfigError as error:
         raise ConfigError(f"{folder}: {error}") from None
-    settings: dict[str, Any] = {
-        "state": library.to_str(),
-        "form": files.form,
-        "name": files.name,
-        "roles": roles,
-        "kept": {name: files.settings[name] for name in _KEPT if name in files.settings},
-    }
-    if further := [*dict.fromkeys(files.further())]:
-        settings["kept"]["additional_special_tokens"] = further
+    kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
+    if files.further:
+        kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
+    settings = {"state": library.to_str(), "form": files.form, "name": files.name, "roles": files.roles, "kept": kept}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings
 
 
-def write_tokenizer(
-    tokenizer: TextTokenizer,
-    files: Mapping[str, Any],
-    folder: Path,
-    family: str,
-    *,
-    max_length: int | None = None,
-) -> None:
+def write_tokenizer(tokenizer: TextTokenizer, files: Mapping[str, Any], folder: Path, family: str) -> None:
     """Write what `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same.
 
     Args:
@@ -545,111 +461,86 @@ def write_tokenizer(
         files: What `read_tokenizer` gave, while the vocabulary is the same; else empty.
         folder: The folder of the checkpoint.
         family: Its `model_type`, such as "bert" or "roberta".
-        max_length: The longest text in tokens, for those who cut to it.
     """
-    state, settings = (json.loads(files["state"]), dict(files)) if files else _own(tokenizer, family)
-    roles: dict[str, str] = settings["roles"]
-    state["post_processor"] = settings.get("post_processor") or _frame(state, roles, family)
-    fields: dict[str, Any] = {"tokenizer_class": settings.get("name", settings["form"]), **roles}
-    if max_length is not None:
-        fields["model_max_length"] = max_length
-    fields |= settings.get("kept", {})
+    state, settings = (json.loads(files["state"]), dict(files)) if files else _trained(tokenizer, family)
+    form, roles = settings["form"], settings["roles"]
+    state["post_processor"] = settings.get("post_processor") or _frame(tokenizer, roles, family)
     segments = ["token_type_ids"] if family in _SEGMENTS else []
-    fields["model_input_names"] = ["input_ids", *segments, "attention_mask"]
-    fields |= _cut_fields(state, settings["form"])
+    cut, vocabulary = _of_class(state, form)
+    fields = {
+        "tokenizer_class": settings.get("name", form),
+        **roles,
+        **settings.get("kept", {}),
+        "model_input_names": ["input_ids", *segments, "attention_mask"],
+        **cut,
+    }
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / WHOLE, state)
     write_json(folder / CONFIG, fields)
-    _write_vocabulary(state, settings["form"], folder)
+    for name, text in vocabulary.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
-def _own(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _trained(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """The JSON of a tokenizer that is not as it was imported, and how it is to be read."""
     state = json.loads(tokenizer.library.to_str())
     steps = _steps(state["pre_tokenizer"])
     state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else next(iter(steps), None)
     places = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), tokenizer.special, strict=True))
     roles = {role: tokenizer.token(i) for role, i in places.items() if i >= 0}
-    names = [*roles.values()]
-    roles |= {"bos_token": roles["cls_token"], "eos_token": roles["sep_token"]}
+    is_berts = tokenizer.is_of_pieces and (*roles.values(),) == BERT_TOKENS and tokenizer.mask is not None
+    normal = [(step["type"], step.get("clean_text")) for step in _steps(state["normalizer"])]
+    # The classes of families that frame texts another way are not BERT's.
+    if is_berts and family not in (*_NO_FRAME, *_DOUBLE) and normal == [("BertNormalizer", True)]:
+        form = BERT
+    else:
+        form = AS_IT_IS
+        roles |= {"bos_token": roles["cls_token"], "eos_token": roles["sep_token"]}
     if tokenizer.mask is not None:
         roles["mask_token"] = tokenizer.token(tokenizer.mask)
-    form = AS_IT_IS
-    is_berts = tokenizer.is_of_pieces and names == [*BERT_TOKENS] and tokenizer.mask is not None
-    if is_berts and family not in (*_NO_FRAME, *_DOUBLE):  # its class frames texts its own way
-        normal = _only(state["normalizer"], "normalizers")
-        if normal is not None and normal["type"] == "BertNormalizer" and normal["clean_text"]:
-            form = BERT
-            del roles["bos_token"], roles["eos_token"]
     return state, {"form": form, "roles": roles}
 
 
-def _only(steps: Any, name: str) -> Any:
-    """The one step of a sequence of steps; None for several."""
-    if steps is None or steps["type"] != "Sequence":
-        return steps
-    return steps[name][0] if len(steps[name]) == 1 else None
-
-
-def _frame(state: Mapping[str, Any], roles: Mapping[str, str], family: str) -> dict[str, Any] | None:
+def _frame(tokenizer: TextTokenizer, roles: Mapping[str, str], family: str) -> dict[str, Any] | None:
     """The tokens around a text, and around two."""
-    if family in _NO_FRAME:
-        return None
     start = roles.get("cls_token", roles.get("bos_token"))
     end = roles.get("sep_token", roles.get("eos_token"))
-    if start is None or end is None:
+    if family in _NO_FRAME or start is None or end is None:
         return None
-    added = {token["content"]: token["id"] for token in state["added_tokens"]}
-    ids = {name: added.get(name, _place(state, name)) for name in sorted({start, end})}
-    second = 1 if family in _SEGMENTS else 0
-    between = [special_part(end)] * (2 if family in _DOUBLE else 1)
-    pair = [special_part(start), text_part("A"), *between, text_part("B", second), special_part(end, second)]
-    return template([special_part(start), text_part("A"), special_part(end)], pair, ids)
+    ids = {name: tokenizer.library.token_to_id(name) for name in sorted({start, end})}
+    return template([start], [end] * (1 + (family in _DOUBLE)), [end], ids, int(family in _SEGMENTS))
 
 
-def special_part(name: str, segment: int = 0) -> dict[str, Any]:
-    """A special token in a template."""
-    return {"SpecialToken": {"id": name, "type_id": segment}}
+def template(
+    before: Sequence[str], between: Sequence[str], after: Sequence[str], ids: Mapping[str, int], second: int = 0
+) -> dict[str, Any]:
+    """The special tokens around a text and around two, whose second has segment `second`, as JSON of the library."""
+
+    def special(names: Sequence[str], segment: int = 0) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": name, "type_id": segment}} for name in names]
+
+    first, other = ({"Sequence": {"id": name, "type_id": i}} for name, i in (("A", 0), ("B", second)))
+    return {
+        "type": "TemplateProcessing",
+        "single": [*special(before), first, *special(after)],
+        "pair": [*special(before), first, *special(between), other, *special(after, second)],
+        "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
+    }
 
 
-def text_part(name: str, segment: int = 0) -> dict[str, Any]:
-    """A text in a template, "A" or "B"."""
-    return {"Sequence": {"id": name, "type_id": segment}}
-
-
-def template(single: Sequence[Any], pair: Sequence[Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """The tokens around a text and around two, as JSON of the library; `ids` are those of its special tokens."""
-    tokens = {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()}
-    return {"type": "TemplateProcessing", "single": list(single), "pair": list(pair), "special_tokens": tokens}
-
-
-def _place(state: Mapping[str, Any], name: str) -> int:
-    vocabulary = state["model"]["vocab"]
-    return vocabulary[name] if isinstance(vocabulary, dict) else [piece for piece, _ in vocabulary].index(name)
-
-
-def _cut_fields(state: Mapping[str, Any], form: str) -> dict[str, Any]:
-    """How the class of the tokenizer is to cut, as fields of tokenizer_config.json."""
+def _of_class(state: Mapping[str, Any], form: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """How a class cuts, as fields of tokenizer_config.json, and the files that it reads without tokenizer.json."""
+    model, cut = state["model"], state["pre_tokenizer"]
     if form == BERT:
-        normal = _only(state["normalizer"], "normalizers")
-        return {
-            "do_lower_case": normal["lowercase"],
-            "strip_accents": normal["strip_accents"],
-            "tokenize_chinese_chars": normal["handle_chinese_chars"],
-        }
+        (normal,) = _steps(state["normalizer"])
+        names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
+        names |= {"tokenize_chinese_chars": "handle_chinese_chars"}
+        fields = {theirs: normal[name] for theirs, name in names.items()}
+        return fields, {"vocab.txt": "".join(f"{token}\n" for token in model["vocab"])}
     if form in (GPT2, ROBERTA):
-        return {"add_prefix_space": state["pre_tokenizer"]["add_prefix_space"]}
-    if form == XLM_ROBERTA:
-        return {"add_prefix_space": state["pre_tokenizer"]["pretokenizers"][1]["prepend_scheme"] != "never"}
-    return {}
-
-
-def _write_vocabulary(state: Mapping[str, Any], form: str, folder: Path) -> None:
-    """The files that a class reads without tokenizer.json."""
-    model = state["model"]
-    if form == BERT:
-        (folder / "vocab.txt").write_text("".join(f"{token}\n" for token in model["vocab"]), encoding="utf-8")
-    elif form in (GPT2, ROBERTA):
-        write_json(folder / "vocab.json", model["vocab"])
         merges = "".join(f"{left} {right}\n" for left, right in model["merges"])
-        (folder / "merges.txt").write_text(f"#version: 0.2\n{merges}", encoding="utf-8")
+        files = {"vocab.json": as_json(model["vocab"]), "merges.txt": f"#version: 0.2\n{merges}"}
+        return {"add_prefix_space": cut["add_prefix_space"]}, files
+    if form == XLM_ROBERTA:
+        return {"add_prefix_space": cut["pretokenizers"][1]["prepend_scheme"] != "never"}, {}
+    return {}, {}

@@ -34,15 +34,13 @@ as their EXIF data says, which `transformers` leaves to the caller.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
-from heed.data.pictures.sizing import Normalisation, PictureForm, Resample, Sizing
+from heed.data.pictures.sizing import Crop, Normalisation, PictureForm, Resample, Sizing
 from heed.errors import ConfigError
 from heed.exchange.huggingface.family import Family, HeadNames, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
@@ -54,7 +52,7 @@ from heed.exchange.huggingface.files import (
     entry,
     flattened,
     leading,
-    read_json,
+    optional_json,
     zeros,
 )
 from heed.models.vit import VitConfig
@@ -70,7 +68,6 @@ _PARTS = {
     "feed_forward.outer": ("output.dense", "mlp.fc2"),
 }
 """Our layers of a block; name in files; name in memory since `transformers` 5, which files may also have."""
-_PROJECTIONS = ("attention.w_query", "attention.w_key", "attention.w_value")
 
 
 def _layers(prefix: str) -> dict[str, str | tuple[str, Transform, str]]:
@@ -84,41 +81,13 @@ def _layers(prefix: str) -> dict[str, str | tuple[str, Transform, str]]:
     }
 
 
-def _further(prefix: str, wanted: Wanted) -> list[Entry]:
-    body, embeddings = wanted.body, f"{prefix}embeddings"
-    assert isinstance(body, VitConfig)
-    filters = flattened((body.num_channels, body.patch_size, body.patch_size))
-    absent = () if wanted.settings.flag("qkv_bias", True) else _PROJECTIONS
-    return [
-        entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
-        entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
-        entry(f"{embeddings}.patch_embeddings.projection.weight", "body.embedding.weight", filters),
-        *(entry((), f"body.blocks.*.{ours}.bias", zeros((body.d_model,))) for ours in absent),
-    ]
+class Vit(Family):
+    """ViT."""
 
-
-def _derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
-    return {"patch_size": _side(settings, "patch_size", 16), "stride": None}
-
-
-def _written(body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> dict[str, Any]:
-    return {
-        "image_size": body.height if body.height == body.width else [body.height, body.width],
-        "patch_size": body.patch_size,
-        "num_channels": body.num_channels,
-    }
-
-
-def _refuse(family: Family, body: VitConfig, heads: HeadNames) -> None:
-    if body.stride not in (None, body.patch_size):
-        raise family.lacks("stride", body.stride, "its patches do not overlap")
-
-
-VIT = Family(
-    model_type="vit",
-    model="vit",
-    prefix="vit.",
-    names={
+    model_type = "vit"
+    model = "vit"
+    prefix = "vit."
+    names: ClassVar = {
         "d_model": ("hidden_size", 768),
         "num_heads": ("num_attention_heads", 12),
         "num_layers": ("num_hidden_layers", 12),
@@ -126,27 +95,54 @@ VIT = Family(
         "norm_eps": ("layer_norm_eps", 1e-12),
         "dropout": ("hidden_dropout_prob", 0.0),
         "attention_dropout": ("attention_probs_dropout_prob", 0.0),
-    },
-    architectures={
+    }
+    architectures: ClassVar = {
         frozenset({"labels"}): "ViTForImageClassification",
         frozenset(): "ViTModel",
-    },
-    layers={**_layers("vit."), "labels": "classifier"},
-    further=partial(_further, "vit."),
-    derived=_derived,
-    written=_written,
-    constants={"hidden_act": "gelu", "qkv_bias": True, "initializer_range": 0.02},
-    expresses={
+    }
+    layers: ClassVar = {**_layers("vit."), "labels": "classifier"}
+    constants: ClassVar = {"hidden_act": "gelu", "qkv_bias": True, "initializer_range": 0.02}
+    accepts: ClassVar = {"hidden_act": "gelu"}
+    expresses: ClassVar = {
         "pooling": ("class", "it classifies the state of a class token"),
         "positions": ("learned", "its positions are a learned table"),
         "stem": ("none", "it has one linear layer over patches"),
-    },
-    refuse=_refuse,
-    accepts={"hidden_act": ("gelu",)},
-    known_by={"classifier.weight": "labels"},
-    head_names=("classifier.",),
-    tokenizers=lambda folder, settings: {},
-)
+    }
+    known_by: ClassVar = {"classifier.weight": "labels"}
+    head_names = ("classifier.",)
+
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        body, embeddings = wanted.body, f"{self.prefix}embeddings"
+        assert isinstance(body, VitConfig)
+        filters = flattened((body.num_channels, body.patch_size, body.patch_size))
+        absent = () if wanted.settings.flag("qkv_bias", True) else ("query", "key", "value")
+        return [
+            entry(f"{embeddings}.cls_token", "body.class_vector", leading(2)),
+            entry(f"{embeddings}.position_embeddings", "body.positions.table.weight", leading(1)),
+            entry(f"{embeddings}.patch_embeddings.projection.weight", "body.embedding.weight", filters),
+            *(entry("", f"body.blocks.*.attention.w_{name}.bias", zeros((body.d_model,))) for name in absent),
+        ]
+
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        side = settings.get("patch_size", 16)
+        side = side[0] if isinstance(side, list) and len(side) == 2 and side[0] == side[1] else side
+        if not _is_length(side):
+            raise settings.wrong("patch_size", f"a whole number from 1 to {_WIDEST:,} (heed's patches are square)")
+        return {"patch_size": side, "stride": None}
+
+    def written(self, body: VitConfig, heads: HeadNames, vocabularies: Vocabularies) -> Mapping[str, Any]:
+        return {
+            "image_size": body.height if body.height == body.width else [body.height, body.width],
+            "patch_size": body.patch_size,
+            "num_channels": body.num_channels,
+        }
+
+    def refuse(self, body: VitConfig, heads: HeadNames) -> None:
+        if body.stride not in (None, body.patch_size):
+            raise self.lacks("stride", body.stride, "its patches do not overlap")
+
+    def tokenizers(self, folder: Path, settings: Settings) -> Vocabularies:
+        return {}
 
 
 _SIDE_BY_SIDE = Transform(
@@ -154,72 +150,52 @@ _SIDE_BY_SIDE = Transform(
     lambda ours: [(part * 2).contiguous() for part in ours[0].chunk(2, dim=1)],
 )
 _MEAN = Transform(lambda theirs: [(theirs[0] + theirs[1]) / 2], lambda ours: [ours[0], ours[0].clone()])
-_DEIT_HEADS = ("cls_classifier.", "distillation_classifier.")
 
 
-def _deit_further(wanted: Wanted) -> list[Entry]:
-    return [
-        entry("deit.embeddings.distillation_token", "body.distillation_vector", leading(2)),
-        *_further("deit.", wanted),
-        entry([f"{head}weight" for head in _DEIT_HEADS], "labels.weight", _SIDE_BY_SIDE),
-        entry([f"{head}bias" for head in _DEIT_HEADS], "labels.bias", _MEAN),
-    ]
+class Deit(Vit):
+    """With a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
 
-
-def _deit_derived(settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
-    if "classifier.weight" in files:
-        raise ConfigError(
-            f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
-            "read, which heed does not support; import the checkpoint with both heads "
-            "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
-        )
-    return _derived(settings, files, heads)
-
-
-DEIT = replace(
-    VIT,
-    model_type="deit",
-    prefix="deit.",
-    architectures={
+    model_type = "deit"
+    prefix = "deit."
+    architectures: ClassVar = {
         frozenset({"labels"}): "DeiTForImageClassificationWithTeacher",
         frozenset(): "DeiTModel",
-    },
-    layers=_layers("deit."),
-    further=_deit_further,
-    derived=_deit_derived,
-    expresses={
-        **VIT.expresses,
+    }
+    layers: ClassVar = _layers("deit.")
+    expresses: ClassVar = {
+        **Vit.expresses,
         "pooling": ("distilled", "it classifies the states of a class and a distillation token"),
-    },
-    known_by={"cls_classifier.weight": "labels"},
-    head_names=_DEIT_HEADS,
-)
-"""With a distillation token and the average of two heads. Touvron et al. 2021, arXiv:2012.12877."""
+    }
+    known_by: ClassVar = {"cls_classifier.weight": "labels"}
+    head_names = ("cls_classifier.", "distillation_classifier.")
 
+    def further(self, wanted: Wanted) -> Sequence[Entry]:
+        weights, biases = (" ".join(f"{head}{part}" for head in self.head_names) for part in ("weight", "bias"))
+        return [
+            entry("deit.embeddings.distillation_token", "body.distillation_vector", leading(2)),
+            *super().further(wanted),
+            entry(weights, "labels.weight", _SIDE_BY_SIDE),
+            entry(biases, "labels.bias", _MEAN),
+        ]
 
-def _side(settings: Settings, name: str, default: int) -> int:
-    """A length in pixels, equal in both directions."""
-    value = settings.get(name, default)
-    if isinstance(value, list) and len(value) == 2 and value[0] == value[1]:
-        value = value[0]
-    if not _is_length(value):
-        raise settings.wrong(name, f"a whole number from 1 to {_WIDEST:,} (heed's patches are square)")
-    return int(value)
+    def derived(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> Mapping[str, Any]:
+        if "classifier.weight" in files:
+            raise ConfigError(
+                f"{settings.path}: DeiTForImageClassification has one head and a distillation token that it does not "
+                "read, which heed does not support; import the checkpoint with both heads "
+                "(DeiTForImageClassificationWithTeacher), or one without a distillation token (model_type vit)"
+            )
+        return super().derived(settings, files, heads)
 
 
 PREPROCESSOR = "preprocessor_config.json"
 _FILTERS: Mapping[int, Resample] = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic"}
 _NUMBERS = {name: number for number, name in _FILTERS.items()}
-_ACCEPTED = {"do_pad": (False,), "crop_pct": (None,), "do_flip_channel_order": (False,)}
+_ACCEPTED = {"do_pad": False, "crop_pct": None, "do_flip_channel_order": False}
 _BRIGHTEST, _WIDEST = 1_000, 10_000
 """Largest mean or deviation of pixels, and most pixels of a side, that make sense."""
-_STANDARD = {"image_mean": 0.5, "image_std": 0.5}
-"""Of `ViTImageProcessor`, where the file does not say."""
-
-
-def has_preprocessor(folder: Path) -> bool:
-    """Whether a checkpoint says how it wants pictures."""
-    return (folder / PREPROCESSOR).exists()
+_STANDARD = 0.5
+"""Mean and deviation of `ViTImageProcessor`, where the file does not say."""
 
 
 def read_form(folder: Path, config: Settings) -> PictureForm:
@@ -233,15 +209,17 @@ def read_form(folder: Path, config: Settings) -> PictureForm:
         RunError: The file is damaged.
         ConfigError: heed lacks what a field asks for, or it contradicts `config.json`; the message names it.
     """
-    values = read_json(folder / PREPROCESSOR) if has_preprocessor(folder) else {}
-    settings = Settings(folder / PREPROCESSOR, values)
+    path = folder / PREPROCESSOR
+    settings = Settings(path, optional_json(path) or {})
     settings.accept(_ACCEPTED)
     channels = config.count("num_channels", 3)
     if channels not in (1, 3):
         raise config.wrong("num_channels", "1 (grey) or 3 (red, green and blue)")
-    height, width = _image_size(config)
-    sizing = _sizing(settings, height, width, channels)
-    return PictureForm(sizing, _normalisation(settings, channels))
+    size = config.get("image_size", 224)
+    sides = size if isinstance(size, list) else [size, size]
+    if len(sides) != 2 or not all(map(_is_length, sides)):
+        raise config.wrong("image_size", "a number of pixels, or height and width")
+    return PictureForm(_sizing(settings, sides[0], sides[1], channels), _normalisation(settings, channels))
 
 
 def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -284,42 +262,31 @@ def preprocessor_of(form: PictureForm) -> tuple[dict[str, Any], tuple[str, ...]]
     return fields, tuple(notes)
 
 
-def _image_size(config: Settings) -> tuple[int, int]:
-    """Height and width of the model's pictures, by config.json."""
-    value = config.get("image_size", 224)
-    sides = value if isinstance(value, list) else [value, value]
-    if len(sides) != 2 or not all(_is_length(side) for side in sides):
-        raise config.wrong("image_size", "a number of pixels, or height and width")
-    return sides[0], sides[1]
-
-
 def _sizing(settings: Settings, height: int, width: int, channels: int) -> Sizing:
     number = settings.get("resample", 2)
     if not isinstance(number, int) or number not in _FILTERS:
-        known = ", ".join(f"{one} ({name})" for one, name in _FILTERS.items())
+        known = ", ".join(f"{number} ({name})" for number, name in _FILTERS.items())
         raise settings.wrong("resample", f"one of Pillow's filters {known}")
-    resample = _FILTERS[number]
-    cuts = settings.flag("do_center_crop", False)
-    field = "crop_size" if cuts else "size"
-    if not settings.flag("do_resize", True) and not cuts:  # then pictures must have the model's size
-        return Sizing(height, width, channels, "squash", resample)
-    final = _sides(settings, field, height, width)
-    if final != (height, width):
-        raise settings.wrong(field, f"{_shown(height, width)}, which is image_size in config.json")
-    if not cuts:
-        return Sizing(height, width, channels, "squash", resample)
-    if not settings.flag("do_resize", True):
+    resizes, cuts = settings.flag("do_resize", True), settings.flag("do_center_crop", False)
+    field, shorter = "crop_size" if cuts else "size", None
+    crop: Crop = "squash"
+    # Without either, pictures must have the model's size.
+    if (resizes or cuts) and _sides(settings, field, height, width) != (height, width):
+        wanted = json.dumps({"height": height, "width": width})
+        raise settings.wrong(field, f"{wanted}, which is image_size in config.json")
+    if cuts and not resizes:
         raise settings.wrong("do_resize", "true, with do_center_crop")
-    if (shortest := _shortest(settings)) is not None:
-        if shortest < max(height, width):
+    if cuts and (shorter := _shortest(settings)) is not None:
+        crop = "centre"
+        if shorter < max(height, width):
             raise settings.wrong("size", f"at least the {max(height, width)} pixels of crop_size")
-        return Sizing(height, width, channels, "centre", resample, shortest)
-    scaled = _sides(settings, "size", height, width)
-    if scaled == final:
-        return Sizing(height, width, channels, "squash", resample)
-    if scaled[0] != scaled[1] or min(scaled) < max(final):
-        raise settings.wrong("size", f"equal height and width, at least the {max(final)} pixels of crop_size")
-    return Sizing(height, width, channels, "squash", resample, scaled[0])
+    elif cuts and (scaled := _sides(settings, "size", height, width)) != (height, width):
+        shorter = scaled[0]
+        if shorter != scaled[1] or shorter < max(height, width):
+            raise settings.wrong(
+                "size", f"equal height and width, at least the {max(height, width)} pixels of crop_size"
+            )
+    return Sizing(height, width, channels, crop, _FILTERS[number], shorter)
 
 
 def _shortest(settings: Settings) -> int | None:
@@ -336,7 +303,7 @@ def _sides(settings: Settings, name: str, height: int, width: int) -> tuple[int,
     """Height and width of a field; those of the model where it is missing."""
     value = settings.get(name, {"height": height, "width": width})
     sides = value if isinstance(value, dict) else {"height": value, "width": value}
-    if set(sides) != {"height", "width"} or not all(_is_length(side) for side in sides.values()):
+    if set(sides) != {"height", "width"} or not all(map(_is_length, sides.values())):
         raise settings.wrong(name, f'{{"height": {height}, "width": {width}}}')
     return sides["height"], sides["width"]
 
@@ -355,20 +322,15 @@ def _normalisation(settings: Settings, channels: int) -> Normalisation:
 
 
 def _per_channel(settings: Settings, name: str, channels: int) -> tuple[float, ...]:
-    value = settings.get(name, _STANDARD[name])
+    value, least = settings.get(name, _STANDARD), 1e-6 if name == "image_std" else 0
     values = value if isinstance(value, list) else [value] * channels
-    good = all(isinstance(one, int | float) and not isinstance(one, bool) for one in values)
-    least = 1e-6 if name == "image_std" else 0
-    if not good or len(values) != channels or not all(least <= one <= _BRIGHTEST for one in values):
+    good = all(type(number) in (int, float) and least <= number <= _BRIGHTEST for number in values)
+    if not good or len(values) != channels:
         many = "1 number" if channels == 1 else f"{channels} numbers"
         bounds = f"each from {least:g} to {_BRIGHTEST}"
         raise settings.wrong(name, f"{many}, as num_channels in config.json is {channels}, {bounds}")
-    return tuple(float(one) for one in values)
+    return tuple(map(float, values))
 
 
 def _is_length(value: Any) -> bool:
     return type(value) is int and 0 < value <= _WIDEST
-
-
-def _shown(height: int, width: int) -> str:
-    return json.dumps({"height": height, "width": width})
