@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate, chain
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,30 +25,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.attention.host import sent
-from heed.data.examples import Lazy, take
+from heed.data.examples import Lazy
 from heed.data.tokens.special import OWN, Special
 from heed.errors import DataError
-
-
-class Batch:
-    """Padded examples `indices` as a dataclass of tensors; its `masks` are False on padding."""
-
-    masks: ClassVar[tuple[str, ...]] = ("mask",)
-    indices: list[int]
-
-    @property
-    def padding_share(self) -> float:
-        """Share of padding among the positions."""
-        masks: list[Tensor] = [getattr(self, name) for name in self.masks]
-        return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(map(self.positions, masks))
-
-    def positions(self, mask: Tensor) -> int:
-        """Number of positions of a mask that a model computes: all of them."""
-        return mask.numel()
-
-    def to(self, device: torch.device) -> Self:
-        """The batch on another device."""
-        return to_device(self, device)
 
 
 def positions_in_groups(mask: Tensor) -> int:
@@ -196,32 +175,6 @@ class TokenPair(NamedTuple):
     def cost(self) -> tuple[int, int]:
         """Lengths that are padded: target with its start or end token, and source."""
         return len(self.target) + 1, len(self.source)
-
-
-@dataclass(frozen=True)
-class PairBatch(Batch):
-    """Padded pairs."""
-
-    masks: ClassVar[tuple[str, ...]] = ("source_mask", "target_mask")
-
-    indices: list[int]
-    source: Tensor  # `(batch, source)`
-    source_mask: Tensor  # `(batch, source)`, True on real tokens
-    target: Tensor  # `(batch, target)`, decoder input, start token first
-    labels: Tensor  # `(batch, target)`, expected predictions, end token last
-    target_mask: Tensor  # `(batch, target)`, True on real tokens of both
-    num_targets: int  # number of real target tokens, the end token included
-    # `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None
-    alignment: Tensor | None = None
-
-
-def collate_pairs(pairs: Sequence[TokenPair], indices: list[int], special: Special = OWN) -> PairBatch:
-    """Pad the chosen pairs into one batch."""
-    chosen = take(pairs, indices)
-    source, source_mask = pad_rows([pair.source for pair in chosen])
-    target, labels, target_mask = pad_shifted([pair.target for pair in chosen], special)
-    num_targets = sum(len(pair.target) + 1 for pair in chosen)
-    return PairBatch(indices, source, source_mask, target, labels, target_mask, num_targets)
 
 
 class TokenTurn(NamedTuple):

@@ -140,7 +140,7 @@ class Corpus(Lazy[T]):
 
     def _give_back(self) -> None:
         for values in (*self.values, self.offsets):
-            if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            if isinstance(values, np.memmap):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from heed import folder as folders
 from heed.attention import MultiHeadAttention
-from heed.data.batch import TokenPair, collate_pairs
+from heed.data.batch import pad_rows
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, HeedWarning, InputError, RunError, suggest
@@ -366,9 +366,8 @@ def _sources(task: Any, longest: int) -> tuple[str, list[list[int]]]:
 def _write(
     model: Transformer, sources: list[list[int]], options: SearchOptions, special: Special
 ) -> list[list[Hypothesis]]:
-    batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
     with without_gradient():
-        memory = model.encode(batch.source, batch.source_mask)
+        memory = model.encode(*pad_rows(sources))
     return generate(model, memory, torch.full((len(sources), 1), special.start), options).hypotheses
 
 
@@ -455,8 +454,8 @@ def _log_probs(
     model: Transformer, source: list[int], written: list[int], special: Special, forbidden: Sequence[int] = ()
 ) -> Tensor:
     """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
-    batch = collate_pairs([TokenPair(source, written[:-1])], [0], special)
-    logits = model.logits(model(batch.source, batch.source_mask, batch.target)[0])
+    read = torch.tensor([[special.start, *written[:-1]]])
+    logits = model.logits(model(*pad_rows([source]), read)[0])
     logits[:, list(forbidden)] = -torch.inf
     return torch.log_softmax(logits, dim=-1)
 

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import stat
@@ -193,7 +194,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    text = io.TextIOWrapper(io.BufferedWriter(_Once(raw)), encoding="utf-8")
+    text = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -224,36 +225,6 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
         raise
     finally:
         raw.close()  # so that no buffered data can follow
-
-
-class _Once(io.RawIOBase):
-    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
-
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
-        self._refused: OSError | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._raw.fileno()
-
-    def write(self, data: Any) -> int:
-        if self._refused is not None:
-            raise self._refused
-        try:
-            return self._raw.write(data)
-        except OSError as error:
-            self._refused = error
-            raise
-
-    @property
-    def closed(self) -> bool:
-        return self._raw.closed
-
-    def close(self) -> None:
-        self._raw.close()
 
 
 def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
@@ -553,18 +524,12 @@ def _free(folder: Path) -> int:
 
 def _has_no_names(folder: Path) -> bool:
     """True if a file system has no inode for another file."""
-    if not hasattr(os, "statvfs"):
-        return False
     found = os.statvfs(_existing(folder))
     return found.f_files > 0 and found.f_favail == 0
 
 
 def _largest_file() -> int | None:
     """Largest file in bytes that this process may write; None for no limit."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
-        return None
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     return None if limit == resource.RLIM_INFINITY else limit
 

@@ -140,7 +140,7 @@ def _read_owner(path: Path) -> re.Match[str] | None:
 
 def _has_ended(owner: re.Match[str]) -> bool:
     """True if the process is known to have ended, which only a process of this machine can be."""
-    if owner[2] != socket.gethostname() or os.name != "posix":  # elsewhere signal 0 would end the process
+    if owner[2] != socket.gethostname():
         return False
     try:
         os.kill(int(owner[1]), 0)
