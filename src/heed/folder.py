@@ -20,13 +20,12 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 from warnings import warn
 
-from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from heed.config import RunConfig
@@ -53,6 +52,7 @@ from heed.storage.files import (
     read_object,
     read_yaml,
     recorded,
+    validated,
 )
 from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.visible import shell_word
@@ -453,11 +453,7 @@ def read_report(path: Path) -> dict[str, Any]:
         report = read_object(path / REPORT)
     except MissingFileError:
         return {}
-    try:
-        _checked_report().validate_python(report, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path / REPORT, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    validated(path / REPORT, json.dumps(report), _Report)
     return report
 
 
@@ -484,11 +480,6 @@ class _Report(TypedDict, total=False):
     data: dict[str, dict[str, Any]]
     scores: dict[str, dict[str, Any]]
     training: _Training
-
-
-@cache
-def _checked_report() -> TypeAdapter[_Report]:
-    return TypeAdapter(_Report)
 
 
 def read_settings(path: Path) -> tuple[dict[str, Any], str]:

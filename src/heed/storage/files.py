@@ -13,13 +13,16 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
 from heed.errors import ConfigError, RunError
 
+T = TypeVar("T")
 CHECKSUMS = "checksums.json"
 LIMIT = 1 << 26
 """Largest size in bytes of a file of settings, labels or numbers."""
@@ -213,6 +216,23 @@ def plain(text: str, parse: Callable[[str], Any]) -> Any:
     except (TypeError, AttributeError, KeyError, OverflowError) as error:  # in PyYAML
         raise ValueError(str(error)) from None
     return values
+
+
+_adapter = cache(TypeAdapter)
+
+
+def validated(path: Path, text: str, kind: type[T]) -> T:
+    """The JSON `text` of a file as a class that pydantic knows.
+
+    Raises:
+        RunError: It is not of this class; the message names the first field.
+    """
+    try:
+        made: T = _adapter(kind).validate_json(text, strict=True)
+        return made
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
 def check_values(values: Any, most: int) -> None:
