@@ -218,14 +218,13 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
     ownership.take(path)
     _clear(path)
     files = _files(path)
-    if files and resume:
-        check_format(path)
-        remove_leftovers(path)
-        return path
-    if files:  # another process has begun meanwhile
+    if files and not resume:  # another process has begun meanwhile
         raise _not_free(path, "give another --out, or resume the run with --resume")
+    if files:
+        check_format(path)
     remove_leftovers(path)
-    _begin(path)
+    if not files:
+        _begin(path)
     return path
 
 

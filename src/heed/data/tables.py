@@ -646,7 +646,7 @@ class HeldTable(ColumnTable):
     end = "]"
 
     def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings) -> None:
-        """Read the data; `shape` are the fields of an example in the order of a tuple.
+        """Read the data; `shape` are the fields of an example in the order of a tuple, none for rows of any width.
 
         Raises:
             DataError: The data has none of these forms, is empty, or its columns differ in length.
@@ -665,7 +665,7 @@ class HeldTable(ColumnTable):
                 raise DataError(f"{split}: the columns differ in length: {listed}")
             features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
             ways = [_way(features.get(place), False) for place in places]
-            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], _listed(data[places[i]]))]
+            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], values_of(data[places[i]]))]
         else:
             rows = self._rows_of(data, shape)
             size, self.width = len(rows), len(rows[0]) if rows else 0
@@ -678,14 +678,17 @@ class HeldTable(ColumnTable):
             raise DataError(f"{split} is empty")
 
     def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
-        """A list of rows, all dicts or all of the same width; values of a single field become rows."""
-        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        """A list of rows, all dicts or all of the same width; single values become rows."""
+        one = f"({', '.join(shape)})" if len(shape) > 1 else "".join(shape) or "row"
         if isinstance(data, str | bytes | Mapping) or not has_items(data):
-            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            forms = f"a data frame, a list of {one}{'s' if len(shape) < 2 else ''}, or a dict of columns"
             raise DataError(f"{self.split} is {described(data)}, expected {forms}")
-        rows = _listed(data)
-        dicts, tuples = bool(rows) and isinstance(rows[0], Mapping), len(shape) > 1
-        width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+        rows = (
+            values_of(data) if shape else [values_of(row) if hasattr(row, "shape") else row for row in values_of(data)]
+        )
+        dicts, is_row = bool(rows) and isinstance(rows[0], Mapping), bool(rows) and _is_row(rows[0])
+        width, tuples = len(rows[0]) if is_row else len(shape), len(shape) > 1 or (not shape and is_row)
+        one = one if shape else f"{width} numbers"
         for i, row in enumerate(rows if dicts or tuples else ()):
             if not (isinstance(row, Mapping) if dicts else _is_row(row)):
                 expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else one
@@ -793,7 +796,7 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
 
 
-def _listed(column: Any) -> list[Any]:
+def values_of(column: Any) -> list[Any]:
     """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
     if getattr(column, "ndim", 1) > 2:
         return list(np.asarray(column))
