@@ -121,10 +121,17 @@ class Row:
             BadLine: It is missing or not a text, and bad lines are skipped.
             DataError: As before, and bad lines are errors.
         """
-        if self.object() is None:
+        table, value = self.table, self.value(field)
+        if self.cells is None:
             return ""
-        value = self.table.value(self, field)
-        return value if type(value) is str and self.table.plain else self.table.checked(self, field, value)
+        if type(value) is str and table.plain:
+            return value
+        column, where = table.columns[field], table.at(self, field)
+        if not isinstance(value, str):
+            rule = f"{table.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
+            what = "null" if value is None and isinstance(table, JsonTable) else described(value)
+            raise self.bad(rule, f"{where} is {what}, expected text")
+        return characters_of(value, where, self.bad, self.note)
 
     def object(self) -> Any:
         """All cells: the object of a line of JSON; None for a blank line."""
@@ -186,6 +193,8 @@ class Table:
     """Number of rows by which columns can be recognised."""
     end = ""
     """End of a row in messages and findings."""
+    first: Mapping[str, Any] = {}
+    """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
 
     def __init__(self, findings: Findings, path: Path | str, line: str = "", part: str = "") -> None:
         """A table without rows.
@@ -207,22 +216,30 @@ class Table:
         """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv", "parquet"; else columns have tabs.
 
         A file of CSV whose first line has the `expected` names has its usual separator.
+
+        Raises:
+            DataError: A Parquet file cannot be read.
+            ConfigError: No library for it is installed.
         """
         kind = kind or ending_of(path)[1:]
         if kind in ("jsonl", "json"):
             return JsonTable(path, findings)
-        if kind == "parquet":
-            return _parquet(path, findings)
-        return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+        if kind != "parquet":
+            return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+        import pandas as pd
+
+        try:
+            table = HeldTable(pd.read_parquet(path), path.name, (), findings)
+        except ImportError:
+            raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
+        table.path, table.called, table.option = path, f"'{path}'", Table.option
+        return table
 
     def rows(self) -> Iterator[Row]:
         """All rows, unusable ones included."""
         raise NotImplementedError
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
-        return {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         """Statistics of the columns, by which they are recognised; from the beginning of a file.
@@ -251,15 +268,6 @@ class Table:
     def value(self, row: Row, field: str) -> Any:
         """The value of a field of a usable row."""
         return row.cells[self.columns[field]]
-
-    def checked(self, row: Row, field: str, value: Any) -> str:
-        """A value that must be a text."""
-        column, where = self.columns[field], self.at(row, field)
-        if not isinstance(value, str):
-            rule = f"{self.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
-            what = "null" if value is None and isinstance(self, JsonTable) else described(value)
-            raise row.bad(rule, f"{where} is {what}, expected text")
-        return characters_of(value, where, row.bad, row.note)
 
     def choose(
         self,
@@ -512,12 +520,9 @@ class JsonTable(Table):
         objects = self.head.objects if self.items is None else self.items[:_LINES]
         self.objects = [flat(one) for one in objects if isinstance(one, dict)]
         self.whole, self.judged = self.head.whole, len(self.objects)
+        self.first = self.objects[0] if self.objects else {}
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names = dict.fromkeys(name for one in self.objects for name in one)
@@ -603,7 +608,7 @@ class ColumnTable(Table):
     """Number of the first row."""
 
     @property
-    def first(self) -> Mapping[str, Any]:
+    def first(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {name: value for i, name in enumerate(self.names) for value in islice(self.column(i), 1)}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
@@ -683,9 +688,9 @@ class HeldTable(ColumnTable):
         if isinstance(data, str | bytes | Mapping) or not has_items(data):
             forms = f"a data frame, a list of {one}{'s' if len(shape) < 2 else ''}, or a dict of columns"
             raise DataError(f"{self.split} is {described(data)}, expected {forms}")
-        rows = (
-            values_of(data) if shape else [values_of(row) if hasattr(row, "shape") else row for row in values_of(data)]
-        )
+        rows = values_of(data)
+        if not shape:
+            rows = [values_of(row) if hasattr(row, "shape") else row for row in rows]
         dicts, is_row = bool(rows) and isinstance(rows[0], Mapping), bool(rows) and _is_row(rows[0])
         width, tuples = len(rows[0]) if is_row else len(shape), len(shape) > 1 or (not shape and is_row)
         one = one if shape else f"{width} numbers"
@@ -714,25 +719,6 @@ class HeldTable(ColumnTable):
     def value(self, row: Row, field: str) -> Any:
         value = super().value(row, field)
         return python_value(value) if field.startswith("label") else value
-
-
-def _parquet(path: Path, findings: Findings) -> HeldTable:
-    """The table in a Parquet file.
-
-    Raises:
-        DataError: The file cannot be read.
-        ConfigError: No library for it is installed.
-    """
-    import pandas as pd
-
-    try:
-        table = HeldTable(pd.read_parquet(path), path.name, (), findings)
-    except ImportError:
-        raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
-    table.path, table.called, table.option = path, f"'{path}'", Table.option
-    return table
 
 
 class HubTable(ColumnTable):
