@@ -13,7 +13,6 @@ files only, so that damage to others stays visible. Weights that it lists are fi
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -32,8 +31,7 @@ from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError, nearest
 from heed.storage.archive import unpacked
 from heed.storage.disk import (
-    disk_error,
-    mkdir,
+    make_folder,
     refuse_not_utf8,
     remove_file,
     remove_leftovers,
@@ -279,12 +277,13 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
 def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
     """Make the empty folder of a new run; if `instead` is given, refuse one that is not empty with this advice."""
     if out is None:
-        return _next(f"{config.data.name}-{config.model.name}")
+        paths = (_RUNS / f"{config.data.name}-{config.model.name}-{number}" for number in count(1))
+        return next(path for path in paths if make_folder(path, exist_ok=False))
     path = Path(out)
     refuse_not_utf8(path)
     if instead:
         check_free(path, instead)
-    _make(path, exist_ok=True)
+    make_folder(path)
     return path
 
 
@@ -335,13 +334,9 @@ def record_files(path: Path, *, final: bool = True) -> None:
         final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
-    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out and _is_own(p)]
-    write_checksums(path, [name for name in files if not name.startswith(".")])
-
-
-def _is_own(file: Path) -> bool:
-    """False for a file so large that heed writes none of its size; reading it might never end."""
-    return file.name == WEIGHTS or file.stat().st_size <= _LARGEST
+    files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".") and p.name not in left_out]
+    # heed writes no other files larger than this; reading one might never end
+    write_checksums(path, [p.name for p in files if p.name == WEIGHTS or p.stat().st_size <= _LARGEST])
 
 
 @contextmanager
@@ -422,24 +417,6 @@ def _recorded(path: Path) -> Mapping[str, Content] | None:
 def read_by_commands(path: Path) -> list[str]:
     """The sealed files of a run folder except those that only users read."""
     return [name for name in listed(path) if not name.endswith(_FOR_PEOPLE)]
-
-
-def _next(name: str) -> Path:
-    paths = (_RUNS / f"{name}-{number}" for number in count(1))
-    return next(path for path in paths if _make(path, exist_ok=False))
-
-
-def _make(path: Path, exist_ok: bool) -> bool:
-    """Make a folder; False if it exists and `exist_ok` is False."""
-    try:
-        mkdir(path, exist_ok)
-    except OSError as error:
-        if isinstance(error, FileExistsError) and not exist_ok:
-            return False
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise disk_error(error, path) or error from None
-        raise RunError(f"cannot create run folder '{path}': {error.strerror}") from None
-    return True
 
 
 def read_report(path: Path) -> dict[str, Any]:

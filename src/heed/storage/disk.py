@@ -55,7 +55,8 @@ def write_whole(
             os.replace(part, path)
         else:
             with _taken(path):
-                _link(part, path)
+                os.link(part, path)
+            part.unlink()
         flush(path.parent)
 
 
@@ -109,18 +110,6 @@ def write_folder(
             raise
         flush(final.parent)
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _link(part: Path, path: Path) -> None:
-    """Rename a file, unless the name is taken (FileExistsError)."""
-    try:
-        os.link(part, path)
-        part.unlink()
-    except FileExistsError:
-        raise
-    except OSError:  # the file system has no hard links
-        path.touch(exist_ok=False)
-        os.replace(part, path)
 
 
 @contextmanager
@@ -301,19 +290,22 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
         raise (disk_error(error, path, needed, earlier) or error) from None
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder for results, and its parents; it may already exist.
+def make_folder(path: Path, exist_ok: bool = True) -> bool:
+    """Make a folder and its parents; False if it already exists and `exist_ok` is False.
 
     Raises:
         ConfigError: The path is wrong: it, or one of its parents, is a file.
         DiskError: The disk is full or writing fails.
     """
     try:
-        mkdir(path)
-    except (FileExistsError, NotADirectoryError):
+        mkdir(path, exist_ok)
+    except (FileExistsError, NotADirectoryError) as error:
+        if isinstance(error, FileExistsError) and not exist_ok:
+            return False
         raise ConfigError(f"cannot create folder '{path}': it, or one of its parents, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
+    return True
 
 
 def mkdir(path: Path, exist_ok: bool = True) -> None:

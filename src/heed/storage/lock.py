@@ -20,7 +20,7 @@ from typing import Any, Self
 from filelock import FileLock, Timeout
 
 from heed.errors import DiskError, RunError
-from heed.storage.disk import mkdir
+from heed.storage.disk import make_folder
 
 LOCK = ".lock"
 """The lock file of a folder; hidden, so that it is neither sealed nor listed. Its text names the owner."""
@@ -87,10 +87,7 @@ class Ownership:
         """
         if folder not in self._taken:
             if make:
-                try:
-                    mkdir(folder)
-                except OSError as error:
-                    raise DiskError(f"cannot create '{folder}': {error.strerror or error}") from None
+                make_folder(folder)
             self._stack.enter_context(owned(folder))
             self._taken.add(folder)
 
