@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 R = TypeVar("R", bound=Sequence[str])
 Column = int | str | None
@@ -109,19 +109,12 @@ class Facts:
         return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
 
 
-@dataclass(frozen=True)
-class Picked:
+class Picked(NamedTuple):
     """The columns of text and label; or, if they are `unclear`, why and which field to set."""
 
     text: Facts | None = None
     label: Facts | None = None
     unclear: str = ""
-
-    @property
-    def columns(self) -> dict[str, int | str]:
-        """Names or numbers of both, if they are clear."""
-        assert self.text is not None and self.label is not None, self.unclear
-        return {"text": self.text.name, "label": self.label.name}
 
 
 def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: Collection[str] = ()) -> list[Facts]:

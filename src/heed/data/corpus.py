@@ -90,7 +90,10 @@ class Corpus(Lazy[T]):
     def open(cls, entry: Entry, make: Make[T]) -> Self:
         """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
         kinds = entry.record["kinds"]
-        values = [_mapped(path, kind) for path, kind in zip(_paths(entry.path, kinds), kinds, strict=False)]
+        values = [
+            np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
+            for path, kind in zip(_paths(entry.path, kinds), kinds, strict=False)
+        ]
         if not entry.key:
             weakref.finalize(values[0], shutil.rmtree, entry.path, ignore_errors=True)
         return cls(values, np.memmap(entry.path / "offsets.bin", "<i8", "r").reshape(-1, len(kinds)), make)
@@ -142,10 +145,6 @@ class Corpus(Lazy[T]):
         for values in (*self.values, self.offsets):
             if isinstance(values, np.memmap):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-
-
-def _mapped(path: Path, kind: str) -> NDArray[Any]:
-    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
 
 
 def _paths(folder: Path, kinds: Sequence[str]) -> list[Path]:

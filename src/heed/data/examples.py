@@ -158,12 +158,8 @@ class Example:
     @property
     def label_set(self) -> LabelSet:
         """Its different labels, in order."""
-        labels: set[str] = set()
-        for name, role in self.roles.items():
-            if role.stratum is not None:
-                value = getattr(self, name)
-                labels.update([value] if role.key is str else value)
-        return tuple(sorted(labels))
+        values = [(getattr(self, name), role.key is str) for name, role in self.roles.items() if role.stratum]
+        return tuple(sorted({label for value, single in values for label in ([value] if single else value)}))
 
     @property
     def blank(self) -> str:

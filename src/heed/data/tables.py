@@ -868,7 +868,7 @@ class Head:
         if excel and head.odd and findings.encoding == "utf-8" and head.is_windows:
             wide = _read_head(*seen, "windows-1252")
             if wide.separator(",") == ";":
-                findings.recognise_encoding(path, "windows-1252")
+                findings.encodings[path] = "windows-1252"
                 return wide
         return head
 

@@ -189,7 +189,7 @@ class _Texts:
             if content is not None and content.kind != "labelled":
                 advice = self.advice(content.kind, Path(table.path))
                 raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{advice}")
-            return picked.unclear or picked.columns
+            return picked.unclear or {field: getattr(picked, field).name for field in ("text", "label")}
 
         fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
         rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise

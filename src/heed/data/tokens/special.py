@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, normalizers
@@ -262,8 +263,5 @@ def lack_spaces(texts: Iterable[str]) -> bool:
 
 def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, and the span `(start, end)` of each."""
-    spans, start = [], 0
-    for word in words:
-        spans.append((start, start + len(word)))
-        start += len(word) + 1
-    return " ".join(words), spans
+    ends = accumulate(len(word) + 1 for word in words)
+    return " ".join(words), [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]
