@@ -19,7 +19,7 @@ from typing import Any, Literal, TextIO
 from heed.cli.options import read_as_texts
 from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
-from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
+from heed.data.text_files import InputFindings, Numbered, in_batches, incoming, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
 from heed.storage.disk import make_folder
@@ -380,8 +380,8 @@ def _answer_file(answering: Answering, path: Path | None, out: Path | None, wind
     """Answer a file of lines, of columns or of JSON lines, or standard input."""
     found = None if path is None else answering.outputs.inputs(path, answering.findings)
     if found is None:
-        lines = Incoming(path, answering.findings)
-        _answer(answering, lines.batches(window), lines.name, out)
+        name = "stdin" if path is None else f"'{path}'"
+        _answer(answering, incoming(path, answering.findings, window), name, out)
     else:
         say([found[1]])
         _answer(answering, in_batches(found[0], window), f"'{path}'", out)
