@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from heed.errors import counted
+
 R = TypeVar("R", bound=Sequence[str])
 Column = int | str | None
 """A column: its number from 0, its name, or None for the default."""
@@ -105,8 +107,7 @@ class Facts:
 
     def counted(self, whole: bool) -> str:
         """Its number of distinct values; says so if only the beginning of the file was read."""
-        several = "s" if self.values != 1 else ""
-        return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
+        return counted(self.values, "value") + ("" if whole else " in the first part of the file")
 
 
 class Picked(NamedTuple):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from heed.errors import DataError, HeedError
+from heed.errors import DataError, HeedError, counted
 from heed.visible import escaped
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Found:
     def __str__(self) -> str:
         shown = ", ".join(self.places) + (", ..." if self.count > len(self.places) else "")
         listing = f" ({shown})" if self.places else ""
-        return f"{self.what}: {self.count:,} {self.unit}{'' if self.count == 1 else 's'}{listing}"
+        return f"{self.what}: {counted(self.count, self.unit)}{listing}"
 
     def line(self, split: str = "") -> str:
         """The finding on a line, with its split and file."""

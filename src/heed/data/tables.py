@@ -30,7 +30,7 @@ from heed.data.columns import (
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import ConfigError, DataError, counted, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
 
@@ -495,7 +495,7 @@ class CsvTable(Table):
         place = self._places[field]
         if 0 <= place < len(row.cells):
             return row.cells[place]  # type: ignore[no-any-return]
-        shown = f"{len(row.cells)} column{'s' if len(row.cells) != 1 else ''} ({' | '.join(row.cells)[:40]!r})"
+        shown = f"{counted(len(row.cells), 'column')} ({' | '.join(row.cells)[:40]!r})"
         what = f"the {field} in column {place} (counted from 0) is missing"
         least = f"expected at least {place + 1}: {what}" if place >= 0 else what
         end = f"; columns are separated by {SEPARATORS[self.separator]}{self.hint if len(row.cells) < 2 else ''}"
@@ -699,7 +699,7 @@ class HeldTable(ColumnTable):
                 expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else one
                 raise DataError(f"{self.where(i)} is {described(row)}, expected {expected}")
             if not dicts and (len(row) != width or width < len(shape)):
-                has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
+                has = f"{counted(len(row), 'value')} ({row!r:.60})"
                 raise DataError(f"{self.where(i)} has {has}, expected {one}")
         return rows if dicts or tuples else [(value,) for value in rows]
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from heed.data.columns import is_float
 from heed.data.text_files import good_lines
-from heed.errors import DataError
+from heed.errors import DataError, counted
 
 
 @dataclass(frozen=True)
@@ -109,8 +109,7 @@ def _with_blanks(path: Path, number: int, line: str, width: int) -> tuple[str, s
 
 def _refuse(path: Path, number: int, line: str, width: int | None) -> int:
     expected = "numbers" if width is None else f"{width} numbers"
-    count = len(_split(line)) - 1
-    numbers = f"{count} number{'s' if count != 1 else ''}"
+    numbers = counted(len(_split(line)) - 1, "number")
     raise DataError(f"'{path}' line {number} has {numbers} after its word ({line[:40]!r}), expected {expected}")
 
 

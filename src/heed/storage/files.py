@@ -20,7 +20,7 @@ from typing import Any, BinaryIO, TypeVar
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, RunError, counted
 
 T = TypeVar("T")
 CHECKSUMS = "checksums.json"
@@ -370,7 +370,7 @@ def difference(path: Path, content: Content, checksum: Callable[[Path], Content]
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:
-            return f"altered: it has {size:,} byte{'' if size == 1 else 's'}, but {content['bytes']:,} were written"
+            return f"altered: it has {counted(size, 'byte')}, but {content['bytes']:,} were written"
         found = checksum(path)
     except (MissingFileError, FileNotFoundError):
         return "missing"

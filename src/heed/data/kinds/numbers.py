@@ -29,7 +29,7 @@ from heed.data.findings import Findings
 from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, described, has_items, values_of
 from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
-from heed.errors import DataError, nearest, suggest
+from heed.errors import DataError, counted, nearest, suggest
 
 Wanted = Sequence[int | str] | None
 """Columns by name or by number from 0; None for all but the label and counters of rows."""
@@ -577,7 +577,7 @@ def _named(width: int, columns: Sequence[Any], split: str) -> list[str]:
         DataError: It has another number of columns.
     """
     if width != len(columns):
-        raise DataError(f"{split} has {width} column{'' if width == 1 else 's'}, expected {', '.join(columns)}")
+        raise DataError(f"{split} has {counted(width, 'column')}, expected {', '.join(columns)}")
     return [*columns]
 
 
