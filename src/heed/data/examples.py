@@ -340,6 +340,9 @@ _ENDS = re.compile(  # group 1: the first character of the next sentence
 _NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|no|jr|sr|inc|e\.g|i\.e)|\b[A-Z])\.$", re.IGNORECASE)
 
 
+_FILLED = re.compile(r"\S(?:.*\S)?", re.DOTALL)
+
+
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
     """The spans `(start, end)` of the sentences of a document, in order, none blank.
 
@@ -347,21 +350,12 @@ def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, 
     digit that is not lowercase, except after an initial or a common abbreviation; and after the full stops of Chinese,
     Japanese, Hindi, Urdu, Arabic and Amharic.
     """
-    spans: list[tuple[int, int]] = []
-    breaks = re.compile(re.escape(separator)) if separator is not None else _BREAKS
-    start = 0
-    for found in [*breaks.finditer(text), None]:
-        end = len(text) if found is None else found.start()
-        spans += [(start, end)] if separator is not None else _within(text, start, end)
-        start = end if found is None else found.end()
-    trimmed = []
-    for start, end in spans:
-        inside = text[start:end]
-        start += len(inside) - len(inside.lstrip())
-        end -= len(inside) - len(inside.rstrip())
-        if start < end:
-            trimmed.append((start, end))
-    return trimmed
+    breaks = _BREAKS if separator is None else re.compile(re.escape(separator))
+    edges = [0, *chain.from_iterable(found.span() for found in breaks.finditer(text)), len(text)]
+    spans: Iterable[Span] = zip(edges[::2], edges[1::2], strict=True)
+    if separator is None:
+        spans = chain.from_iterable(_within(text, start, end) for start, end in spans)
+    return [found.span() for start, end in spans if (found := _FILLED.search(text, start, end)) is not None]
 
 
 def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:

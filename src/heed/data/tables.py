@@ -248,6 +248,11 @@ class Table:
         """
         raise NotImplementedError
 
+    @property
+    def numbered(self) -> str:
+        """A remark on columns without names, after a semicolon."""
+        return "" if self.header else "; the file has no header, so columns are counted from 0"
+
     def where(self, number: int) -> str:
         """A row in messages."""
         return f"{self.line}{number}{self.end}"
@@ -318,7 +323,6 @@ class Table:
             chosen = recognise(facts, columns)
         elif len(rest) == len(open_):
             chosen = dict(zip((one.name for one in open_), rest, strict=True))
-        numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
         if isinstance(chosen, str):
             name, *others = open_[0].names
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
@@ -327,13 +331,13 @@ class Table:
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
             listed = listing(facts) or ", ".join(map(shown, names))
-            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}{hint}")
+            raise DataError(f"{self.called}{why}; {choose} {listed}{self.numbered}{hint}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
         if label is not None and isinstance(self.path, Path):
             said[-1] += f" ({label.counted(self.whole)})"
-        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{numbered}{self.other}"))
+        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{self.numbered}{self.other}"))
 
     def given(self, fields: Sequence[Field], again: bool, trained: bool) -> dict[str, Column]:
         """The columns of fields that count as given; arguments and errors as for `choose`."""

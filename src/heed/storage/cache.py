@@ -235,10 +235,8 @@ def _sizes(folder: Path, before: str) -> list[tuple[str, int]]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):  # a link may lead back here
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):  # a link may lead back here
                 found += _sizes(Path(entry.path), f"{before}{entry.name}/")
-            elif entry.is_file():
+            elif entry.is_file() and not entry.name.startswith("."):
                 found.append((before + entry.name, entry.stat().st_size))
     return found

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
@@ -65,18 +64,12 @@ def owned(folder: Path) -> Iterator[None]:
     raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
 
 
-class Ownership:
+class Ownership(ExitStack):
     """Context manager with the folders that this process has locked; it releases them at its end."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
+        super().__init__()
         self._taken: set[Path] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.close()
 
     def take(self, folder: Path, make: bool = False) -> None:
         """Lock a folder like `owned`, unless already locked; `make` it if it is missing.
@@ -88,7 +81,7 @@ class Ownership:
         if folder not in self._taken:
             if make:
                 make_folder(folder)
-            self._stack.enter_context(owned(folder))
+            self.enter_context(owned(folder))
             self._taken.add(folder)
 
 

@@ -195,7 +195,7 @@ def iter_rows(
     if comma:
         findings.remark("numbers have a decimal comma")
     if not table.header and not any("no header" in line for line in findings.remarks):
-        findings.remark("the file has no header, so columns are counted from 0")
+        findings.remark(table.numbered.removeprefix("; "))
     elif table.header and len(table.sample) > 1 and all(map(is_number, names)):
         what = f"line 1 contains only numbers ({some(names)}) and was read as column names"
         findings.remark(f"warning: {what}; if the file has no header, add one")
@@ -326,8 +326,7 @@ class Choice:
             lacks = f"{table.called} has no column {shown(column)}{nearest(str(column), names)}"
             ask = f"; {table.option.format(option)} chooses from"
             ask = ask if kinds is None else ", which the training rows have; its columns are"
-            numbered = "" if table.header else "; the file has no header, so columns are counted from 0"
-            raise DataError(f"{lacks}{ask} {listing(table.facts())}{numbered}")
+            raise DataError(f"{lacks}{ask} {listing(table.facts())}{table.numbered}")
 
         fields = [Field("label")] if label == _DEFAULT else []
         if said := table.choose(fields, partial(_label_column, names), known=known, least=1):
