@@ -125,13 +125,8 @@ def fit(
         raise DataError(f"{max_length} positions are too few for the {max_length - room} start and end tokens")
     if pair is None:
         return list(ids[:room]), None
-    if len(ids) + len(pair) <= room:
-        return list(ids), list(pair)
-    half = room // 2  # tokens of the second text if both are cut; the first may have one more
-    if len(pair) <= half:
-        return list(ids[: room - len(pair)]), list(pair)
-    first = min(len(ids), room - half)
-    return list(ids[:first]), list(pair[: room - first])
+    second = min(len(pair), max(room // 2, room - len(ids)))  # if both are cut, the first may have one token more
+    return list(ids[: room - second]), list(pair[:second])
 
 
 def framed(tokens: Tensor, mask: Tensor, special: Special) -> tuple[Tensor, Tensor]:
@@ -329,32 +324,29 @@ B = TypeVar("B")
 
 def to_device(batch: B, device: torch.device) -> B:
     """The batch on a device, by `sent`."""
-    return _each(batch, lambda tensor: sent(tensor, device))
+    return _changed(batch, lambda tensor: sent(tensor, device))
 
 
 def pin(batch: B) -> B:
     """The batch in pinned memory, which a GPU can read directly."""
-    return _each(batch, Tensor.pin_memory)
-
-
-def _each(batch: B, change: Callable[[Tensor], Tensor]) -> B:
-    given: Any = batch
-    values = {field.name: getattr(given, field.name) for field in fields(given)}
-    new = {name: _changed(value, change) for name, value in values.items()}
-    changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(given, **changed) if changed else batch
+    return _changed(batch, Tensor.pin_memory)
 
 
 def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A field's value with its tensors changed; the same object if none was."""
+    """A value with its tensors changed, those in dataclasses, dicts and tuples too; the same object if none was."""
     if isinstance(value, Tensor):
         return change(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return _each(value, change)
-    if isinstance(value, dict):
-        changed = {name: _changed(one, change) for name, one in value.items()}
-        return value if all(one is value[name] for name, one in changed.items()) else changed
-    if isinstance(value, tuple) and any(isinstance(one, Tensor) for one in value):
-        new = tuple(_changed(one, change) for one in value)
-        return value if all(one is old for one, old in zip(new, value, strict=True)) else new
-    return value
+    if is_dataclass(value):
+        parts: dict[Any, Any] = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, dict):
+        parts = value
+    elif isinstance(value, tuple) and any(isinstance(part, Tensor) for part in value):
+        parts = dict(enumerate(value))
+    else:
+        return value
+    new = {name: _changed(part, change) for name, part in parts.items()}
+    if all(part is parts[name] for name, part in new.items()):
+        return value
+    if isinstance(value, tuple):
+        return tuple(new.values())
+    return new if isinstance(value, dict) else replace(value, **new)
