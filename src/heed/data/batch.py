@@ -312,11 +312,9 @@ def plan_even(count: int, size: int, seed: int = 0, epoch: int | None = None) ->
     return Plan(order, ends.astype(np.int64), np.arange(batches))
 
 
-def plan_batches(
-    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
-) -> list[list[int]]:
-    """The batches of `plan_pass`, as lists."""
-    return list(plan_pass(costs, batch_tokens, seed, epoch, chosen))
+def plan_batches(costs: ArrayLike, batch_tokens: int, chosen: ArrayLike | None = None) -> list[list[int]]:
+    """The batches of `plan_pass` sorted by length, as lists."""
+    return list(plan_pass(costs, batch_tokens, chosen=chosen))
 
 
 B = TypeVar("B")
@@ -324,12 +322,12 @@ B = TypeVar("B")
 
 def to_device(batch: B, device: torch.device) -> B:
     """The batch on a device, by `sent`."""
-    return _changed(batch, lambda tensor: sent(tensor, device))
+    return _changed(batch, lambda tensor: sent(tensor, device))  # type: ignore[no-any-return]
 
 
 def pin(batch: B) -> B:
     """The batch in pinned memory, which a GPU can read directly."""
-    return _changed(batch, Tensor.pin_memory)
+    return _changed(batch, Tensor.pin_memory)  # type: ignore[no-any-return]
 
 
 def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:

@@ -218,7 +218,7 @@ def plain(text: str, parse: Callable[[str], Any]) -> Any:
     return values
 
 
-_adapter = cache(TypeAdapter)
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
 
 
 def validated(path: Path, text: str, kind: type[T]) -> T:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heed.data.examples import Link, Pair, Span, in_turn
+from heed.data.examples import Link, Pair, Span
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import lines_of, unless_bad
 from heed.errors import DataError, counted, whole_number
@@ -192,10 +192,9 @@ class LinkTable:
                 f"'{self.path}' has {counted(len(self), 'line')}, but {corpus} has {counted(read, 'pair')}{header}; "
                 "line N must contain the links of pair N, and be blank if it has none"
             )
-        sizes = [len(self._links_of(pair, self._findings)) for chunk in in_turn(pairs) for pair in chunk]
-        for chunk in chain.from_iterable(map(in_turn, unused)):
-            for pair in chunk:
-                self._links_of(pair, self._findings)
+        sizes = [len(self._links_of(pair, self._findings)) for pair in pairs]
+        for pair in chain.from_iterable(unused):
+            self._links_of(pair, self._findings)
         count = sum(sizes)
         if not count:
             raise DataError(f"'{self.path}' contains no links of the training pairs of {corpus}")

@@ -63,6 +63,7 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
         return _word_pieces(texts, config, mask)
     unknown, common = SPECIAL_TOKENS[UNKNOWN], _common(config, mask)
     size, special = common["vocab_size"], common["special_tokens"]
+    trainer: Any
     if config.kind == "word":
         tokenizer, trainer = word_level(), trainers.WordLevelTrainer(min_frequency=config.min_count, **common)
     elif config.kind == "bpe":
