@@ -76,6 +76,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 E = TypeVar("E")
 Recognise = Callable[[Sequence[Facts], Mapping[str, Column]], Mapping[str, int | str] | str]
 """Finds the column of each field by facts, given the known ones; or returns why it cannot."""
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+"""Endings of files with columns, and their formats."""
 FEW = 4
 """Rows below which nothing is recognised."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -213,7 +215,7 @@ class Table:
 
     @staticmethod
     def open(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> Table:
-        """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv", "parquet"; else columns have tabs.
+        """The table in a file, by `kind` or by its ending: "jsonl", "csv", "parquet"; else columns have tabs.
 
         A file of CSV whose first line has the `expected` names has its usual separator.
 
@@ -221,8 +223,8 @@ class Table:
             DataError: A Parquet file cannot be read.
             ConfigError: No library for it is installed.
         """
-        kind = kind or ending_of(path)[1:]
-        if kind in ("jsonl", "json"):
+        kind = kind or FORMATS.get(ending_of(path), "tsv")
+        if kind == "jsonl":
             return JsonTable(path, findings)
         if kind != "parquet":
             return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
