@@ -55,11 +55,6 @@ def is_entity_tag(tag: str) -> bool:
     return _TAG.fullmatch(tag) is not None
 
 
-def _type_of(tag: str) -> str:
-    """The type of entity of a tag; other tags as they are."""
-    return tag[2:] if tag[1:2] == "-" else tag
-
-
 @dataclass(frozen=True)
 class Role:
     """What a field of an example is: a text, labels, or any other value that JSON can hold."""
@@ -95,7 +90,7 @@ VALUE = Role(key=json.dumps)
 NAMES = Role(key="\0".join)
 LABEL = Role(stratum=str)
 LABELS = Role(key="\0".join, stratum=str)
-TAGS = Role(key="\0".join, stratum=_type_of)
+TAGS = Role(key="\0".join, stratum=lambda tag: tag[2:] if tag[1:2] == "-" else tag)  # of an entity, its type
 
 
 class Example:

@@ -36,17 +36,15 @@ _LONGEST_NAME = 255
 """Longest file name, in bytes, on nearly every file system."""
 
 
-def write_whole(
-    path: Path, write: Callable[[Path], object], needed: int | None = None, *, replace: bool = True
-) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = True) -> None:
     """Replace a file atomically: `write` writes to a temporary path, which is then renamed.
 
     Raises:
-        DiskError: The disk is full (the message has the bytes `needed`, if known) or writing fails; an old file stays.
+        DiskError: The disk is full or writing fails; an old file stays.
         RunError: The file exists, and `replace` is False.
     """
     part = hidden(path, "part") if replace else _part(path)
-    with _explained(path, needed, part):
+    with _explained(path, None, part):
         _remove(part)
         part.touch(exist_ok=False)  # O_EXCL: no link is followed
         write(part)

@@ -83,7 +83,8 @@ def check_regular(path: Path, links: bool = False) -> os.stat_result:
         raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
         raise _unreadable(path, error) from None
-    _check_kind(path, found)
+    if kind := kind_of(found):
+        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
     return found
 
 
@@ -277,11 +278,6 @@ def kind_of(found: os.stat_result) -> str:
     if stat.S_ISREG(found.st_mode):
         return ""
     return next((name for test, name in _KINDS if test(found.st_mode)), "no file")
-
-
-def _check_kind(path: Path, found: os.stat_result) -> None:
-    if kind := kind_of(found):
-        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, normalizers
@@ -67,14 +67,8 @@ SIGNS = "$+<=>^`|~\u20ac\u00a3"
 
 
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-
-
-def _letters() -> str:
-    others = iter(range(0x100, 0x200))
-    return "".join(chr(byte if byte in _PRINTABLE else next(others)) for byte in range(256))
-
-
-LETTERS = _letters()
+_OTHERS = count(0x100)
+LETTERS = "".join(chr(byte if byte in _PRINTABLE else next(_OTHERS)) for byte in range(256))
 """The letter of each byte."""
 BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
 """The byte of each letter."""
