@@ -96,8 +96,8 @@ def check_not_owned(folder: Path) -> None:
             _release(_locked(folder))
 
 
-def _locked(folder: Path) -> FileLock | None:
-    """Acquire the lock of a folder; None if the file system has no locks and the last owner has ended."""
+def _locked(folder: Path) -> FileLock:
+    """The acquired lock of a folder; not acquired if the file system has no locks and the last owner has ended."""
     path = folder / LOCK
     owner = _read_owner(path)  # before the attempt, in which some versions of filelock empty the file
     lock = FileLock(path, timeout=0, thread_local=False)
@@ -110,14 +110,12 @@ def _locked(folder: Path) -> FileLock | None:
             raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
         if owner is not None and not _has_ended(owner):
             raise _refusal(folder, owner, by_name=True) from None
-        return None
     return lock
 
 
-def _release(lock: FileLock | None) -> None:
-    if lock is not None:
-        with suppress(OSError):
-            lock.release()
+def _release(lock: FileLock) -> None:
+    with suppress(OSError):
+        lock.release()
 
 
 def _read_owner(path: Path) -> re.Match[str] | None:
