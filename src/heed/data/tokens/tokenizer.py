@@ -470,7 +470,7 @@ class TextTokenizer:
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
-        text = self.text if self.rows else self.library.to_str(pretty=True)
+        text = self.library.to_str(pretty=True) if self.text == self.library.to_str() else self.text
         write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
@@ -543,10 +543,6 @@ class MappedTokenizer(TextTokenizer):
                 self._tags.append(tag)
                 self._number()
 
-    @property
-    def mask(self) -> int | None:
-        return None
-
     def encode(self, text: str) -> Encoded:
         code, rest = self._split(text)
         with refused_texts(text):
@@ -608,9 +604,6 @@ class MappedTokenizer(TextTokenizer):
             "special": [*self.special],
         }
         return json.dumps(state, ensure_ascii=False)
-
-    def save(self, path: Path) -> None:
-        write_whole(path, lambda part: part.write_text(self.text, encoding="utf-8"))
 
     @classmethod
     def of_text(cls, text: str) -> MappedTokenizer:
