@@ -1,10 +1,12 @@
 """Small tasks from plain settings, and the task calls that the tests share, so that a change is made in one place."""
 
 import inspect
+from types import SimpleNamespace
 
 import torch
 
-from heed.data.batch import TokenPair, collate_pairs
+from heed.data.batch import TokenPair, pad_rows, pad_shifted
+from heed.data.tokens.special import OWN
 from heed.tasks import check_config, task_class
 
 TRAINING = {"steps": 1, "threads": 1, "device": "cpu", "precision": "float32", "micro_batches": 1, "warmup": 0}
@@ -41,6 +43,15 @@ def loss_of(task, model, batch, label_smoothing=0.0):
     with torch.no_grad():
         loss = task.loss(model, batch, label_smoothing)
     return float(loss if isinstance(loss, torch.Tensor) else loss.sum)
+
+
+def collate_pairs(pairs, indices, special=OWN):
+    """Padded pairs: source, target (decoder input), labels, and their masks."""
+    source, source_mask = pad_rows([pairs[i].source for i in indices])
+    target, labels, target_mask = pad_shifted([pairs[i].target for i in indices], special)
+    return SimpleNamespace(
+        source=source, source_mask=source_mask, target=target, labels=labels, target_mask=target_mask
+    )
 
 
 def forced_batch(task, source, ids):

@@ -19,7 +19,7 @@ from heed.cli.predict import Answering
 from heed.data.findings import BadLine
 from heed.data.kinds.inputs import inputs_in
 from heed.data.tables import Field
-from heed.data.text_files import Incoming, InputFindings
+from heed.data.text_files import InputFindings, incoming
 from heed.errors import ConfigError, DataError, HeedError, TrainingError
 from heed.tasks import check_config
 from heed.tasks.base.predictions import TextOutputs, Written
@@ -145,7 +145,7 @@ def test_many_lines_keep_their_order_in_small_and_large_batches(run, call):
 def batches(path, most, skip=False):
     told = []
     findings = InputFindings(DATA, skip, told.append, "hint")
-    return list(Incoming(path, findings).batches(most)), told
+    return list(incoming(path, findings, most)), told
 
 
 def test_a_pipe_gives_what_is_there_in_batches_that_grow(tmp_path):

@@ -11,7 +11,8 @@ from torch.testing import assert_close
 import heed
 import marian
 from checkpoints import with_field
-from heed.data.batch import TokenPair, collate_pairs
+from contract import collate_pairs
+from heed.data.batch import TokenPair
 from heed.data.tokens.special import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import alternating

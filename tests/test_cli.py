@@ -456,7 +456,7 @@ def test_train_refuses_files_and_folders_in_one_line(call, config, run, tmp_path
     assert_one_line(call("train", run.folder), "is a run folder; to resume the run: heed train ")
     assert_one_line(call("train", config, "--out", run.folder), "already exists, and runs are never overwritten")
     assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml"), "already exists, and runs are never over")
-    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml" / "x"), "cannot create run folder")
+    assert_one_line(call("train", config, "--out", tmp_path / "bad.yaml" / "x"), "it, or one of its parents, is a file")
     assert_one_line(call("train", "last", "--resume"), "no run under")
 
 

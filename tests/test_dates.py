@@ -9,17 +9,17 @@ import pytest
 from babel import Locale, localedata
 from babel.dates import format_date
 
+from date_formats import read_formats
 from heed.data.embedded.generated import SPLITS, split_of
 from heed.data.embedded.pairs import (
     LANGUAGES,
     SEPARATOR,
-    STYLES,
     UNSEEN,
     DateFormat,
     DateSource,
     DigitSource,
     Order,
-    read_format,
+    formats,
 )
 from heed.data.examples import Pair
 from heed.errors import DataError
@@ -80,6 +80,12 @@ def test_the_sources_are_what_babel_writes_for_the_target(samples: dict[str, lis
             assert pair.source == format_date(dates_of(pair)[0], pair.origin.split(":")[2], locale)
 
 
+def test_the_table_has_the_formats_of_babel() -> None:
+    assert {
+        name: {style: DateFormat.of(pieces) for style, pieces in each.items()} for name, each in read_formats().items()
+    } == formats()
+
+
 # Links
 
 
@@ -109,7 +115,7 @@ def test_joined_dates_are_single_dates_with_their_links_moved(source: DateSource
         assert pair.links is not None and len(pair.links) == 3 * len(dates)
         at_source = at_target = 0
         for place, date in enumerate(dates):
-            text, spans = read_format(language, style).write(date)
+            text, spans = formats()[language][style].write(date)
             assert pair.source[at_source : at_source + len(text)] == text
             for link, kind in zip(pair.links[3 * place : 3 * place + 3], ("year", "month", "day"), strict=True):
                 assert link.source == (spans[kind][0] + at_source, spans[kind][1] + at_source)
@@ -179,14 +185,14 @@ def test_dates_lie_within_the_years() -> None:
 def test_no_source_can_be_read_as_another_date() -> None:
     """Every date of a year is written in every format; exactly the ambiguous ones are never drawn."""
     source = DateSource(years=(2000, 2000))
-    formats = [read_format(one, style) for code in (*LANGUAGES, *UNSEEN) for one in locales(code) for style in STYLES]
+    every = {one for each in formats().values() for one in each.values()}
     first = datetime.date(2000, 1, 1)
     days = [first + datetime.timedelta(days=n) for n in range(366)]
     readings = defaultdict(set)
-    for date_format in {one for one in formats if one is not None}:
+    for date_format in every:
         for date in days:
             readings[write(date_format, date)].add(date)
-    for date_format in {one for one in formats if one is not None}:
+    for date_format in every:
         ambiguous = {date for date in days if len(readings[write(date_format, date)]) > 1}
         assert {date for date in days if source.is_ambiguous(date_format, date)} == ambiguous
     sampled = {pair.source for split in ALL_SPLITS for pair in source.sample(split, 3000)}
@@ -205,7 +211,7 @@ def test_each_split_of_each_year_has_dates_with_one_reading() -> None:
 
 def test_an_unseen_language_shares_no_format_with_a_trained_one() -> None:
     source = DateSource(["zh"], unseen=["ja"], years=(1998, 1998))
-    assert read_format("ja", "long") == read_format("zh", "long")
+    assert formats()["ja"]["long"] == formats()["zh"]["long"]
     assert {pair.origin for pair in source.sample("unseen", 100)} == {"dates:ja:medium", "dates:ja:full"}
 
 

@@ -16,7 +16,7 @@ import yaml
 import heed
 from commands import call
 from heed.config import TokenizerConfig
-from heed.data.batch import TokenPair, collate_pairs
+from heed.data.batch import pad_rows
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.errors import ConfigError, HeedWarning, RunError
 from heed.exchange import ctranslate2 as exporting
@@ -53,9 +53,8 @@ def make_sources(count, seed=1):
 
 
 def write(model, sources, options):
-    batch = collate_pairs([TokenPair(source, []) for source in sources], list(range(len(sources))))
     with torch.no_grad():
-        memory = model.encode(batch.source, batch.source_mask)
+        memory = model.encode(*pad_rows(sources))
     return generate(model, memory, torch.full((len(sources), 1), START), options).hypotheses
 
 

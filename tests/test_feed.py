@@ -8,9 +8,11 @@ import time
 import pytest
 import torch
 
-from heed.data.batch import TokenPair, collate_pairs, pin, to_device
+from heed.data.batch import pad_rows, pad_shifted
+from heed.data.tokens.special import OWN
 from heed.runs.train import train_config
 from heed.tasks import check_config
+from heed.tasks.contracts import Batch
 from heed.training.batches import Feed, draws
 from heed.training.cost import Cost
 from heed.training.progress import Quiet
@@ -106,14 +108,21 @@ def test_the_time_that_updates_waited_is_in_report_and_metrics(tmp_path):
 
 
 def test_every_tensor_of_a_batch_is_pinned_and_moved(monkeypatch):
-    batch = collate_pairs([TokenPair([5, 6], [7]), TokenPair([5], [7, 8])], [0, 1])
-    assert to_device(batch, torch.device("cpu")) is batch
-    away = to_device(batch, torch.device("meta"))
-    tensors = [name for name, value in vars(batch).items() if isinstance(value, torch.Tensor)]
-    assert len(tensors) == 5 and all(getattr(away, name).device.type == "meta" for name in tensors)
-    assert away.indices == [0, 1] and away.num_targets == 5 and away.alignment is None
+    source, mask = pad_rows([[5, 6], [5]])
+    read, labels, read_mask = pad_shifted([[7], [7, 8]], OWN)
+    forced = {"target": read, "groups": (read_mask, 3)}
+    batch = Batch([0, 1], {"source": source, "mask": mask}, 5, forced, {"labels": labels})
+    assert batch.to(torch.device("cpu")) is batch and batch.padding_share == 0.25
+    away = batch.to(torch.device("meta"))
+    assert len(tensors_of(batch)) == 5 and all(tensor.device.type == "meta" for tensor in tensors_of(away))
+    assert away.indices == [0, 1] and away.num_targets == 5 and away.forced["groups"][1] == 3
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda self: self.clone())
-    copy = pin(batch)
-    for name in tensors:
-        assert getattr(copy, name) is not getattr(batch, name)
-        assert torch.equal(getattr(copy, name), getattr(batch, name))
+    for before, after in zip(tensors_of(batch), tensors_of(batch.pin()), strict=True):
+        assert after is not before and torch.equal(after, before)
+
+
+def tensors_of(batch):
+    values = [*batch.inputs.values(), *batch.forced.values(), *batch.targets.values()]
+    return [
+        one for value in values for one in (value if isinstance(value, tuple) else (value,)) if torch.is_tensor(one)
+    ]

@@ -209,7 +209,8 @@ def test_a_limit_of_the_file_size_inside_safetensors_and_tokenizers_is_explained
     at_most(1000)
     for write in (lambda part: save_weights(torch.nn.Linear(100, 100), part), lambda part: tokenizer.save(str(part))):
         with pytest.raises(DiskError, match=r"too large: '.*file' could not be written \(40,400 bytes .* are needed"):
-            write_whole(tmp_path / "file", write, 40_400)
+            with write_folder(tmp_path / "file", 40_400) as part:
+                write(part / "inside")
     assert names(tmp_path) == []
 
 
@@ -225,8 +226,8 @@ def test_a_limit_of_the_file_size_inside_safetensors_and_tokenizers_is_explained
 )
 def test_every_refusal_of_the_disk_is_one_line(tmp_path, number, message):
     assert disk.error_number(Exception(f"I/O error: what rust says (os error {number})")) == number
-    with pytest.raises(DiskError, match=message) as found:
-        write_whole(tmp_path / "file", lambda part: (_ for _ in ()).throw(OSError(number, os.strerror(number))), 70)
+    with pytest.raises(DiskError, match=message) as found, write_folder(tmp_path / "file", 70):
+        raise OSError(number, os.strerror(number))
     assert "\n" not in str(found.value) and found.value.exit_code == 3
 
 

@@ -104,6 +104,11 @@ def whole_number(digits: str) -> int:
     return int(digits[:30])
 
 
+def counted(count: int, unit: str) -> str:
+    """A count with its unit: "1 pair", "1,200 pairs"."""
+    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+
+
 def nearest(wrong: str, valid: Iterable[str]) -> str:
     """A hint with the nearest valid word, `"; did you mean 'd_model'?"`; "" if none is near."""
     near = difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=0.6)

@@ -13,28 +13,25 @@ files only, so that damage to others stays visible. Weights that it lists are fi
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from enum import IntEnum
-from functools import cache, partial
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 from warnings import warn
 
-from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from heed.config import RunConfig
 from heed.errors import HeedWarning, RunError, nearest
 from heed.storage.archive import unpacked
 from heed.storage.disk import (
-    disk_error,
-    mkdir,
+    make_folder,
     refuse_not_utf8,
     remove_file,
     remove_leftovers,
@@ -53,6 +50,7 @@ from heed.storage.files import (
     read_object,
     read_yaml,
     recorded,
+    validated,
 )
 from heed.storage.lock import LOCK, Ownership, check_not_owned
 from heed.visible import shell_word
@@ -218,14 +216,13 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
     ownership.take(path)
     _clear(path)
     files = _files(path)
-    if files and resume:
-        check_format(path)
-        remove_leftovers(path)
-        return path
-    if files:  # another process has begun meanwhile
+    if files and not resume:  # another process has begun meanwhile
         raise _not_free(path, "give another --out, or resume the run with --resume")
+    if files:
+        check_format(path)
     remove_leftovers(path)
-    _begin(path)
+    if not files:
+        _begin(path)
     return path
 
 
@@ -280,12 +277,13 @@ def create_whole(out: str | Path | None, config: RunConfig, needed: int) -> Iter
 def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
     """Make the empty folder of a new run; if `instead` is given, refuse one that is not empty with this advice."""
     if out is None:
-        return _next(f"{config.data.name}-{config.model.name}")
+        paths = (_RUNS / f"{config.data.name}-{config.model.name}-{number}" for number in count(1))
+        return next(path for path in paths if make_folder(path, exist_ok=False))
     path = Path(out)
     refuse_not_utf8(path)
     if instead:
         check_free(path, instead)
-    _make(path, exist_ok=True)
+    make_folder(path)
     return path
 
 
@@ -336,13 +334,9 @@ def record_files(path: Path, *, final: bool = True) -> None:
         final: Its weights are final; otherwise they get no checksum, and the run counts as unfinished.
     """
     left_out = (CHECKSUMS, METRICS) if final else (CHECKSUMS, METRICS, WEIGHTS)
-    files = [p.name for p in sorted(path.iterdir()) if p.is_file() and p.name not in left_out and _is_own(p)]
-    write_checksums(path, [name for name in files if not name.startswith(".")])
-
-
-def _is_own(file: Path) -> bool:
-    """False for a file so large that heed writes none of its size; reading it might never end."""
-    return file.name == WEIGHTS or file.stat().st_size <= _LARGEST
+    files = [p for p in path.iterdir() if p.is_file() and not p.name.startswith(".") and p.name not in left_out]
+    # heed writes no other files larger than this; reading one might never end
+    write_checksums(path, [p.name for p in files if p.name == WEIGHTS or p.stat().st_size <= _LARGEST])
 
 
 @contextmanager
@@ -425,24 +419,6 @@ def read_by_commands(path: Path) -> list[str]:
     return [name for name in listed(path) if not name.endswith(_FOR_PEOPLE)]
 
 
-def _next(name: str) -> Path:
-    paths = (_RUNS / f"{name}-{number}" for number in count(1))
-    return next(path for path in paths if _make(path, exist_ok=False))
-
-
-def _make(path: Path, exist_ok: bool) -> bool:
-    """Make a folder; False if it exists and `exist_ok` is False."""
-    try:
-        mkdir(path, exist_ok)
-    except OSError as error:
-        if isinstance(error, FileExistsError) and not exist_ok:
-            return False
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise disk_error(error, path) or error from None
-        raise RunError(f"cannot create run folder '{path}': {error.strerror}") from None
-    return True
-
-
 def read_report(path: Path) -> dict[str, Any]:
     """The report of a run; empty if there is none yet.
 
@@ -453,11 +429,7 @@ def read_report(path: Path) -> dict[str, Any]:
         report = read_object(path / REPORT)
     except MissingFileError:
         return {}
-    try:
-        _checked_report().validate_python(report, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path / REPORT, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    validated(path / REPORT, json.dumps(report), _Report)
     return report
 
 
@@ -484,11 +456,6 @@ class _Report(TypedDict, total=False):
     data: dict[str, dict[str, Any]]
     scores: dict[str, dict[str, Any]]
     training: _Training
-
-
-@cache
-def _checked_report() -> TypeAdapter[_Report]:
-    return TypeAdapter(_Report)
 
 
 def read_settings(path: Path) -> tuple[dict[str, Any], str]:

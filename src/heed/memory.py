@@ -7,6 +7,7 @@ import errno
 import functools
 import inspect
 import re
+import resource
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
@@ -76,9 +77,7 @@ def _of_group() -> int | None:
 
 
 def _of_process() -> int | None:
-    with contextlib.suppress(ImportError, OSError, ValueError):
-        import resource
-
+    with contextlib.suppress(OSError, ValueError):
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         if limit != resource.RLIM_INFINITY:
             return max(0, limit - _fields("/proc/self/status")["VmSize"])

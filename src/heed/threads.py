@@ -172,8 +172,7 @@ def _in_fork() -> None:
     torch.set_num_threads(1)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_fork)
+os.register_at_fork(after_in_child=_in_fork)
 
 
 class _Here(threading.local):

@@ -20,6 +20,7 @@ import shlex
 import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -85,11 +86,11 @@ def to_json(value: Any, indent: int | None = None, separators: tuple[str, str] |
 
     Numbers that are not finite, which JSON cannot express, become null.
     """
+    write = partial(json.dumps, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = write(value)
     except ValueError:
-        value = json.loads(json.dumps(value), parse_constant=lambda _: None)
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+        text = write(json.loads(json.dumps(value), parse_constant=lambda _: None))
     return _HIDDEN.sub(_in_json, text)
 
 

@@ -19,10 +19,10 @@ from typing import Any, Literal, TextIO
 from heed.cli.options import read_as_texts
 from heed.cli.terminal import interactive, open_output, say
 from heed.data.findings import BadLine
-from heed.data.text_files import Incoming, InputFindings, Numbered, in_batches, without_compression
+from heed.data.text_files import InputFindings, Numbered, in_batches, incoming, without_compression
 from heed.errors import ConfigError, DataError, DiskError, HeedError, InputError, RunError
 from heed.runs.loading import open_together
-from heed.storage.disk import mkdir
+from heed.storage.disk import make_folder
 from heed.tasks import capability, options_of
 from heed.tasks.base.predictions import FileOutputs, Outputs, TextOutputs, Written, one_line, some_pieces
 from heed.tasks.base.report import counted_are
@@ -380,8 +380,8 @@ def _answer_file(answering: Answering, path: Path | None, out: Path | None, wind
     """Answer a file of lines, of columns or of JSON lines, or standard input."""
     found = None if path is None else answering.outputs.inputs(path, answering.findings)
     if found is None:
-        lines = Incoming(path, answering.findings)
-        _answer(answering, lines.batches(window), lines.name, out)
+        name = "stdin" if path is None else f"'{path}'"
+        _answer(answering, incoming(path, answering.findings, window), name, out)
     else:
         say([found[1]])
         _answer(answering, in_batches(found[0], window), f"'{path}'", out)
@@ -423,10 +423,7 @@ def _folder(answering: Answering, given: Given) -> None:
                 f"the outputs of '{names[name]}' and '{path}' would both be written to '{out / name}'; rename one"
             )
         names[name] = path
-    try:
-        mkdir(out)
-    except OSError as error:
-        raise ConfigError(f"cannot create folder '{out}': {error.strerror}") from None
+    make_folder(out)
     if left := [path.name for path in entries if path not in files]:
         say([f"skipped (hidden, or not a file): {', '.join(left)}"])
     for name, path in names.items():

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from itertools import accumulate, chain
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -25,30 +25,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.attention.host import sent
-from heed.data.examples import Lazy, take
+from heed.data.examples import Lazy
 from heed.data.tokens.special import OWN, Special
 from heed.errors import DataError
-
-
-class Batch:
-    """Padded examples `indices` as a dataclass of tensors; its `masks` are False on padding."""
-
-    masks: ClassVar[tuple[str, ...]] = ("mask",)
-    indices: list[int]
-
-    @property
-    def padding_share(self) -> float:
-        """Share of padding among the positions."""
-        masks: list[Tensor] = [getattr(self, name) for name in self.masks]
-        return 1.0 - sum(int(mask.sum()) for mask in masks) / sum(map(self.positions, masks))
-
-    def positions(self, mask: Tensor) -> int:
-        """Number of positions of a mask that a model computes: all of them."""
-        return mask.numel()
-
-    def to(self, device: torch.device) -> Self:
-        """The batch on another device."""
-        return to_device(self, device)
 
 
 def positions_in_groups(mask: Tensor) -> int:
@@ -146,13 +125,8 @@ def fit(
         raise DataError(f"{max_length} positions are too few for the {max_length - room} start and end tokens")
     if pair is None:
         return list(ids[:room]), None
-    if len(ids) + len(pair) <= room:
-        return list(ids), list(pair)
-    half = room // 2  # tokens of the second text if both are cut; the first may have one more
-    if len(pair) <= half:
-        return list(ids[: room - len(pair)]), list(pair)
-    first = min(len(ids), room - half)
-    return list(ids[:first]), list(pair[: room - first])
+    second = min(len(pair), max(room // 2, room - len(ids)))  # if both are cut, the first may have one token more
+    return list(ids[: room - second]), list(pair[:second])
 
 
 def framed(tokens: Tensor, mask: Tensor, special: Special) -> tuple[Tensor, Tensor]:
@@ -196,32 +170,6 @@ class TokenPair(NamedTuple):
     def cost(self) -> tuple[int, int]:
         """Lengths that are padded: target with its start or end token, and source."""
         return len(self.target) + 1, len(self.source)
-
-
-@dataclass(frozen=True)
-class PairBatch(Batch):
-    """Padded pairs."""
-
-    masks: ClassVar[tuple[str, ...]] = ("source_mask", "target_mask")
-
-    indices: list[int]
-    source: Tensor  # `(batch, source)`
-    source_mask: Tensor  # `(batch, source)`, True on real tokens
-    target: Tensor  # `(batch, target)`, decoder input, start token first
-    labels: Tensor  # `(batch, target)`, expected predictions, end token last
-    target_mask: Tensor  # `(batch, target)`, True on real tokens of both
-    num_targets: int  # number of real target tokens, the end token included
-    # `(batch, target, source)`, weights to train attention towards, rows summing to at most 1; or None
-    alignment: Tensor | None = None
-
-
-def collate_pairs(pairs: Sequence[TokenPair], indices: list[int], special: Special = OWN) -> PairBatch:
-    """Pad the chosen pairs into one batch."""
-    chosen = take(pairs, indices)
-    source, source_mask = pad_rows([pair.source for pair in chosen])
-    target, labels, target_mask = pad_shifted([pair.target for pair in chosen], special)
-    num_targets = sum(len(pair.target) + 1 for pair in chosen)
-    return PairBatch(indices, source, source_mask, target, labels, target_mask, num_targets)
 
 
 class TokenTurn(NamedTuple):
@@ -364,11 +312,9 @@ def plan_even(count: int, size: int, seed: int = 0, epoch: int | None = None) ->
     return Plan(order, ends.astype(np.int64), np.arange(batches))
 
 
-def plan_batches(
-    costs: ArrayLike, batch_tokens: int, seed: int = 0, epoch: int | None = None, chosen: ArrayLike | None = None
-) -> list[list[int]]:
-    """The batches of `plan_pass`, as lists."""
-    return list(plan_pass(costs, batch_tokens, seed, epoch, chosen))
+def plan_batches(costs: ArrayLike, batch_tokens: int, chosen: ArrayLike | None = None) -> list[list[int]]:
+    """The batches of `plan_pass` sorted by length, as lists."""
+    return list(plan_pass(costs, batch_tokens, chosen=chosen))
 
 
 B = TypeVar("B")
@@ -376,32 +322,29 @@ B = TypeVar("B")
 
 def to_device(batch: B, device: torch.device) -> B:
     """The batch on a device, by `sent`."""
-    return _each(batch, lambda tensor: sent(tensor, device))
+    return _changed(batch, lambda tensor: sent(tensor, device))  # type: ignore[no-any-return]
 
 
 def pin(batch: B) -> B:
     """The batch in pinned memory, which a GPU can read directly."""
-    return _each(batch, Tensor.pin_memory)
-
-
-def _each(batch: B, change: Callable[[Tensor], Tensor]) -> B:
-    given: Any = batch
-    values = {field.name: getattr(given, field.name) for field in fields(given)}
-    new = {name: _changed(value, change) for name, value in values.items()}
-    changed = {name: value for name, value in new.items() if value is not values[name]}
-    return replace(given, **changed) if changed else batch
+    return _changed(batch, Tensor.pin_memory)  # type: ignore[no-any-return]
 
 
 def _changed(value: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    """A field's value with its tensors changed; the same object if none was."""
+    """A value with its tensors changed, those in dataclasses, dicts and tuples too; the same object if none was."""
     if isinstance(value, Tensor):
         return change(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return _each(value, change)
-    if isinstance(value, dict):
-        changed = {name: _changed(one, change) for name, one in value.items()}
-        return value if all(one is value[name] for name, one in changed.items()) else changed
-    if isinstance(value, tuple) and any(isinstance(one, Tensor) for one in value):
-        new = tuple(_changed(one, change) for one in value)
-        return value if all(one is old for one, old in zip(new, value, strict=True)) else new
-    return value
+    if is_dataclass(value):
+        parts: dict[Any, Any] = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif isinstance(value, dict):
+        parts = value
+    elif isinstance(value, tuple) and any(isinstance(part, Tensor) for part in value):
+        parts = dict(enumerate(value))
+    else:
+        return value
+    new = {name: _changed(part, change) for name, part in parts.items()}
+    if all(part is parts[name] for name, part in new.items()):
+        return value
+    if isinstance(value, tuple):
+        return tuple(new.values())
+    return new if isinstance(value, dict) else replace(value, **new)

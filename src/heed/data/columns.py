@@ -11,7 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from heed.errors import counted
 
 R = TypeVar("R", bound=Sequence[str])
 Column = int | str | None
@@ -105,23 +107,15 @@ class Facts:
 
     def counted(self, whole: bool) -> str:
         """Its number of distinct values; says so if only the beginning of the file was read."""
-        several = "s" if self.values != 1 else ""
-        return f"{self.values:,} value{several}" + ("" if whole else " in the first part of the file")
+        return counted(self.values, "value") + ("" if whole else " in the first part of the file")
 
 
-@dataclass(frozen=True)
-class Picked:
+class Picked(NamedTuple):
     """The columns of text and label; or, if they are `unclear`, why and which field to set."""
 
     text: Facts | None = None
     label: Facts | None = None
     unclear: str = ""
-
-    @property
-    def columns(self) -> dict[str, int | str]:
-        """Names or numbers of both, if they are clear."""
-        assert self.text is not None and self.label is not None, self.unclear
-        return {"text": self.text.name, "label": self.label.name}
 
 
 def facts_of(rows: Sequence[Sequence[str]], names: Iterable[int | str], known: Collection[str] = ()) -> list[Facts]:

@@ -49,7 +49,7 @@ from heed.data.findings import Counts, Findings
 from heed.data.readers import Reader
 from heed.errors import DataError
 from heed.memory import free_memory
-from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_folder
+from heed.storage.cache import CacheError, Entry, contents_of, find_entry, key_of, make_entry, temporary_entry
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
@@ -90,7 +90,10 @@ class Corpus(Lazy[T]):
     def open(cls, entry: Entry, make: Make[T]) -> Self:
         """What `write_rows` has written; a temporary folder is removed with the last object that uses it."""
         kinds = entry.record["kinds"]
-        values = [_mapped(path, kind) for path, kind in zip(_paths(entry.path, kinds), kinds, strict=False)]
+        values = [
+            np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
+            for path, kind in zip(_paths(entry.path, kinds), kinds, strict=False)
+        ]
         if not entry.key:
             weakref.finalize(values[0], shutil.rmtree, entry.path, ignore_errors=True)
         return cls(values, np.memmap(entry.path / "offsets.bin", "<i8", "r").reshape(-1, len(kinds)), make)
@@ -140,12 +143,8 @@ class Corpus(Lazy[T]):
 
     def _give_back(self) -> None:
         for values in (*self.values, self.offsets):
-            if isinstance(values, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            if isinstance(values, np.memmap):
                 values._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
-
-
-def _mapped(path: Path, kind: str) -> NDArray[Any]:
-    return np.memmap(path, kind, "r") if path.stat().st_size else np.zeros(0, kind)
 
 
 def _paths(folder: Path, kinds: Sequence[str]) -> list[Path]:
@@ -293,7 +292,7 @@ def keep_examples(
                 raise DataError(f"{', '.join(files)} {what}")
             return {**record, "report": report(), "files": [str(Path(file).absolute()) for file in files]}
 
-        entry = _temporary(make) if key is None else make_entry(key, make)  # temporary: a data set of the Hub, say
+        entry = temporary_entry(make) if key is None else make_entry(key, make)  # temporary: a data set of the Hub, say
     stored = StoredExamples(entry, kind)
     if len(stored) <= (in_memory or 0):  # stored when `in_memory` was smaller
         return list(stored), entry.record["report"], entry.remark
@@ -401,7 +400,7 @@ def cached(
     """
     stored = [some for some in corpora if isinstance(some, StoredExamples)]
     if not all(some.key for some in stored):
-        return _temporary(make)
+        return temporary_entry(make)
     characters = (len(text) for some in corpora for example in some for text in example.texts)
     if not stored and not (worth and any(total >= _MANY for total in accumulate(characters))):
         return None
@@ -417,16 +416,6 @@ def _digest(examples: Sequence[Example]) -> str:
     for encoded in map(str.encode, (key for example in examples for key in example.keys)):
         content.update(len(encoded).to_bytes(8, "little") + encoded)
     return content.hexdigest()
-
-
-def _temporary(make: Callable[[Path], dict[str, Any]]) -> Entry:
-    """A temporary folder with what `make` writes; who reads it removes it."""
-    folder = temporary_folder()
-    try:
-        return Entry(folder, "", make(folder))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def corpus_of(

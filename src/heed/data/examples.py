@@ -55,11 +55,6 @@ def is_entity_tag(tag: str) -> bool:
     return _TAG.fullmatch(tag) is not None
 
 
-def _type_of(tag: str) -> str:
-    """The type of entity of a tag; other tags as they are."""
-    return tag[2:] if tag[1:2] == "-" else tag
-
-
 @dataclass(frozen=True)
 class Role:
     """What a field of an example is: a text, labels, or any other value that JSON can hold."""
@@ -95,7 +90,7 @@ VALUE = Role(key=json.dumps)
 NAMES = Role(key="\0".join)
 LABEL = Role(stratum=str)
 LABELS = Role(key="\0".join, stratum=str)
-TAGS = Role(key="\0".join, stratum=_type_of)
+TAGS = Role(key="\0".join, stratum=lambda tag: tag[2:] if tag[1:2] == "-" else tag)  # of an entity, its type
 
 
 class Example:
@@ -158,12 +153,8 @@ class Example:
     @property
     def label_set(self) -> LabelSet:
         """Its different labels, in order."""
-        labels: set[str] = set()
-        for name, role in self.roles.items():
-            if role.stratum is not None:
-                value = getattr(self, name)
-                labels.update([value] if role.key is str else value)
-        return tuple(sorted(labels))
+        values = [(getattr(self, name), role.key is str) for name, role in self.roles.items() if role.stratum]
+        return tuple(sorted({label for value, single in values for label in ([value] if single else value)}))
 
     @property
     def blank(self) -> str:
@@ -344,6 +335,9 @@ _ENDS = re.compile(  # group 1: the first character of the next sentence
 _NO_END = re.compile(r"(?:\b(?:mr|mrs|ms|dr|prof|st|vs|etc|no|jr|sr|inc|e\.g|i\.e)|\b[A-Z])\.$", re.IGNORECASE)
 
 
+_FILLED = re.compile(r"\S(?:.*\S)?", re.DOTALL)
+
+
 def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, int]]:
     """The spans `(start, end)` of the sentences of a document, in order, none blank.
 
@@ -351,21 +345,12 @@ def split_sentences(text: str, separator: str | None = None) -> list[tuple[int, 
     digit that is not lowercase, except after an initial or a common abbreviation; and after the full stops of Chinese,
     Japanese, Hindi, Urdu, Arabic and Amharic.
     """
-    spans: list[tuple[int, int]] = []
-    breaks = re.compile(re.escape(separator)) if separator is not None else _BREAKS
-    start = 0
-    for found in [*breaks.finditer(text), None]:
-        end = len(text) if found is None else found.start()
-        spans += [(start, end)] if separator is not None else _within(text, start, end)
-        start = end if found is None else found.end()
-    trimmed = []
-    for start, end in spans:
-        inside = text[start:end]
-        start += len(inside) - len(inside.lstrip())
-        end -= len(inside) - len(inside.rstrip())
-        if start < end:
-            trimmed.append((start, end))
-    return trimmed
+    breaks = _BREAKS if separator is None else re.compile(re.escape(separator))
+    edges = [0, *chain.from_iterable(found.span() for found in breaks.finditer(text)), len(text)]
+    spans: Iterable[Span] = zip(edges[::2], edges[1::2], strict=True)
+    if separator is None:
+        spans = chain.from_iterable(_within(text, start, end) for start, end in spans)
+    return [found.span() for start, end in spans if (found := _FILLED.search(text, start, end)) is not None]
 
 
 def _within(text: str, start: int, end: int) -> list[tuple[int, int]]:

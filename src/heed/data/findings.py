@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from heed.errors import DataError, HeedError
+from heed.errors import DataError, HeedError, counted
 from heed.visible import escaped
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Found:
     def __str__(self) -> str:
         shown = ", ".join(self.places) + (", ..." if self.count > len(self.places) else "")
         listing = f" ({shown})" if self.places else ""
-        return f"{self.what}: {self.count:,} {self.unit}{'' if self.count == 1 else 's'}{listing}"
+        return f"{self.what}: {counted(self.count, self.unit)}{listing}"
 
     def line(self, split: str = "") -> str:
         """The finding on a line, with its split and file."""
@@ -75,7 +75,8 @@ class Findings:
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
         self._found: dict[tuple[str, str], Found] = {}
-        self._encodings: dict[Path, str] = {}
+        self.encodings: dict[Path, str] = {}
+        """Recognised encodings of the lines of a file that are not UTF-8; of other files it is `encoding`."""
 
     @classmethod
     def of(cls, data: Any, *, strict: bool = False) -> Findings:
@@ -155,13 +156,9 @@ class Findings:
         self.remarks += other.remarks
         self._found |= other._found
 
-    def recognise_encoding(self, path: Path, encoding: str) -> None:
-        """Set the encoding for lines of one file that are not UTF-8."""
-        self._encodings[path] = encoding
-
     def encoding_of(self, path: Path) -> str:
         """The encoding of lines that are not UTF-8."""
-        return self._encodings.get(path, self.encoding)
+        return self.encodings.get(path, self.encoding)
 
     def remark(self, text: str) -> None:
         """Add a remark for the user, once."""

@@ -27,7 +27,7 @@ from heed.data.corpus import hashes_in, label_sets_in, read_corpus
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
 from heed.data.findings import Counts, Found
 from heed.data.readers import Reader, of_hub, taken
-from heed.errors import ConfigError, DataError
+from heed.errors import ConfigError, DataError, counted
 
 E = TypeVar("E", bound=Example)
 T = TypeVar("T")
@@ -234,7 +234,7 @@ def _held_out(train: Candidates[E], wanted: int | None, labelled: bool, shares: 
     out = np.flatnonzero(hold_out(train.examples, train.hashes, wanted, shares))
     valid = Candidates(kind, select(train.examples, out), Counts(len(out), {}, len(out), train.counts.unit))
     train.leave_out(out, _HELD_OUT)
-    held = f"{len(out):,} {unit}{'' if len(out) == 1 else 's'} {_HELD_OUT}"
+    held = f"{counted(len(out), unit)} {_HELD_OUT}"
     if len(valid.shared(train)):
         valid.remarks.append(
             f"warning: {held} are copies of training {unit}s, since each label has one {side} only: scores on them "

@@ -30,7 +30,7 @@ from heed.data.columns import (
 )
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import ConfigError, DataError, counted, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
 
@@ -76,6 +76,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 E = TypeVar("E")
 Recognise = Callable[[Sequence[Facts], Mapping[str, Column]], Mapping[str, int | str] | str]
 """Finds the column of each field by facts, given the known ones; or returns why it cannot."""
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
+"""Endings of files with columns, and their formats."""
 FEW = 4
 """Rows below which nothing is recognised."""
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -121,10 +123,17 @@ class Row:
             BadLine: It is missing or not a text, and bad lines are skipped.
             DataError: As before, and bad lines are errors.
         """
-        if self.object() is None:
+        table, value = self.table, self.value(field)
+        if self.cells is None:
             return ""
-        value = self.table.value(self, field)
-        return value if type(value) is str and self.table.plain else self.table.checked(self, field, value)
+        if type(value) is str and table.plain:
+            return value
+        column, where = table.columns[field], table.at(self, field)
+        if not isinstance(value, str):
+            rule = f"{table.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
+            what = "null" if value is None and isinstance(table, JsonTable) else described(value)
+            raise self.bad(rule, f"{where} is {what}, expected text")
+        return characters_of(value, where, self.bad, self.note)
 
     def object(self) -> Any:
         """All cells: the object of a line of JSON; None for a blank line."""
@@ -186,6 +195,8 @@ class Table:
     """Number of rows by which columns can be recognised."""
     end = ""
     """End of a row in messages and findings."""
+    first: Mapping[str, Any] = {}
+    """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
 
     def __init__(self, findings: Findings, path: Path | str, line: str = "", part: str = "") -> None:
         """A table without rows.
@@ -204,25 +215,33 @@ class Table:
 
     @staticmethod
     def open(path: Path, findings: Findings, expected: Sequence[Column] = (), kind: str = "") -> Table:
-        """The table in a file, by `kind` or by its ending: "jsonl" (or json), "csv", "parquet"; else columns have tabs.
+        """The table in a file, by `kind` or by its ending: "jsonl", "csv", "parquet"; else columns have tabs.
 
         A file of CSV whose first line has the `expected` names has its usual separator.
+
+        Raises:
+            DataError: A Parquet file cannot be read.
+            ConfigError: No library for it is installed.
         """
-        kind = kind or ending_of(path)[1:]
-        if kind in ("jsonl", "json"):
+        kind = kind or FORMATS.get(ending_of(path), "tsv")
+        if kind == "jsonl":
             return JsonTable(path, findings)
-        if kind == "parquet":
-            return _parquet(path, findings)
-        return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+        if kind != "parquet":
+            return CsvTable(path, findings, "," if kind == "csv" else "\t", expected)
+        import pandas as pd
+
+        try:
+            table = HeldTable(pd.read_parquet(path), path.name, (), findings)
+        except ImportError:
+            raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
+        except (OSError, ValueError) as error:
+            raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
+        table.path, table.called, table.option = path, f"'{path}'", Table.option
+        return table
 
     def rows(self) -> Iterator[Row]:
         """All rows, unusable ones included."""
         raise NotImplementedError
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        """The values of the first row by column, from JSON, the Hub or Python; may be empty."""
-        return {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         """Statistics of the columns, by which they are recognised; from the beginning of a file.
@@ -230,6 +249,11 @@ class Table:
         `known` are the labels of the training set, `given` columns that decide whether names or numbers are used.
         """
         raise NotImplementedError
+
+    @property
+    def numbered(self) -> str:
+        """A remark on columns without names, after a semicolon."""
+        return "" if self.header else "; the file has no header, so columns are counted from 0"
 
     def where(self, number: int) -> str:
         """A row in messages."""
@@ -251,15 +275,6 @@ class Table:
     def value(self, row: Row, field: str) -> Any:
         """The value of a field of a usable row."""
         return row.cells[self.columns[field]]
-
-    def checked(self, row: Row, field: str, value: Any) -> str:
-        """A value that must be a text."""
-        column, where = self.columns[field], self.at(row, field)
-        if not isinstance(value, str):
-            rule = f"{self.column_word} '{column}' is not text" if isinstance(column, str) else "not text"
-            what = "null" if value is None and isinstance(self, JsonTable) else described(value)
-            raise row.bad(rule, f"{where} is {what}, expected text")
-        return characters_of(value, where, row.bad, row.note)
 
     def choose(
         self,
@@ -310,7 +325,6 @@ class Table:
             chosen = recognise(facts, columns)
         elif len(rest) == len(open_):
             chosen = dict(zip((one.name for one in open_), rest, strict=True))
-        numbered = "" if self.header else "; the file has no header, so columns are counted from 0"
         if isinstance(chosen, str):
             name, *others = open_[0].names
             lacks = f" has no {self.column_word} '{name}'" + f" (or {', '.join(others)})" * bool(others)
@@ -319,13 +333,13 @@ class Table:
             choose = f"{options} choose{'s' if len(open_) == 1 else ''} from"
             choose, hint = (f"its {self.column_word}s are", self.hint) if trained else (choose, "")
             listed = listing(facts) or ", ".join(map(shown, names))
-            raise DataError(f"{self.called}{why}; {choose} {listed}{numbered}{hint}")
+            raise DataError(f"{self.called}{why}; {choose} {listed}{self.numbered}{hint}")
         self.columns |= chosen
         said = [f"{one.name} is {shown(self.columns[one.name])}" for one in fields]
         label = next((one for one in facts if one.name == chosen.get("label")), None)
         if label is not None and isinstance(self.path, Path):
             said[-1] += f" ({label.counted(self.whole)})"
-        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{numbered}{self.other}"))
+        return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{self.numbered}{self.other}"))
 
     def given(self, fields: Sequence[Field], again: bool, trained: bool) -> dict[str, Column]:
         """The columns of fields that count as given; arguments and errors as for `choose`."""
@@ -487,7 +501,7 @@ class CsvTable(Table):
         place = self._places[field]
         if 0 <= place < len(row.cells):
             return row.cells[place]  # type: ignore[no-any-return]
-        shown = f"{len(row.cells)} column{'s' if len(row.cells) != 1 else ''} ({' | '.join(row.cells)[:40]!r})"
+        shown = f"{counted(len(row.cells), 'column')} ({' | '.join(row.cells)[:40]!r})"
         what = f"the {field} in column {place} (counted from 0) is missing"
         least = f"expected at least {place + 1}: {what}" if place >= 0 else what
         end = f"; columns are separated by {SEPARATORS[self.separator]}{self.hint if len(row.cells) < 2 else ''}"
@@ -512,12 +526,9 @@ class JsonTable(Table):
         objects = self.head.objects if self.items is None else self.items[:_LINES]
         self.objects = [flat(one) for one in objects if isinstance(one, dict)]
         self.whole, self.judged = self.head.whole, len(self.objects)
+        self.first = self.objects[0] if self.objects else {}
         counts = Counter(name for one in self.objects for name in one)  # in the order in which they come
         self.names = [name for name, count in counts.items() if 2 * count >= len(self.objects)]
-
-    @property
-    def first(self) -> Mapping[str, Any]:
-        return self.objects[0] if self.objects else {}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
         names = dict.fromkeys(name for one in self.objects for name in one)
@@ -603,7 +614,7 @@ class ColumnTable(Table):
     """Number of the first row."""
 
     @property
-    def first(self) -> Mapping[str, Any]:
+    def first(self) -> Mapping[str, Any]:  # type: ignore[override]
         return {name: value for i, name in enumerate(self.names) for value in islice(self.column(i), 1)}
 
     def facts(self, known: Collection[str] = (), given: Collection[Column] = ()) -> list[Facts]:
@@ -646,7 +657,7 @@ class HeldTable(ColumnTable):
     end = "]"
 
     def __init__(self, data: Any, split: str, shape: Sequence[str], findings: Findings) -> None:
-        """Read the data; `shape` are the fields of an example in the order of a tuple.
+        """Read the data; `shape` are the fields of an example in the order of a tuple, none for rows of any width.
 
         Raises:
             DataError: The data has none of these forms, is empty, or its columns differ in length.
@@ -665,7 +676,7 @@ class HeldTable(ColumnTable):
                 raise DataError(f"{split}: the columns differ in length: {listed}")
             features = getattr(data, "features", {})  # of the library `datasets`: class numbers have names
             ways = [_way(features.get(place), False) for place in places]
-            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], _listed(data[places[i]]))]
+            self.width, size, self.column = len(places), sizes[0], lambda i: [*map(ways[i], values_of(data[places[i]]))]
         else:
             rows = self._rows_of(data, shape)
             size, self.width = len(rows), len(rows[0]) if rows else 0
@@ -678,20 +689,23 @@ class HeldTable(ColumnTable):
             raise DataError(f"{split} is empty")
 
     def _rows_of(self, data: Any, shape: Sequence[str]) -> list[Any]:
-        """A list of rows, all dicts or all of the same width; values of a single field become rows."""
-        one = shape[0] if len(shape) == 1 else f"({', '.join(shape)})"
+        """A list of rows, all dicts or all of the same width; single values become rows."""
+        one = f"({', '.join(shape)})" if len(shape) > 1 else "".join(shape) or "row"
         if isinstance(data, str | bytes | Mapping) or not has_items(data):
-            forms = f"a data frame, a list of {one}{'s' if len(shape) == 1 else ''}, or a dict of columns"
+            forms = f"a data frame, a list of {one}{'s' if len(shape) < 2 else ''}, or a dict of columns"
             raise DataError(f"{self.split} is {described(data)}, expected {forms}")
-        rows = _listed(data)
-        dicts, tuples = bool(rows) and isinstance(rows[0], Mapping), len(shape) > 1
-        width = len(rows[0]) if rows and _is_row(rows[0]) else len(shape)
+        rows = values_of(data)
+        if not shape:
+            rows = [values_of(row) if hasattr(row, "shape") else row for row in rows]
+        dicts, is_row = bool(rows) and isinstance(rows[0], Mapping), bool(rows) and _is_row(rows[0])
+        width, tuples = len(rows[0]) if is_row else len(shape), len(shape) > 1 or (not shape and is_row)
+        one = one if shape else f"{width} numbers"
         for i, row in enumerate(rows if dicts or tuples else ()):
             if not (isinstance(row, Mapping) if dicts else _is_row(row)):
                 expected = f"a dict with the fields {', '.join(map(repr, rows[0]))}" if dicts else one
                 raise DataError(f"{self.where(i)} is {described(row)}, expected {expected}")
             if not dicts and (len(row) != width or width < len(shape)):
-                has = f"{len(row)} value{'' if len(row) == 1 else 's'} ({row!r:.60})"
+                has = f"{counted(len(row), 'value')} ({row!r:.60})"
                 raise DataError(f"{self.where(i)} has {has}, expected {one}")
         return rows if dicts or tuples else [(value,) for value in rows]
 
@@ -711,25 +725,6 @@ class HeldTable(ColumnTable):
     def value(self, row: Row, field: str) -> Any:
         value = super().value(row, field)
         return python_value(value) if field.startswith("label") else value
-
-
-def _parquet(path: Path, findings: Findings) -> HeldTable:
-    """The table in a Parquet file.
-
-    Raises:
-        DataError: The file cannot be read.
-        ConfigError: No library for it is installed.
-    """
-    import pandas as pd
-
-    try:
-        table = HeldTable(pd.read_parquet(path), path.name, (), findings)
-    except ImportError:
-        raise ConfigError(f"'{path}' is read with pyarrow; install it: pip install pyarrow") from None
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read '{path}' as Parquet: {error}") from None
-    table.path, table.called, table.option = path, f"'{path}'", Table.option
-    return table
 
 
 class HubTable(ColumnTable):
@@ -793,7 +788,7 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, tuple | list) or (hasattr(row, "shape") and len(row.shape) == 1)
 
 
-def _listed(column: Any) -> list[Any]:
+def values_of(column: Any) -> list[Any]:
     """The values of a column as Python objects, by `tolist` for arrays and series; an array of pictures as arrays."""
     if getattr(column, "ndim", 1) > 2:
         return list(np.asarray(column))
@@ -879,7 +874,7 @@ class Head:
         if excel and head.odd and findings.encoding == "utf-8" and head.is_windows:
             wide = _read_head(*seen, "windows-1252")
             if wide.separator(",") == ";":
-                findings.recognise_encoding(path, "windows-1252")
+                findings.encodings[path] = "windows-1252"
                 return wide
         return head
 

@@ -3,7 +3,7 @@
 A line ends at LF or CRLF. A CR alone inside a line is read as a space, so that parallel files stay aligned; it ends a
 line only in a file whose beginning has more of them than LFs.
 
-`Incoming` gives input lines for prediction in batches, as they arrive: standard input, a pipe or a file. A batch of a
+`incoming` gives input lines for prediction in batches, as they arrive: standard input, a pipe or a file. A batch of a
 file has the requested number of lines. Batches of a pipe are sent when nothing more has come for 0.02 s, or after
 0.2 s, so that no answer waits for later lines; its first full batches are smaller (4, 16, 64, ... lines). A line cannot
 be used if it is not in UTF-8 (nor `data.encoding`), contains a NUL byte, has more than a million characters (or
@@ -355,26 +355,20 @@ def _standard_input() -> Any:
         return io.BufferedReader(io.BytesIO(sys.stdin.buffer.read()))
 
 
-class Incoming:
-    """The numbered lines of a file or, without a `path`, of standard input, in `batches`."""
+def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[Numbered]]:
+    """The numbered lines of a file or, without a `path`, of standard input, in batches of at most `most` lines.
 
-    def __init__(self, path: Path | None, findings: Findings) -> None:
-        """Open nothing yet; the findings are the policy for lines that cannot be used."""
-        self._path, self._reader = path, _Lines(path, findings)
-        self.name = self._reader.name
+    The findings are the policy for lines that cannot be used.
 
-    def batches(self, most: int) -> Iterator[list[Numbered]]:
-        """Batches of at most `most` lines.
-
-        Raises:
-            DataError: As for `heed.data.text_files.lines_of`, after the lines before the error; an empty file is none.
-        """
-        lines = enumerate(self._reader.read(), start=1)
-        try:
-            is_file = stat.S_ISREG(os.stat(self._path or sys.stdin.buffer.fileno()).st_mode)
-        except OSError:  # reading reports a missing file
-            is_file = True
-        return in_batches(lines, most) if is_file else in_batches(_as_they_arrive(lines), most, _FIRST)
+    Raises:
+        DataError: As for `lines_of`, after the lines before the error; an empty file is none.
+    """
+    lines = enumerate(_Lines(path, findings).read(), start=1)
+    try:
+        is_file = stat.S_ISREG(os.stat(path or sys.stdin.buffer.fileno()).st_mode)
+    except OSError:  # reading reports a missing file
+        is_file = True
+    return in_batches(lines, most) if is_file else in_batches(_as_they_arrive(lines), most, _FIRST)
 
 
 def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:

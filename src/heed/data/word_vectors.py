@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from heed.data.columns import is_float
 from heed.data.text_files import good_lines
-from heed.errors import DataError
+from heed.errors import DataError, counted
 
 
 @dataclass(frozen=True)
@@ -61,34 +61,24 @@ def read_word_vectors(path: Path, words: Sequence[str], width: int) -> FoundVect
     Raises:
         DataError: The file cannot be read, or a line does not have `width` numbers; with file, line and content.
     """
-    exact: dict[str, list[int]] = {}
-    lowered: dict[str, list[int]] = {}
-    for place, word in enumerate(words):
-        exact.setdefault(word, []).append(place)
-        if word.lower() != word:
-            lowered.setdefault(word.lower(), []).append(place)
-    found: dict[int, tuple[NDArray[np.float32], bool]] = {}
+    wanted = {form for word in words for form in (word, word.lower())}
+    known: dict[str, NDArray[np.float32]] = {}
     read = 0
     for number, line in _rows(path):
         read += 1
         word, _, numbers = line.partition(" ")
         if numbers.count(" ") + 1 != width or not word:
             word, numbers = _with_blanks(path, number, line, width)
-        if word not in exact and word not in lowered:
-            continue
-        vector = _vector(path, number, line, numbers)
-        for place in exact.get(word, ()):
-            if not found.get(place, (None, False))[1]:
-                found[place] = vector, True
-        for place in lowered.get(word, ()):
-            found.setdefault(place, (vector, False))
+        if word in wanted:
+            known.setdefault(word, _vector(path, number, line, numbers))
     if not read:
         raise DataError(f"'{path}' contains no vectors; expected a word and {width} numbers on each line")
-    places = sorted(found)
+    forms = [word if word in known else word.lower() for word in words]
+    places = [place for place, form in enumerate(forms) if form in known]
     return FoundVectors(
         np.array(places, dtype=np.int64),
-        np.array([found[place][0] for place in places], dtype=np.float32).reshape(-1, width),
-        np.array([found[place][1] for place in places], dtype=bool),
+        np.array([known[forms[place]] for place in places], dtype=np.float32).reshape(-1, width),
+        np.array([forms[place] == words[place] for place in places], dtype=bool),
         read,
     )
 
@@ -119,8 +109,7 @@ def _with_blanks(path: Path, number: int, line: str, width: int) -> tuple[str, s
 
 def _refuse(path: Path, number: int, line: str, width: int | None) -> int:
     expected = "numbers" if width is None else f"{width} numbers"
-    count = len(_split(line)) - 1
-    numbers = f"{count} number{'s' if count != 1 else ''}"
+    numbers = counted(len(_split(line)) - 1, "number")
     raise DataError(f"'{path}' line {number} has {numbers} after its word ({line[:40]!r}), expected {expected}")
 
 

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from heed import folder as folders
 from heed.attention import MultiHeadAttention
-from heed.data.batch import TokenPair, collate_pairs
+from heed.data.batch import pad_rows
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, HeedError, HeedWarning, InputError, RunError, suggest

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -95,15 +96,20 @@ def make_entry(key: str, make: Callable[[Path], Mapping[str, Any]]) -> Entry:
     return Entry(path, key, record, f"warning: {path} was damaged ({found}) and has been rebuilt" if found else "")
 
 
-def temporary_folder() -> Path:
-    """A new folder under the cache folder; the caller removes it.
+def temporary_entry(make: Callable[[Path], Mapping[str, Any]]) -> Entry:
+    """An entry without a key, in a temporary folder, which who reads it removes.
 
     Raises:
         CacheError: The cache folder cannot be written to.
     """
     with _writing():
         cache_folder().mkdir(parents=True, exist_ok=True)
-        return Path(tempfile.mkdtemp(prefix="corpus-", dir=cache_folder()))
+        folder = Path(tempfile.mkdtemp(prefix="corpus-", dir=cache_folder()))
+    try:
+        return Entry(folder, "", make(folder))
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def content_of(path: Path) -> dict[str, Any]:
@@ -235,10 +241,8 @@ def _sizes(folder: Path, before: str) -> list[tuple[str, int]]:
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):  # a link may lead back here
+            if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):  # a link may lead back here
                 found += _sizes(Path(entry.path), f"{before}{entry.name}/")
-            elif entry.is_file():
+            elif entry.is_file() and not entry.name.startswith("."):
                 found.append((before + entry.name, entry.stat().st_size))
     return found

@@ -11,6 +11,7 @@ import io
 import json
 import os
 import re
+import resource
 import secrets
 import shutil
 import stat
@@ -35,17 +36,15 @@ _LONGEST_NAME = 255
 """Longest file name, in bytes, on nearly every file system."""
 
 
-def write_whole(
-    path: Path, write: Callable[[Path], object], needed: int | None = None, *, replace: bool = True
-) -> None:
+def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = True) -> None:
     """Replace a file atomically: `write` writes to a temporary path, which is then renamed.
 
     Raises:
-        DiskError: The disk is full (the message has the bytes `needed`, if known) or writing fails; an old file stays.
+        DiskError: The disk is full or writing fails; an old file stays.
         RunError: The file exists, and `replace` is False.
     """
     part = hidden(path, "part") if replace else _part(path)
-    with _explained(path, needed, part):
+    with _explained(path, None, part):
         _remove(part)
         part.touch(exist_ok=False)  # O_EXCL: no link is followed
         write(part)
@@ -54,7 +53,8 @@ def write_whole(
             os.replace(part, path)
         else:
             with _taken(path):
-                _link(part, path)
+                os.link(part, path)
+            part.unlink()
         flush(path.parent)
 
 
@@ -108,18 +108,6 @@ def write_folder(
             raise
         flush(final.parent)
         shutil.rmtree(old, ignore_errors=True)
-
-
-def _link(part: Path, path: Path) -> None:
-    """Rename a file, unless the name is taken (FileExistsError)."""
-    try:
-        os.link(part, path)
-        part.unlink()
-    except FileExistsError:
-        raise
-    except OSError:  # the file system has no hard links
-        path.touch(exist_ok=False)
-        os.replace(part, path)
 
 
 @contextmanager
@@ -193,7 +181,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    text = io.TextIOWrapper(io.BufferedWriter(_Once(raw)), encoding="utf-8")
+    text = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -224,36 +212,6 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
         raise
     finally:
         raw.close()  # so that no buffered data can follow
-
-
-class _Once(io.RawIOBase):
-    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
-
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
-        self._refused: OSError | None = None
-
-    def writable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return self._raw.fileno()
-
-    def write(self, data: Any) -> int:
-        if self._refused is not None:
-            raise self._refused
-        try:
-            return self._raw.write(data)
-        except OSError as error:
-            self._refused = error
-            raise
-
-    @property
-    def closed(self) -> bool:
-        return self._raw.closed
-
-    def close(self) -> None:
-        self._raw.close()
 
 
 def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
@@ -330,19 +288,22 @@ def _explained_output(path: Path, *own: Path, needed: int | None = None) -> Iter
         raise (disk_error(error, path, needed, earlier) or error) from None
 
 
-def make_folder(path: Path) -> None:
-    """Make a folder for results, and its parents; it may already exist.
+def make_folder(path: Path, exist_ok: bool = True) -> bool:
+    """Make a folder and its parents; False if it already exists and `exist_ok` is False.
 
     Raises:
         ConfigError: The path is wrong: it, or one of its parents, is a file.
         DiskError: The disk is full or writing fails.
     """
     try:
-        mkdir(path)
-    except (FileExistsError, NotADirectoryError):
+        mkdir(path, exist_ok)
+    except (FileExistsError, NotADirectoryError) as error:
+        if isinstance(error, FileExistsError) and not exist_ok:
+            return False
         raise ConfigError(f"cannot create folder '{path}': it, or one of its parents, is a file") from None
     except OSError as error:
         raise (disk_error(error, path) or error) from None
+    return True
 
 
 def mkdir(path: Path, exist_ok: bool = True) -> None:
@@ -553,18 +514,12 @@ def _free(folder: Path) -> int:
 
 def _has_no_names(folder: Path) -> bool:
     """True if a file system has no inode for another file."""
-    if not hasattr(os, "statvfs"):
-        return False
     found = os.statvfs(_existing(folder))
     return found.f_files > 0 and found.f_favail == 0
 
 
 def _largest_file() -> int | None:
     """Largest file in bytes that this process may write; None for no limit."""
-    try:
-        import resource  # not on Windows
-    except ImportError:
-        return None
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
     return None if limit == resource.RLIM_INFINITY else limit
 

@@ -13,13 +13,16 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 
-from heed.errors import ConfigError, RunError
+from heed.errors import ConfigError, RunError, counted
 
+T = TypeVar("T")
 CHECKSUMS = "checksums.json"
 LIMIT = 1 << 26
 """Largest size in bytes of a file of settings, labels or numbers."""
@@ -80,7 +83,8 @@ def check_regular(path: Path, links: bool = False) -> os.stat_result:
         raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
         raise _unreadable(path, error) from None
-    _check_kind(path, found)
+    if kind := kind_of(found):
+        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
     return found
 
 
@@ -215,6 +219,23 @@ def plain(text: str, parse: Callable[[str], Any]) -> Any:
     return values
 
 
+_adapter: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
+
+
+def validated(path: Path, text: str, kind: type[T]) -> T:
+    """The JSON `text` of a file as a class that pydantic knows.
+
+    Raises:
+        RunError: It is not of this class; the message names the first field.
+    """
+    try:
+        made: T = _adapter(kind).validate_json(text, strict=True)
+        return made
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
 def check_values(values: Any, most: int) -> None:
     """Refuse plain values that are nested too deep, contain themselves, or are more than `most`, characters included.
 
@@ -257,11 +278,6 @@ def kind_of(found: os.stat_result) -> str:
     if stat.S_ISREG(found.st_mode):
         return ""
     return next((name for test, name in _KINDS if test(found.st_mode)), "no file")
-
-
-def _check_kind(path: Path, found: os.stat_result) -> None:
-    if kind := kind_of(found):
-        raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:
@@ -350,7 +366,7 @@ def difference(path: Path, content: Content, checksum: Callable[[Path], Content]
     try:
         size = check_regular(path).st_size
         if size != content["bytes"]:
-            return f"altered: it has {size:,} byte{'' if size == 1 else 's'}, but {content['bytes']:,} were written"
+            return f"altered: it has {counted(size, 'byte')}, but {content['bytes']:,} were written"
         found = checksum(path)
     except (MissingFileError, FileNotFoundError):
         return "missing"

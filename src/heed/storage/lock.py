@@ -15,12 +15,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
 from heed.errors import DiskError, RunError
-from heed.storage.disk import mkdir
+from heed.storage.disk import make_folder
 
 LOCK = ".lock"
 """The lock file of a folder; hidden, so that it is neither sealed nor listed. Its text names the owner."""
@@ -65,18 +64,12 @@ def owned(folder: Path) -> Iterator[None]:
     raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
 
 
-class Ownership:
+class Ownership(ExitStack):
     """Context manager with the folders that this process has locked; it releases them at its end."""
 
     def __init__(self) -> None:
-        self._stack = ExitStack()
+        super().__init__()
         self._taken: set[Path] = set()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._stack.close()
 
     def take(self, folder: Path, make: bool = False) -> None:
         """Lock a folder like `owned`, unless already locked; `make` it if it is missing.
@@ -87,11 +80,8 @@ class Ownership:
         """
         if folder not in self._taken:
             if make:
-                try:
-                    mkdir(folder)
-                except OSError as error:
-                    raise DiskError(f"cannot create '{folder}': {error.strerror or error}") from None
-            self._stack.enter_context(owned(folder))
+                make_folder(folder)
+            self.enter_context(owned(folder))
             self._taken.add(folder)
 
 
@@ -106,8 +96,8 @@ def check_not_owned(folder: Path) -> None:
             _release(_locked(folder))
 
 
-def _locked(folder: Path) -> FileLock | None:
-    """Acquire the lock of a folder; None if the file system has no locks and the last owner has ended."""
+def _locked(folder: Path) -> FileLock:
+    """The acquired lock of a folder; not acquired if the file system has no locks and the last owner has ended."""
     path = folder / LOCK
     owner = _read_owner(path)  # before the attempt, in which some versions of filelock empty the file
     lock = FileLock(path, timeout=0, thread_local=False)
@@ -120,14 +110,12 @@ def _locked(folder: Path) -> FileLock | None:
             raise DiskError(f"cannot write '{path}': {error.strerror or error}") from None
         if owner is not None and not _has_ended(owner):
             raise _refusal(folder, owner, by_name=True) from None
-        return None
     return lock
 
 
-def _release(lock: FileLock | None) -> None:
-    if lock is not None:
-        with suppress(OSError):
-            lock.release()
+def _release(lock: FileLock) -> None:
+    with suppress(OSError):
+        lock.release()
 
 
 def _read_owner(path: Path) -> re.Match[str] | None:
@@ -140,7 +128,7 @@ def _read_owner(path: Path) -> re.Match[str] | None:
 
 def _has_ended(owner: re.Match[str]) -> bool:
     """True if the process is known to have ended, which only a process of this machine can be."""
-    if owner[2] != socket.gethostname() or os.name != "posix":  # elsewhere signal 0 would end the process
+    if owner[2] != socket.gethostname():
         return False
     try:
         os.kill(int(owner[1]), 0)

@@ -21,14 +21,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
 from heed.errors import DiskError, RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
-from heed.storage.files import CHECKSUMS, check_regular, damaged, describe_damage, listed, read_object, recorded
+from heed.storage.files import (
+    CHECKSUMS,
+    check_regular,
+    damaged,
+    describe_damage,
+    listed,
+    read_object,
+    recorded,
+    validated,
+)
 from heed.training.optimizer import Optimizer, Schedule
 from heed.training.processes import Processes
 from heed.training.weights import apply_weights, average_weights, load_weights, read_tensors, save_tensors, unshared
@@ -283,12 +291,7 @@ def _read_progress(path: Path) -> tuple[int, Progress]:
         return number, Progress()
     if unknown := values.keys() - Progress.__dataclass_fields__.keys():
         raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
-    try:
-        progress = TypeAdapter(Progress).validate_json(json.dumps(values), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path / _PROGRESS, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    return number, progress
+    return number, validated(path / _PROGRESS, json.dumps(values), Progress)
 
 
 def _check_format(path: Path) -> None:

@@ -5,9 +5,10 @@ Copying digits needs a diagonal attention map, reversing them an anti-diagonal o
 The sentences are 9,400 in English with their Spanish, in `grammar.tsv.bz2`: the first that examples/data/grammar.py
 draws. The noun that "it" refers to decides the adjective in Spanish (cansado, congestionada).
 
-Dates are those that people write in 28 languages: "sábado, 9 de mayo de 1998" -> "1998-05-09". They are generated from
-Babel's copy of CLDR, Gregorian, in ASCII digits. A string such as "05/06/1998" is the 5th of June in one country and
-the 6th of May in another; without the language it has no right answer, so it is not used as an example.
+Dates are those that people write in 28 languages: "sábado, 9 de mayo de 1998" -> "1998-05-09", Gregorian, in ASCII
+digits, in the formats of CLDR (`dates.json.bz2`, which examples/data/date_formats.py writes). A string such as
+"05/06/1998" is the 5th of June in one country and the 6th of May in another; without the language it has no right
+answer, so it is not used as an example.
 
 Source: Unicode CLDR, https://cldr.unicode.org; pattern letters in UTS #35, "Date Field Symbol Table".
 """
@@ -16,16 +17,14 @@ from __future__ import annotations
 
 import bz2
 import datetime
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Literal, NamedTuple
-
-from babel import Locale, localedata
-from babel.dates import DateTimeFormat, tokenize_pattern
+from typing import Any, Literal, NamedTuple
 
 from heed.data.embedded.generated import SPLITS, PairSource, Split, check_range, check_split, distinct, split_of
 from heed.data.examples import Link, Pair, Span
@@ -111,17 +110,9 @@ SEPARATOR = "; "
 """Separator of joined dates; no format contains its semicolon."""
 Style = Literal["medium", "long", "full"]
 STYLES: tuple[Style, ...] = ("medium", "long", "full")
-"""Usable styles; CLDR's "short" is left out, since a third of the short formats have no four-digit year."""
+"""Usable styles; "short" of CLDR is left out, since a third of the short formats have no four-digit year."""
 Kind = Literal["year", "month", "day", "weekday"]
 
-_KINDS: dict[str, Kind] = {"y": "year", "M": "month", "L": "month", "d": "day"}
-_KINDS |= {"E": "weekday", "e": "weekday", "c": "weekday"}
-_SAMPLES = {
-    "month": [datetime.date(2000, month, 1) for month in range(1, 13)],
-    "day": [datetime.date(2000, 1, day) for day in range(1, 32)],
-    "weekday": [datetime.date(2001, 1, day) for day in range(1, 8)],  # 2001 began on a Monday
-}
-"""Dates for which a field prints all its texts, in order."""
 _TARGET_SPANS: dict[Kind, Span] = {"year": (0, 4), "month": (5, 7), "day": (8, 10)}
 
 
@@ -137,6 +128,11 @@ class DateFormat:
     """A way of writing a date: literals and fields in order. Equal formats write equal strings."""
 
     pieces: tuple[str | Field, ...]
+
+    @classmethod
+    def of(cls, pieces: Iterable[Any]) -> DateFormat:
+        """From the table of formats, with its lists."""
+        return cls(tuple(piece if isinstance(piece, str) else Field(piece[0], tuple(piece[1])) for piece in pieces))
 
     @property
     def is_numeric(self) -> bool:
@@ -159,26 +155,13 @@ class DateFormat:
 
 
 @cache
-def read_format(locale: str, style: Style) -> DateFormat | None:
-    """The format of a locale such as "es_MX", with the same output as `babel.dates.format_date`.
+def formats() -> dict[str, dict[str, DateFormat]]:
+    """The formats of each locale such as "es_MX", by style; equal to the output of `babel.dates.format_date`.
 
-    None if CLDR has no month names for the locale ("M05" in their place).
+    CLDR has no month names for some locales, and then no format.
     """
-    babel_locale = Locale.parse(locale)
-    pieces: list[str | Field] = []
-    for _, value in tokenize_pattern(babel_locale.date_formats[style].pattern):
-        if isinstance(value, str):
-            pieces.append(value)
-        elif value[0] == "G":  # these dates have one era, so its name never changes
-            pieces.append(DateTimeFormat(datetime.date(2000, 1, 1), babel_locale)["G" * value[1]])
-        else:
-            letter, width = value
-            dates = _SAMPLES.get(_KINDS[letter], [])
-            texts = tuple(DateTimeFormat(date, babel_locale)[letter * width] for date in dates)
-            if any(re.fullmatch(r"M\d\d", text) for text in texts):
-                return None
-            pieces.append(Field(_KINDS[letter], texts))
-    return DateFormat(tuple(pieces))
+    table = json.loads(bz2.decompress((Path(__file__).parent / "dates.json.bz2").read_bytes()))
+    return {locale: {style: DateFormat.of(pieces) for style, pieces in each.items()} for locale, each in table.items()}
 
 
 class _Writer(NamedTuple):
@@ -237,8 +220,8 @@ class DateSource(PairSource):
         trained = {code: self._read(code) for code in languages}
         known = {writer.date_format for writer in _writers(trained)}
         self._trained, self._held_out = trained, {code: self._read(code, known) for code in self.unseen}
-        formats = {writer.date_format for one in (self._trained, self._held_out) for writer in _writers(one)}
-        self._numeric = [date_format for date_format in formats if date_format.is_numeric]
+        every = {writer.date_format for one in (self._trained, self._held_out) for writer in _writers(one)}
+        self._numeric = [date_format for date_format in every if date_format.is_numeric]
         self._dates: dict[Split, list[datetime.date]] = {split: [] for split in SPLITS}
         first, last = datetime.date(years[0], 1, 1), datetime.date(years[1], 12, 31)
         for date in map(datetime.date.fromordinal, range(first.toordinal(), last.toordinal() + 1)):
@@ -282,12 +265,11 @@ class DateSource(PairSource):
     def _read(self, language: str, known: Iterable[DateFormat] = ()) -> list[list[_Writer]]:
         """The locales of a language that write dates differently, the plain one first, without the `known` formats."""
         kept: dict[tuple[tuple[Style, DateFormat], ...], list[_Writer]] = {}
-        for locale in sorted(localedata.locale_identifiers()):
+        for locale, each in formats().items():
             if locale.split("_")[0] == language:
-                every = ((style, read_format(locale, style)) for style in self.styles)
-                formats = [(style, one) for style, one in every if one is not None and one not in known]
-                if formats:
-                    kept.setdefault(tuple(formats), [_Writer(f"dates:{locale}:{style}", one) for style, one in formats])
+                new = tuple((style, each[style]) for style in self.styles if style in each and each[style] not in known)
+                if new:
+                    kept.setdefault(new, [_Writer(f"dates:{locale}:{style}", written) for style, written in new])
         return list(kept.values())
 
 

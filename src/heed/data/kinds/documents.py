@@ -32,11 +32,10 @@ from heed.data.examples import Example, Role
 from heed.data.findings import BadLine, Findings
 from heed.data.readers import Reader, table_reader
 from heed.data.splits import Splits, open_splits
-from heed.data.tables import Field, HeldTable, Row, Table
+from heed.data.tables import FORMATS, Field, HeldTable, Row, Table
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import ConfigError, DataError
 
-_ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 _LARGEST = 1 << 29
 """Most characters of one document: a corpus file has 2 GiB for each, and a character up to 4 bytes."""
 _HELD = 1 << 30
@@ -81,7 +80,7 @@ def document_reader(data: Any) -> Reader[Document]:
     def source(path: Path, findings: Findings) -> Iterator[Table | Document]:
         root = path if os.path.isdir(path) else None
         for file in [path] if root is None else _files_below(root, findings):
-            form = _ENDINGS.get(ending_of(file), "text") if kind == "auto" else kind
+            form = FORMATS.get(ending_of(file), "text") if kind == "auto" else kind
             name = file.name if root is None else str(file.relative_to(root))
             if root is not None and not size_of(file):
                 yield Document("", name)

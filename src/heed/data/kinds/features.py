@@ -11,12 +11,12 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pydantic import Field, FiniteFloat, TypeAdapter, ValidationError
+from pydantic import Field, FiniteFloat
 
 from heed.data.kinds.numbers import Rows, as_texts
 from heed.errors import DataError
 from heed.storage.disk import write_whole
-from heed.storage.files import damaged, read_text
+from heed.storage.files import read_text, validated
 
 T = TypeVar("T")
 _RARE = 3
@@ -190,8 +190,4 @@ def load(path: Path, kind: type[T]) -> T:
     Raises:
         RunError: The file is missing or damaged.
     """
-    try:
-        return TypeAdapter(kind).validate_json(read_text(path), strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return validated(path, read_text(path), kind)

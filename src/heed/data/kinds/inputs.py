@@ -14,14 +14,12 @@ from typing import Any
 
 from heed.data.columns import Column, Facts, pick, pick_text, shown
 from heed.data.findings import BadLine, Findings
-from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, column_names, described
+from heed.data.tables import FEW, FORMATS, CsvTable, Field, HeldTable, JsonTable, Row, Table, column_names, described
 from heed.data.text_files import Numbered, ending_of
 from heed.errors import ConfigError, DataError
 
 TextPair = tuple[str, str]
 Input = str | TextPair
-KINDS = (".csv", ".tsv", ".jsonl", ".json", ".parquet")
-"""Endings of files with columns."""
 
 
 def pair_fields(text: Column, second: Column) -> list[Field]:
@@ -53,7 +51,7 @@ def inputs_in(
         DataError: The file cannot be read, its header lacks a column, or a line is bad.
     """
     kind = ending_of(path)
-    if kind not in KINDS or not os.path.isfile(path):
+    if kind not in FORMATS or not os.path.isfile(path):
         return None
     table, single = Table.open(path, findings), len(fields) == 1
     number, sure, comma = None, True, ""

@@ -21,10 +21,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from heed.data.examples import Link, Pair, Span, in_turn
+from heed.data.examples import Link, Pair, Span
 from heed.data.findings import BadLine, Findings
 from heed.data.text_files import lines_of, unless_bad
-from heed.errors import DataError, whole_number
+from heed.errors import DataError, counted, whole_number
 
 _LINK = re.compile(r"([0-9]+)([-p])([0-9]+)", re.ASCII)
 _WORD = re.compile(r"\S+")
@@ -94,13 +94,7 @@ def word_spans(text: str) -> list[Span]:
     return [found.span() for found in _WORD.finditer(text)]
 
 
-def checked(
-    links: Sequence[WordLink],
-    pair: Pair,
-    path: str | Path,
-    number: int,
-    findings: Findings,
-) -> list[WordLink]:
+def checked(links: Sequence[WordLink], pair: Pair, path: str | Path, number: int, findings: Findings) -> list[WordLink]:
     """The links between words of the pair; other links are errors, or left out and counted, as the findings say.
 
     Links were read from line `number` of a file.
@@ -118,8 +112,8 @@ def checked(
         word, count = getattr(link, side), len(words[side])
         message = (
             f"'{path}' line {number}: link {link.written()} names {side} word {word}, but the {side}"
-            f"{f' ({pair.origin})' if pair.origin else ''} has {count} word{'' if count == 1 else 's'}, counted from "
-            f"0: {getattr(pair, side)!r:.80}"
+            f"{f' ({pair.origin})' if pair.origin else ''} has {counted(count, 'word')}, counted from 0: "
+            f"{getattr(pair, side)!r:.80}"
         )
         fix = "if the file counts words from 1, subtract 1 from every number" if word == count else ""
         findings.bad(OUT_OF_RANGE, path, number, message, fix=fix, things="links")
@@ -195,14 +189,12 @@ class LinkTable:
         if len(self) != read:
             header = " (not counting the header)" if self._skipped else ""
             raise DataError(
-                f"'{self.path}' has {len(self):,} line{'' if len(self) == 1 else 's'}, but {corpus} has {read:,} "
-                f"pair{'' if read == 1 else 's'}{header}; line N must contain the links of pair N, and be blank if it "
-                "has none"
+                f"'{self.path}' has {counted(len(self), 'line')}, but {corpus} has {counted(read, 'pair')}{header}; "
+                "line N must contain the links of pair N, and be blank if it has none"
             )
-        sizes = [len(self._links_of(pair, self._findings)) for chunk in in_turn(pairs) for pair in chunk]
-        for chunk in chain.from_iterable(map(in_turn, unused)):
-            for pair in chunk:
-                self._links_of(pair, self._findings)
+        sizes = [len(self._links_of(pair, self._findings)) for pair in pairs]
+        for pair in chain.from_iterable(unused):
+            self._links_of(pair, self._findings)
         count = sum(sizes)
         if not count:
             raise DataError(f"'{self.path}' contains no links of the training pairs of {corpus}")

@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from heed.data.columns import DECIMAL_COMMA, Column, Facts, is_number, label_of, listing, shown, some
 from heed.data.examples import LABEL, TOGETHER, VALUE, Example, Hashes, Kept, LabelSet, hashes_of
 from heed.data.findings import Findings
-from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, column_names, described, has_items
+from heed.data.tables import CsvTable, Field, HeldTable, Table, characters_of, described, has_items, values_of
 from heed.data.tables import Row as TableRow
 from heed.data.text_files import ending_of
-from heed.errors import DataError, nearest, suggest
+from heed.errors import DataError, counted, nearest, suggest
 
 Wanted = Sequence[int | str] | None
 """Columns by name or by number from 0; None for all but the label and counters of rows."""
@@ -195,7 +195,7 @@ def iter_rows(
     if comma:
         findings.remark("numbers have a decimal comma")
     if not table.header and not any("no header" in line for line in findings.remarks):
-        findings.remark("the file has no header, so columns are counted from 0")
+        findings.remark(table.numbered.removeprefix("; "))
     elif table.header and len(table.sample) > 1 and all(map(is_number, names)):
         what = f"line 1 contains only numbers ({some(names)}) and was read as column names"
         findings.remark(f"warning: {what}; if the file has no header, add one")
@@ -326,8 +326,7 @@ class Choice:
             lacks = f"{table.called} has no column {shown(column)}{nearest(str(column), names)}"
             ask = f"; {table.option.format(option)} chooses from"
             ask = ask if kinds is None else ", which the training rows have; its columns are"
-            numbered = "" if table.header else "; the file has no header, so columns are counted from 0"
-            raise DataError(f"{lacks}{ask} {listing(table.facts())}{numbered}")
+            raise DataError(f"{lacks}{ask} {listing(table.facts())}{table.numbered}")
 
         fields = [Field("label")] if label == _DEFAULT else []
         if said := table.choose(fields, partial(_label_column, names), known=known, least=1):
@@ -522,7 +521,11 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         data, labels = data
         if not has_items(labels):
             raise DataError(f"{split}: the labels are {described(labels)}, expected a list of one for each row")
-    table = HeldTable(_with_names(with_dates(data), split), split, ("row",), Findings(hint=False))
+    data = with_dates(data)
+    table = HeldTable(data, split, (), Findings(hint=False))
+    if not table.names:
+        name = getattr(data, "name", None)  # of a series
+        table.names = (name,) if table.width == 1 and isinstance(name, str) else _unnamed(table.width)
     unnamed = table.names == _unnamed(table.width)
     if unnamed and label == _DEFAULT and labels is None:
         raise DataError(f"{split} has no column names; give a data frame, a dict of columns or (rows, labels)")
@@ -531,7 +534,7 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         named = dict(zip(places, _named(len(places), wanted, split), strict=True))
         table.names = tuple(named.get(n, name) for n, name in enumerate(table.names))
     if labels is not None:
-        columns = [*map(table.column, range(table.width)), list(_plain(labels))]
+        columns = [*map(table.column, range(table.width)), values_of(labels)]
         if len(columns[0]) != len(columns[-1]):
             raise DataError(f"{split} has {len(columns[0])} rows and {len(columns[-1])} labels; each row needs one")
         label, table.names, table.width, table.column = "", (*table.names, ""), len(columns), columns.__getitem__
@@ -541,7 +544,7 @@ def hold_rows(data: Any, split: str, wanted: Wanted = None, label: Column = None
         name, values = table.names[place], table.column(place)
         characters_of(name, f"{split}: the name of a column", _not_text)
         for row, value in enumerate(values):
-            if isinstance(value, list | tuple | dict | set):
+            if has_items(value) and not isinstance(value, str | bytes):
                 what = f"{described(value)}, expected a number or a text"
                 raise DataError(f"{split}[{row}], column '{name}' is {what}")
             if place == choice.label:
@@ -561,29 +564,6 @@ def with_dates(data: Any) -> Any:
     return frame.rename_axis(frame.index.name or "date").reset_index()
 
 
-def _with_names(data: Any, split: str) -> Any:
-    """Data of an array or of rows without names as a dict of columns, named by their numbers; other data as it is."""
-    if column_names(data) is not None or isinstance(data, Mapping | str | bytes) or not has_items(data):
-        return data
-    rows = [*map(_plain, _plain(data))]
-    if not rows or any(isinstance(row, Mapping) for row in rows):
-        return rows
-    if not isinstance(rows[0], list | tuple):
-        name = getattr(data, "name", None)  # of a series
-        return {name if isinstance(name, str) else _unnamed(1)[0]: rows}
-    width = len(rows[0])
-    for n, row in enumerate(rows):
-        if not isinstance(row, list | tuple) or len(row) != width:
-            has = f"has {len(row)} values" if isinstance(row, list | tuple) else f"is {described(row)}"
-            raise DataError(f"{split}[{n}] {has}, expected {width} numbers")
-    return dict(zip(_unnamed(width), zip(*rows, strict=True), strict=True))
-
-
-def _plain(data: Any) -> Any:
-    """Arrays and series as lists; other data as it is."""
-    return data.tolist() if hasattr(data, "tolist") else data
-
-
 def _unnamed(width: int) -> tuple[str, ...]:
     """Names for the columns of an array, which has none."""
     return ("value",) if width == 1 else tuple(str(i) for i in range(width))
@@ -596,7 +576,7 @@ def _named(width: int, columns: Sequence[Any], split: str) -> list[str]:
         DataError: It has another number of columns.
     """
     if width != len(columns):
-        raise DataError(f"{split} has {width} column{'' if width == 1 else 's'}, expected {', '.join(columns)}")
+        raise DataError(f"{split} has {counted(width, 'column')}, expected {', '.join(columns)}")
     return [*columns]
 
 

@@ -31,7 +31,7 @@ from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, note_header
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
-from heed.errors import DataError
+from heed.errors import DataError, counted
 
 _MANY = 50
 """Pairs below which sides are not compared with labels."""
@@ -128,10 +128,8 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
         for path in (short, long)
         if (returns := findings.one(INNER_RETURN, path)) is not None
     )
-    lines = f"{count} line{'' if count == 1 else 's'}"
-    return DataError(
-        f"'{short}' has {lines} but '{long}' has {total}; line N of one must belong to line N of the other{hint}"
-    )
+    counts = f"'{short}' has {counted(count, 'line')} but '{long}' has {total:,}"
+    return DataError(f"{counts}; line N of one must belong to line N of the other{hint}")
 
 
 def _recognised(

@@ -43,7 +43,7 @@ from heed.data.readers import Reader
 from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
 from heed.data.tokens.special import split_words
-from heed.errors import DataError, nearest, whole_number
+from heed.errors import DataError, counted, nearest, whole_number
 
 Entity = tuple[str, int, int]
 """Type, first word, word after the last."""
@@ -183,7 +183,7 @@ class ColumnFile(Table):
         if not any(cells) or cells[0] == "-DOCSTART-" or comment:
             row.cells = None
         elif len(cells) != self.width:
-            has = f"{len(cells)} column{'s' if len(cells) != 1 else ''} ({line[:60]!r})"
+            has = f"{counted(len(cells), 'column')} ({line[:60]!r})"
             expected = f"{self.width}, separated by {SEPARATORS.get(self.separator or '', 'spaces')}"
             message = f"{row.where} has {has}, but the lines before it have {expected}"
             row.cells = row.bad("different number of columns", message)
@@ -494,7 +494,7 @@ def _of_row(row: Row, data: Any) -> _Read | None:
             message = f"{row.where}: the {name}s are {described(values)}, expected a list of texts, one for each word"
             raise row.bad(f"no list of {name}s", message)
     if len(words) != len(tags):
-        counts = " and ".join(f"{len(one)} {name}{'' if len(one) == 1 else 's'}" for name, one in lists.items())
+        counts = " and ".join(counted(len(one), name) for name, one in lists.items())
         raise row.bad("different numbers of words and tags", f"{row.where} has {counts}; each word needs one tag")
     read: dict[str, list[str]] = {"word": [], "tag": []}
     for name, values in lists.items():

@@ -31,6 +31,7 @@ from heed.data.kinds.contents import LABEL_PREFIX, Advice, FirstWords, content_o
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import (
     FEW,
+    FORMATS,
     CsvTable,
     Field,
     Head,
@@ -45,7 +46,6 @@ from heed.data.tables import (
 from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
 from heed.errors import DataError, suggest
 
-_ENDINGS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet"}
 _SEVERAL = "data.several_labels=true allows several"
 _HEADERS = [["label", "text"], ["label", "sentence"], ["class", "text"], ["text", "label"], ["sentence", "label"]]
 
@@ -146,7 +146,7 @@ class _Texts:
         """
         kind, auto = self.data.format, self.data.format == "auto"
         if auto:
-            usual = _ENDINGS.get(ending_of(path), "tsv" if self.marks else "lines")
+            usual = FORMATS.get(ending_of(path), "tsv" if self.marks else "lines")
             kind = "folders" if os.path.isdir(path) else usual
         table: Table | None = None
         if kind == "lines" and auto:
@@ -189,7 +189,7 @@ class _Texts:
             if content is not None and content.kind != "labelled":
                 advice = self.advice(content.kind, Path(table.path))
                 raise DataError(f"{table.called}: {content.why}; {NO_LABEL}{advice}")
-            return picked.unclear or picked.columns
+            return picked.unclear or {field: getattr(picked, field).name for field in ("text", "label")}
 
         fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
         rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise

@@ -16,7 +16,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -114,13 +115,9 @@ def _new_merges(tokenizer: TextTokenizer, texts: Sequence[str], count: int) -> I
         while some := list(islice(rest, _TOGETHER)):
             for encoding in tokenizer.library.encode_batch(some, add_special_tokens=False):
                 seen.update(encoding.ids)
-                pairs = zip(encoding.ids, encoding.word_ids, strict=True)
-                last, parts = None, []
-                for token, word in pairs:
-                    parts.append(" " if word != last or token == unknown else "")
-                    parts.append("" if token == unknown else chr(_FIRST + token))
-                    last = None if token == unknown else word
-                yield "".join(parts)
+                characters = [" " if token == unknown else chr(_FIRST + token) for token in encoding.ids]
+                words = groupby(zip(encoding.word_ids, characters, strict=True), key=itemgetter(0))
+                yield " ".join("".join(character for _, character in word) for _, word in words)
 
     lines = list(written())
     size = len(seen - {unknown}) + count

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
+from itertools import accumulate, count
 from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, normalizers
@@ -66,14 +67,8 @@ SIGNS = "$+<=>^`|~\u20ac\u00a3"
 
 
 _PRINTABLE = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
-
-
-def _letters() -> str:
-    others = iter(range(0x100, 0x200))
-    return "".join(chr(byte if byte in _PRINTABLE else next(others)) for byte in range(256))
-
-
-LETTERS = _letters()
+_OTHERS = count(0x100)
+LETTERS = "".join(chr(byte if byte in _PRINTABLE else next(_OTHERS)) for byte in range(256))
 """The letter of each byte."""
 BYTES = {letter: byte for byte, letter in enumerate(LETTERS)}
 """The byte of each letter."""
@@ -262,8 +257,5 @@ def lack_spaces(texts: Iterable[str]) -> bool:
 
 def join_words(words: Sequence[str]) -> tuple[str, list[tuple[int, int]]]:
     """Words joined by spaces, and the span `(start, end)` of each."""
-    spans, start = [], 0
-    for word in words:
-        spans.append((start, start + len(word)))
-        start += len(word) + 1
-    return " ".join(words), spans
+    ends = accumulate(len(word) + 1 for word in words)
+    return " ".join(words), [(end - 1 - len(word), end - 1) for word, end in zip(words, ends, strict=True)]

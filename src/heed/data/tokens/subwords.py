@@ -17,7 +17,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from typing import Any
@@ -61,11 +61,11 @@ def learn(texts: Iterable[str], config: TokenizerConfig, exact: bool, mask: bool
         return _bytes(config, mask)
     if config.kind == "wordpiece":
         return _word_pieces(texts, config, mask)
-    unknown, size = SPECIAL_TOKENS[UNKNOWN], _size(config)
-    special = _special(SPECIAL_TOKENS, mask)
-    common: dict[str, Any] = {"vocab_size": size, "special_tokens": special, "show_progress": False}
+    unknown, common = SPECIAL_TOKENS[UNKNOWN], _common(config, mask)
+    size, special = common["vocab_size"], common["special_tokens"]
+    trainer: Any
     if config.kind == "word":
-        tokenizer, trainer = word_level(), _word_trainer(config, mask)
+        tokenizer, trainer = word_level(), trainers.WordLevelTrainer(min_frequency=config.min_count, **common)
     elif config.kind == "bpe":
         tokenizer = Tokenizer(models.BPE(unk_token=unknown))
         trainer = trainers.BpeTrainer(limit_alphabet=size - len(special), **common)
@@ -138,7 +138,9 @@ def learn_words(texts: Iterable[str], config: TokenizerConfig, cut: bool, mask: 
     if cut:
         tokenizer.pre_tokenizer = _into_words()
     _normalize(tokenizer, config)
-    tokenizer.train_from_iterator(texts, _word_trainer(config, mask))
+    tokenizer.train_from_iterator(
+        texts, trainers.WordLevelTrainer(min_frequency=config.min_count, **_common(config, mask))
+    )
     return tokenizer
 
 
@@ -192,19 +194,13 @@ def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> T
     trainer = trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=2, special_tokens=[*special, *kept], limit_alphabet=0, show_progress=False
     )
-    learner.train_from_iterator(_repeated(words), trainer)
+    repeated = (" ".join([word] * count) for word, count in sorted(words.items()) if len(word) <= _LONGEST)
+    learner.train_from_iterator(repeated, trainer)
     vocabulary = learner.get_vocab()
     tokenizer.model = models.WordPiece(vocabulary, unk_token=special[UNKNOWN], max_input_chars_per_word=_LONGEST)
     tokenizer.decoder = decoders.WordPiece(prefix=CONTINUED)
     tokenizer.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in special])
     return tokenizer
-
-
-def _repeated(words: Counter[str]) -> Iterator[str]:
-    """Texts in which each word occurs as often as counted."""
-    for word, count in sorted(words.items()):
-        if len(word) <= _LONGEST:
-            yield " ".join([word] * count)
 
 
 def _special(names: Iterable[str], mask: bool) -> list[str]:
@@ -215,13 +211,9 @@ def _size(config: TokenizerConfig) -> int:
     return config.vocab_size or 8_000
 
 
-def _word_trainer(config: TokenizerConfig, mask: bool) -> Any:
-    return trainers.WordLevelTrainer(
-        vocab_size=_size(config),
-        min_frequency=config.min_count,
-        special_tokens=_special(SPECIAL_TOKENS, mask),
-        show_progress=False,
-    )
+def _common(config: TokenizerConfig, mask: bool) -> dict[str, Any]:
+    """Arguments of all trainers."""
+    return {"vocab_size": _size(config), "special_tokens": _special(SPECIAL_TOKENS, mask), "show_progress": False}
 
 
 def _normalize(tokenizer: Tokenizer, config: TokenizerConfig) -> None:

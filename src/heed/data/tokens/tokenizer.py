@@ -25,7 +25,7 @@ import base64
 import json
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -71,31 +71,6 @@ _LONG, _TOGETHER = 1 << 16, 1 << 20
 """Characters above which a text is encoded in parts, and characters encoded at once."""
 _BETWEEN = re.compile(r"(?<=[!-~\w])\n(?=[!-~\w])")
 """A line end between characters that no library treats as whitespace."""
-
-
-def encode_in_parts(
-    encode_all: Callable[[Sequence[str]], list[list[int]]], texts: Sequence[str], divisible: bool
-) -> list[NDArray[np.int32]]:
-    """The ids of texts, about `_TOGETHER` characters encoded at once; `divisible` texts are divided where safe."""
-    parts: list[str] = []
-    ends = []  # number of parts up to the end of each text
-    for text in texts:
-        parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
-        ends.append(len(parts))
-    encoded: list[NDArray[np.int32]] = []
-    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-    for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
-        together = [parts[n] for n in chunk]
-        encoded += [np.array(ids, dtype=np.int32) for ids in encode_all(together)]
-    return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
-
-
-def character_table(tokens: Sequence[str], unknown: int) -> NDArray[np.int32]:
-    """The id of each character up to the last that is a token, `unknown` for the others, and one more such id."""
-    known = {ord(token): i for i, token in enumerate(tokens) if len(token) == 1}
-    table = np.full(max(known, default=0) + 2, unknown, dtype=np.int32)
-    table[list(known)] = list(known.values())
-    return table
 
 
 def _in_parts(text: str) -> list[str]:
@@ -147,12 +122,13 @@ class TextTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, special: Special = OWN, rows: int = 0) -> None:
         self.special, self.rows = special, rows
-        self._tokenizer = tokenizer
-        self._bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
+        self.library = tokenizer
+        """The library's object."""
+        self.is_of_bytes = isinstance(tokenizer.decoder, decoders.ByteLevel)
+        """True if tokens are bytes or joined from bytes, so that nothing is unknown and spaces have no mark."""
         self._added = dict(tokenizer.get_added_tokens_decoder())
-        self._pieces = isinstance(tokenizer.model, models.WordPiece)
-        self._inside: Tokenizer | None = None  # for text after a mask
-        self._table: NDArray[np.int32] | None = None  # character or byte -> id, for these kinds
+        self.is_of_pieces = isinstance(tokenizer.model, models.WordPiece)
+        """True if tokens are word pieces, with "##" before those within a word; spaces are not kept."""
         self._known: dict[str, list[int]] = {}  # ids of words that have been encoded
         # "</s>" in a text must not end a sequence. The library does not keep this setting in its JSON.
         tokenizer.encode_special_tokens = True
@@ -204,7 +180,7 @@ class TextTokenizer:
     @property
     def vocab_size(self) -> int:
         """Number of tokens, special ones and unused rows included."""
-        return max(self.rows, self._tokenizer.get_vocab_size())
+        return max(self.rows, self.library.get_vocab_size())
 
     @property
     def tags(self) -> dict[str, int]:
@@ -233,18 +209,21 @@ class TextTokenizer:
         assert mask is not None, "this tokenizer has no mask token"
         first, *others = around_masks(text, self.token(mask), self.masks_spaces)
         ids = self.encode(first).ids
-        if others and self._inside is None:
-            self._inside = without_prefix(self._tokenizer)
         for part in others:
             with refused_texts(part):
-                inside = self._inside.encode(part, add_special_tokens=False).ids if self._inside and part else ()
+                inside = self._inside.encode(part, add_special_tokens=False).ids if part else ()
             ids += [mask, *inside]
         return ids
 
+    @cached_property
+    def _inside(self) -> Tokenizer:
+        """For text after a mask."""
+        return without_prefix(self.library)
+
     def add_tags(self, tags: Iterable[str]) -> None:
         """Append tags such as "<bt>" to the vocabulary; existing ones stay as they are."""
-        self._tokenizer.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
-        self._added = dict(self._tokenizer.get_added_tokens_decoder())
+        self.library.add_special_tokens([AddedToken(tag, special=True, normalized=False) for tag in tags])
+        self._added = dict(self.library.get_added_tokens_decoder())
 
     def first_difference(self, other: TextTokenizer) -> str:
         """The first difference between two tokenizers, for people; "" if they agree on all texts (except tags)."""
@@ -255,21 +234,21 @@ class TextTokenizer:
         if sizes[0] != sizes[1]:
             longer = self if sizes[0] > sizes[1] else other
             return f"{sizes[0]:,} tokens and {sizes[1]:,}; only one has {longer.token(min(sizes))!r}"
-        ways = [{**json.loads(one._tokenizer.to_str()), "added_tokens": None} for one in (self, other)]
+        ways = [{**json.loads(one.library.to_str()), "added_tokens": None} for one in (self, other)]
         return "" if ways[0] == ways[1] else "they have the same tokens, but normalise or cut a text differently"
 
     @property
     def unit(self) -> str:
         """Unit of a token: "character", "byte", "word" or "token" (a part of a word)."""
-        if isinstance(self._tokenizer.model, models.WordLevel):
-            return "character" if isinstance(self._tokenizer.decoder, decoders.Fuse) else "word"
-        size = self._tokenizer.get_vocab_size(with_added_tokens=False)
-        return "byte" if self._bytes and size == NUM_BYTES + (self.mask is not None) else "token"
+        if isinstance(self.library.model, models.WordLevel):
+            return "character" if isinstance(self.library.decoder, decoders.Fuse) else "word"
+        size = self.library.get_vocab_size(with_added_tokens=False)
+        return "byte" if self.is_of_bytes and size == NUM_BYTES + (self.mask is not None) else "token"
 
     def encode(self, text: str) -> Encoded:
         """One text to tokens, without start and end."""
         with refused_texts(text):
-            encoding = self._tokenizer.encode(text, add_special_tokens=False)
+            encoding = self.library.encode(text, add_special_tokens=False)
         return Encoded(encoding.ids, encoding.offsets)
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
@@ -287,11 +266,11 @@ class TextTokenizer:
 
     def _encode(self, texts: Sequence[str], of: Sequence[str]) -> list[list[int]]:
         with refused_texts(*of):
-            return [e.ids for e in self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
+            return [e.ids for e in self.library.encode_batch_fast(list(texts), add_special_tokens=False)]
 
     @cached_property
     def _ends_at_spaces(self) -> bool:
-        return ends_at_spaces(self._tokenizer)
+        return ends_at_spaces(self.library)
 
     def encode_arrays(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """Many texts to ids, without start and end, int32: `encode_all` for long texts.
@@ -299,17 +278,32 @@ class TextTokenizer:
         Characters and bytes are looked up in a table; long texts are encoded in parts where that gives the same ids,
         which bounds memory for the library's objects and lets several cores work on one text.
         """
-        if self.unit not in ("character", "byte"):
-            divisible = self._bytes or self._pieces or self._never_prepends
-            return encode_in_parts(self.encode_all, texts, divisible)
-        if self._table is None and self._bytes:
-            self._table = np.array([self._tokenizer.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
-        elif self._table is None:
-            self._table = character_table(self.tokens, self.special.unknown)
-        table, (encoding, kind) = self._table, ("utf-8", np.uint8) if self._bytes else ("utf-32-le", np.dtype("<u4"))
-        codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
-        with refused_texts(*texts):
-            return [table[np.minimum(code, len(table) - 1)] for code in codes]
+        if self.unit in ("character", "byte"):
+            encoding, kind = ("utf-8", np.uint8) if self.is_of_bytes else ("utf-32-le", np.dtype("<u4"))
+            codes = (np.frombuffer(self.normalize(text).encode(encoding), kind) for text in texts)
+            with refused_texts(*texts):
+                return [self._table[np.minimum(code, len(self._table) - 1)] for code in codes]
+        divisible = self.is_of_bytes or self.is_of_pieces or self._never_prepends
+        parts: list[str] = []
+        ends = []  # number of parts up to the end of each text
+        for text in texts:
+            parts += _in_parts(text) if divisible and len(text) > _LONG else [text]
+            ends.append(len(parts))
+        encoded: list[NDArray[np.int32]] = []
+        sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+        for chunk in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(np.cumsum(sizes) // _TOGETHER)) + 1):
+            encoded += [np.array(ids, dtype=np.int32) for ids in self.encode_all([parts[n] for n in chunk])]
+        return [np.concatenate(encoded[a:b]) for a, b in pairwise([0, *ends])]
+
+    @cached_property
+    def _table(self) -> NDArray[np.int32]:
+        """The id of each byte; or of each character up to the last that is a token, and one more, that of others."""
+        if self.is_of_bytes:
+            return np.array([self.library.token_to_id(letter) for letter in LETTERS], dtype=np.int32)
+        known = {ord(token): i for i, token in enumerate(self.tokens) if len(token) == 1}
+        table = np.full(max(known, default=0) + 2, self.special.unknown, dtype=np.int32)
+        table[list(known)] = list(known.values())
+        return table
 
     def encode_words(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
         """The ids of each word of each text, at least one, for texts given as words; equal words share a list."""
@@ -320,7 +314,7 @@ class TextTokenizer:
 
     def normalize(self, text: str) -> str:
         """A text as the model sees it: normalised, and lower-cased if so configured."""
-        normal = self._tokenizer.normalizer
+        normal = self.library.normalizer
         with refused_texts(text):
             return text if normal is None else str(normal.normalize_str(text))
 
@@ -331,14 +325,14 @@ class TextTokenizer:
 
     def decode(self, ids: Sequence[int], instead: Mapping[int, str] | None = None) -> str:
         """Raw text of tokens, without special ones; `instead` has words for some positions (unknown words)."""
-        if self._pieces:
+        if self.is_of_pieces:
             instead, silent = instead or {}, {*self.special, self.mask, *self.tags.values()}
             return joined(instead.get(n, self.token(i)) for n, i in enumerate(ids) if n in instead or i not in silent)
         if not instead:
             with refused_texts():
-                return self._tokenizer.decode([i for i in ids if i not in self.special])
+                return self.library.decode([i for i in ids if i not in self.special])
         pieces = [instead.get(n, "" if i in self.special else self.token(i)) for n, i in enumerate(ids)]
-        if self._bytes:
+        if self.is_of_bytes:
             raw = (piece.encode() if n in instead else self._raw(piece) for n, piece in enumerate(pieces))
             return b"".join(raw).decode("utf-8", "replace")
         if self.unit == "character":
@@ -352,22 +346,12 @@ class TextTokenizer:
 
         In the JSON, the pre-tokenizer is then a sequence of steps.
         """
-        return self._bytes and isinstance(self._tokenizer.pre_tokenizer, pre_tokenizers.Sequence)
-
-    @property
-    def is_of_bytes(self) -> bool:
-        """True if tokens are bytes or joined from bytes, so that nothing is unknown and spaces have no mark."""
-        return self._bytes
-
-    @property
-    def is_of_pieces(self) -> bool:
-        """True if tokens are word pieces, with "##" before those within a word; spaces are not kept."""
-        return self._pieces
+        return self.is_of_bytes and isinstance(self.library.pre_tokenizer, pre_tokenizers.Sequence)
 
     @property
     def _never_prepends(self) -> bool:
         """True if spaces are marked and none is put before a text."""
-        decoder = self._tokenizer.decoder
+        decoder = self.library.decoder
         return isinstance(decoder, decoders.Metaspace) and decoder.prepend_scheme == "never"
 
     @staticmethod
@@ -379,9 +363,9 @@ class TextTokenizer:
         """The text of one token as in the vocabulary."""
         if token in self._added:  # the library would give it normalised
             return self._added[token].content
-        if (known := self._tokenizer.id_to_token(token)) is not None or self.rows:
+        if (known := self.library.id_to_token(token)) is not None or self.rows:
             return UNUSED.format(token) if known is None else known
-        return self._tokenizer.id_to_token(self.special.unknown) or SPECIAL_TOKENS[UNKNOWN]
+        return self.library.id_to_token(self.special.unknown) or SPECIAL_TOKENS[UNKNOWN]
 
     @property
     def tokens(self) -> list[str]:
@@ -403,7 +387,7 @@ class TextTokenizer:
 
     def characters(self, ids: Sequence[int]) -> list[range]:
         """The tokens in groups of whole characters: each alone, or the bytes of one character together."""
-        if not self._bytes:
+        if not self.is_of_bytes:
             return [range(n, n + 1) for n in range(len(ids))]
         return whole_characters(b"" if i in self.special else self._raw(self.token(i)) for i in ids)
 
@@ -412,12 +396,12 @@ class TextTokenizer:
 
         A space before a mark belongs to the mark, spaces at the end to the last word.
         """
-        if self.unit == "character" or self._tokenizer.decoder is None:  # words without the spaces between them
+        if self.unit == "character" or self.library.decoder is None:  # words without the spaces between them
             return [range(n, n + 1) for n in range(len(ids))]
-        if self._pieces:
+        if self.is_of_pieces:
             begins = [i in self.special or not is_continued(self.token(i)) for i in ids]
             firsts = [n for n, _ in enumerate(ids) if not n or begins[n] or self._is_silent(ids[n - 1])]
-            return [range(a, b) for a, b in zip(firsts, [*firsts[1:], len(ids)], strict=bool(ids))]
+            return [range(a, b) for a, b in pairwise([*firsts, len(ids)])]
         starts: list[int] = []
         only_blank = closed = False
         mask = self.mask
@@ -438,14 +422,14 @@ class TextTokenizer:
             closed = alone
         if only_blank and len(starts) > 1:
             starts.pop()
-        return [range(a, b) for a, b in zip(starts, [*starts[1:], len(ids)], strict=bool(ids))]
+        return [range(a, b) for a, b in pairwise([*starts, len(ids)])]
 
     def _is_silent(self, token: int) -> bool:
         return token in self.special and token != self.special.unknown
 
     def _is_alone(self, text: str) -> bool:
         """True if a token is a mark; with bytes also several marks, or a space before them."""
-        if not self._bytes:
+        if not self.is_of_bytes:
             return is_mark(text)
         marks = text.removeprefix(BLANK)
         return bool(marks) and all(map(is_mark, marks))
@@ -457,10 +441,10 @@ class TextTokenizer:
 
     def _text(self, ids: Sequence[int]) -> str:
         """The text of some tokens for people, special ones by name, with the mark of a space at its start."""
-        if self._pieces and len(ids) > 1:
+        if self.is_of_pieces and len(ids) > 1:
             return "".join([self.token(ids[0]), *(self.token(i).removeprefix(CONTINUED) for i in ids[1:])])
         text = "".join(map(self.token, ids))
-        if not self._bytes:
+        if not self.is_of_bytes:
             return text
         raw = self._raw(text)
         text = readable(raw) if len(raw) == len(text) else text  # else a tag with other characters than byte letters
@@ -476,24 +460,17 @@ class TextTokenizer:
 
     def sampler(self, amount: float) -> SubwordSampler:
         """Subword sampling, for training; see `SubwordSampler`."""
-        return SubwordSampler(self._tokenizer, amount)
-
-    @property
-    def library(self) -> Tokenizer:
-        """The library's object."""
-        return self._tokenizer
+        return SubwordSampler(self.library, amount)
 
     @property
     def text(self) -> str:
         """The tokenizer as JSON."""
-        library = self._tokenizer.to_str()
-        if not self.rows:
-            return library
-        return f'{_IMPORTED}{json.dumps(self.special)}, "rows": {self.rows}, "library": {library}}}'
+        text = self.library.to_str()
+        return f'{_IMPORTED}{json.dumps(self.special)}, "rows": {self.rows}, "library": {text}}}' if self.rows else text
 
     def save(self, path: Path) -> None:
         """Write the tokenizer as JSON."""
-        text = self.text if self.rows else self._tokenizer.to_str(pretty=True)
+        text = self.library.to_str(pretty=True) if self.text == self.library.to_str() else self.text
         write_whole(path, lambda part: part.write_text(text, encoding="utf-8"))
 
     @classmethod
@@ -546,7 +523,7 @@ class MappedTokenizer(TextTokenizer):
         marks, special = {*self._tags}, self.special
         self._places = {token: i for i, token in reversed([*enumerate(self._vocabulary)]) if i not in special}
         known = {token: i for token, i in self._places.items() if token not in marks}
-        cutter = self._tokenizer
+        cutter = self.library
         names = (cutter.id_to_token(i) or "" for i in range(cutter.get_vocab_size()))
         self._ids = [known.get(name, special.unknown) for name in names]
         self._of_bytes = any(_BYTE.fullmatch(token) for token in self._vocabulary)
@@ -566,26 +543,20 @@ class MappedTokenizer(TextTokenizer):
                 self._tags.append(tag)
                 self._number()
 
-    @property
-    def mask(self) -> int | None:
-        return None
-
     def encode(self, text: str) -> Encoded:
         code, rest = self._split(text)
         with refused_texts(text):
-            encoding = self._tokenizer.encode(rest, add_special_tokens=False)
+            encoding = self.library.encode(rest, add_special_tokens=False)
         spans = [(a + len(code), b + len(code)) for a, b in encoding.offsets]
         ids = self._numbered(encoding, rest)
-        return (
-            Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
-            if code
-            else Encoded(ids, spans)
-        )
+        if not code:
+            return Encoded(ids, spans)
+        return Encoded([self._places.get(code, self.special.unknown), *ids], [(0, len(code)), *spans])
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
         rests = [self._split(text)[1] for text in texts]
         with refused_texts(*texts):
-            encodings = self._tokenizer.encode_batch_fast(rests, add_special_tokens=False)
+            encodings = self.library.encode_batch_fast(rests, add_special_tokens=False)
         encoded = []
         for text, rest, encoding in zip(texts, rests, encodings, strict=True):
             ids = [self._ids[i] for i in encoding.ids]
@@ -603,7 +574,7 @@ class MappedTokenizer(TextTokenizer):
         if (unknown := self.special.unknown) in ids:
             if any(token.startswith(NAMELESS) for token in tokens):  # a model of pairs gives no text of what it lacks
                 text = self.normalize(text)  # spans in a text that was not normalised may leave out accents
-                again = self._tokenizer.encode(text, add_special_tokens=False)
+                again = self.library.encode(text, add_special_tokens=False)
                 tokens = [text[a:b] for a, b in again.offsets] if again.ids == encoding.ids else tokens
             for n, token in enumerate(tokens):
                 if ids[n] == unknown and token not in self._tags:
@@ -626,16 +597,13 @@ class MappedTokenizer(TextTokenizer):
     @property
     def text(self) -> str:
         state = {
-            "cutter": json.loads(self._tokenizer.to_str()),
+            "cutter": json.loads(self.library.to_str()),
             "vocabulary": self._vocabulary,
             "tags": self._tags,
             "origin": base64.b64encode(self.origin).decode("ascii"),
             "special": [*self.special],
         }
         return json.dumps(state, ensure_ascii=False)
-
-    def save(self, path: Path) -> None:
-        write_whole(path, lambda part: part.write_text(self.text, encoding="utf-8"))
 
     @classmethod
     def of_text(cls, text: str) -> MappedTokenizer:

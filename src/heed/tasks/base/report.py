@@ -11,14 +11,10 @@ from numpy.typing import NDArray
 
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
+from heed.errors import counted as counted
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import ends, shown
 from heed.visible import escaped
-
-
-def counted(count: int, unit: str) -> str:
-    """A count with its unit: "1 pair", "1,200 pairs"."""
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
 
 
 def counted_are(count: int, unit: str) -> str:
