@@ -45,6 +45,7 @@ from heed.tasks.base.transfer import (
     is_fine_tuning,
     with_parents,
 )
+from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.carried import CarriedRows
@@ -561,7 +562,9 @@ class Work(Transfers, Trainable):
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
         config, options = self.model_and_head()
-        body = self.input.built(self.body_class(config))
+        body = self.body_class(config)
+        if not getattr(self.config.model, "train_embeddings", True):
+            embedding_of(body).weight.requires_grad_(False)
         tokenizers = [*self.tokenizers().values()]
         special = tokenizers[-1].special if tokenizers else None
         return self.head.build(body, options, Facts({kind: self.row_names(kind) for kind in self.axes()}, special))
@@ -626,8 +629,8 @@ class Work(Transfers, Trainable):
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
             return described(indices)
-        first = self.input.piece_of(self, indices[0])
-        return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
+        first = self.input.first(self.splits.examples["train"][indices[0]])
+        return f"{len(indices)} {self.unit}s, the first {first}"
 
     @property
     def finishing_work(self) -> float:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from heed.config import RunConfig
-from heed.config.sections import TextModelSection, with_tokenizer
+from heed.config.sections import with_tokenizer
 from heed.data.corpus import cached
 from heed.data.examples import Example
 from heed.data.tokens.extend import extended
@@ -25,9 +26,9 @@ from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
 
 
-def labelled_size(num_examples: int) -> str:
-    """The named size for a number of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
-    return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
+def size_for(count: int, most: Mapping[str, int] = MappingProxyType({"tiny": 3_000, "small": 100_000})) -> str:
+    """The named size for an amount of data, by default of labelled texts: the first with at least that, or base."""
+    return next((name for name, limit in most.items() if count <= limit), "base")
 
 
 C = TypeVar("C", bound=RunConfig)
@@ -140,14 +141,14 @@ class Coverage:
         return {**vars(self), "path": str(self.path), "missing": list(self.missing)}
 
 
-def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextTokenizer:
+def with_words(tokenizer: TextTokenizer, section: Any) -> TextTokenizer:
     """The tokenizer, with `model.vector_words` extended by all words of the file of vectors.
 
     Raises:
         ConfigError: No file is given, or the tokens are not words.
         DataError: The file cannot be read.
     """
-    if not section.vector_words:
+    if not getattr(section, "vector_words", False):
         return tokenizer
     if section.word_vectors is None:
         raise ConfigError("model.vector_words is true, but model.word_vectors names no file; give both or neither")

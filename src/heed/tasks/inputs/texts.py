@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from heed.data.batch import fit, frame_size, pad_nested, pad_rows
-from heed.data.corpus import Corpus, Lengths, StoredExamples, joined, parts_of
+from heed.data.corpus import Corpus, Lengths, characters_of, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
@@ -141,8 +141,8 @@ class Texts(Tokens):
     def texts_of(self, example: Text) -> Sequence[str]:
         return (example.source,)
 
-    def usual_tokens(self, texts: Sequence[str]) -> str:
-        return "unigram" if lack_spaces(texts) else "word"
+    def decided(self, texts: Sequence[str], train: Sequence[Text], usual: str = "word") -> Any:
+        return super().decided(texts, train, "unigram" if lack_spaces(texts) else usual)
 
     def train_tokenizer(self, examples: Sequence[Text]) -> TextTokenizer:
         texts = [part for example in examples for part in self.split(example)]
@@ -200,8 +200,8 @@ class Texts(Tokens):
             made.append(Cut(sentences if hierarchical else [list(chain(*sentences))], gone, *row[2 * count :]))
         return made
 
-    def encode(self, examples: Sequence[Text], split: str = "") -> Corpus[Cut]:
-        corpus = super().encode(examples, split)
+    def encode(self, examples: Sequence[Text], split: str = "", **further: Any) -> Corpus[Cut]:
+        corpus: Corpus[Cut] = super().encode(examples, split, **further)
         if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
@@ -356,13 +356,6 @@ class Texts(Tokens):
     def unknown_in(self, text: Given) -> list[str]:
         """The parts of an input that were never seen in training."""
         return [piece for part in self.split(self.example_of(text)) for piece in self.tokenizer.unknown_in(part)]
-
-
-def characters_of(examples: Sequence[Any]) -> int:
-    """Number of characters of examples; of those on disk, of bytes."""
-    if isinstance(examples, StoredExamples):
-        return examples.num_bytes
-    return sum(len(example.source) for example in examples)
 
 
 def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:

@@ -26,6 +26,7 @@ from heed.tasks.heads.alignment import AlignsWords
 from heed.tasks.heads.written import settings
 from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
+from heed.tasks.inputs.pairs import pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
 from heed.tasks.translation.task import LOOKS, Nearest, Translated, TranslationExaminer, TranslationOutputs, taken_from
@@ -186,7 +187,7 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Documents(names=(DOCUMENT_NAMES, SUMMARY_NAMES), asked=DOCUMENT_NAMES),
+    input=Documents(kind=pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES),
     head=Summaries(),
     looks=LOOKS,
     baselines=baselines,
