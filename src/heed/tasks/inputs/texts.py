@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, islice
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heed.data.batch import fit, frame_size, pad_nested, pad_rows
+from heed.data.batch import fit, pad_nested, pad_rows
 from heed.data.corpus import Corpus, Lengths, characters_of, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
@@ -133,11 +133,6 @@ class Texts(Tokens):
         most: int = self.config.data.max_length
         return min(most, self.room or most)
 
-    @property
-    def separator(self) -> tuple[bool, int]:
-        """True if two end tokens separate the texts of a pair; the end token."""
-        return bool((self.config.model.model_extra or {}).get("double_separator", False)), self.tokenizer.special.end
-
     def texts_of(self, example: Text) -> Sequence[str]:
         return (example.source,)
 
@@ -185,19 +180,22 @@ class Texts(Tokens):
         return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
 
     def made_of(self, rows: Sequence[Numbers]) -> list[Cut]:
-        most, hierarchical, count = self.most_tokens, self.hierarchical, 1 + self.pairs
+        hierarchical, count = self.hierarchical, 1 + self.pairs
         longest = self.config.data.max_sentence if hierarchical else sys.maxsize
+        lengths = np.array([[len(tokens) for tokens in row[:count]] for row in rows]).reshape(-1, count)
         made = []
-        for row in rows:
-            first, *second = (
-                [part[i : i + longest] for part in parts_of(tokens, sizes) for i in range(0, len(part), longest)]
-                for tokens, sizes in zip(row[:count], row[count : 2 * count], strict=True)
-            )
-            if not second:
-                made.append(Cut(*_first_tokens(first, most), *row[2 * count :]))
-                continue
-            sentences, gone = _pair(first, second[0], most, *self.separator)
-            made.append(Cut(sentences if hierarchical else [list(chain(*sentences))], gone, *row[2 * count :]))
+        for row, whole, kept in zip(rows, lengths.tolist(), self.kept(lengths).tolist(), strict=True):
+            texts = [
+                _first_tokens(
+                    (p[i : i + longest] for p in parts_of(ids, sizes) for i in range(0, len(p), longest)), most
+                )
+                for ids, sizes, most in zip(row[:count], row[count : 2 * count], kept, strict=True)
+            ]
+            sentences = texts[0]
+            if self.pairs:
+                sentences = [*texts[0], [self.tokenizer.special.end] * self._between, *texts[1]]
+                sentences = sentences if hierarchical else [list(chain(*sentences))]
+            made.append(Cut(sentences, sum(whole) - sum(kept), *row[2 * count :]))
         return made
 
     def encode(self, examples: Sequence[Text], split: str = "", **further: Any) -> Corpus[Cut]:
@@ -240,8 +238,8 @@ class Texts(Tokens):
 
     @property
     def _between(self) -> int:
-        """The end tokens between the texts of a pair."""
-        return self.pairs * (1 + self.separator[0])
+        """The number of end tokens between the texts of a pair."""
+        return self.pairs * (1 + bool((self.config.model.model_extra or {}).get("double_separator", False)))
 
     def whole(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of texts before they are cut, with those between the texts of a pair."""
@@ -252,11 +250,7 @@ class Texts(Tokens):
         return np.minimum(self.whole(lengths), self.most_tokens)
 
     def kept(self, lengths: Lengths) -> Lengths:
-        if not self.pairs:
-            return np.minimum(lengths[:, :1], self.most_tokens)
-        (first, second), room = lengths[:, :2].T, self.most_tokens - self._between
-        first = np.minimum(first, np.maximum(room - second, room - room // 2))  # as `_pair`
-        return np.stack([first, np.minimum(second, room - first)], axis=1)
+        return fit(lengths[:, : 1 + self.pairs], self.most_tokens, self._between)
 
     def collate(self, encoded: Sequence[Cut], indices: list[int], draw: Draw | None) -> Batch:
         chosen = take(encoded, indices)
@@ -376,22 +370,12 @@ def _ngrams(config: Any) -> int:
     return (config.model.model_extra or {}).get("ngrams") or 0
 
 
-def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, end: int) -> tuple[Any, int]:
-    """Two texts with one end token between them, or two if `double`, and the tokens cut; the longer is cut first."""
-    between = [end] * (1 + double)
-    lengths = [sum(map(len, one)) for one in (first, second)]
-    fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
-    kept = [len(one or ()) for one in fitted]
-    whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
-    return [*whole, between, *other], sum(lengths) - sum(kept)
-
-
-def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
-    """The sentences up to a number of tokens, and the number of tokens cut off."""
+def _first_tokens(sentences: Iterable[list[int]], most: int) -> list[list[int]]:
+    """The sentences up to a number of tokens."""
     kept: list[list[int]] = []
-    left = most
     for sentence in sentences:
-        if left > 0:
-            kept.append(sentence[:left])
-        left -= len(sentence)
-    return kept, max(0, -left)
+        if most <= 0:
+            break
+        kept.append(sentence[:most])
+        most -= len(sentence)
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -290,7 +290,7 @@ class Tokens(Input):
             *self.samples(work),
         ]
 
-    def about(self, work: Work) -> Sequence[str]:
+    def about(self, work: Work) -> Iterable[str]:
         """What `heed check` says of the examples before the table of tokens."""
         return ()
 
