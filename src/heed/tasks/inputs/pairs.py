@@ -36,9 +36,7 @@ from heed.tasks.inputs.few_pairs import (
     few_because,
     for_few_pairs,
     learn_tokenizers,
-    load_tokenizers,
     open_pairs,
-    save_tokenizers,
     taken_part,
 )
 from heed.tasks.inputs.supervision import Supervision
@@ -46,6 +44,7 @@ from heed.tasks.inputs.tokens import SAMPLES, Tokens
 from heed.tasks.work import Work
 from heed.training.checkpoint import draw_seed
 
+_TOKENIZERS = "tokenizer.source.json", "tokenizer.target.json"
 VALIDATE_AT_MOST = 500
 """Most validation examples for which a text is written; all are judged."""
 
@@ -162,7 +161,7 @@ class Pairs(Tokens):
             why = few_because(asked, count)
             splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if parent is None:
-            config, (source, target), remark = learn_tokenizers(config, seen, count, _of_parent(config))
+            config, (source, target), remark = learn_tokenizers(config, seen, _of_parent(config))
             splits.remarks += [remark] if remark else []
         else:
             source, target = (parent.tokenizer(side, self.alternatives) for side in ("source", "target"))
@@ -174,10 +173,15 @@ class Pairs(Tokens):
         return replace(self, source_tokenizer=source, target_tokenizer=target)
 
     def save(self, folder: Path) -> None:
-        save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
+        for name, tokenizer in zip(_TOKENIZERS, (self.source_tokenizer, self.target_tokenizer), strict=True):
+            tokenizer.save(folder / name)
 
     def restore(self, config: Any, folder: Path) -> Self:
-        source, target = load_tokenizers(folder, config.tokenizer)
+        first, second = (folder / name for name in _TOKENIZERS)
+        source = TextTokenizer.load(first)
+        # Imported tokenizers may share a vocabulary but cut the texts of each side differently.
+        same = config.tokenizer.shared and (not second.is_file() or first.read_bytes() == second.read_bytes())
+        target = source if same else TextTokenizer.load(second)
         return replace(self, source_tokenizer=source, target_tokenizer=target)
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
