@@ -22,8 +22,10 @@ from heed.data.examples import Text, is_blank, split_sentences, take, without_br
 from heed.data.kinds.inputs import Input as Given
 from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
 from heed.data.kinds.kind import Kind
+from heed.data.kinds.target import labels_are_classes
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, to_texts
+from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.data.tokens.special import lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -42,6 +44,9 @@ TEXTS = Kind(
     sides=lambda data: ("text",) if data.columns.second is None else ("text", "second"),
     ask=lambda texts: Text(texts[0], second=texts[1] if len(texts) > 1 else None),
     draw=lambda data: lambda name, size: [d.text for d in draw_documents(name, size, data.sentences, data.seed)],
+    open=lambda data, given: open_splits(
+        data, text_reader(data, advice=suggest_task), given, has_classes=partial(labels_are_classes, data)
+    ),
     check=lambda held, split: check_order([e.source for e in held], [",".join(e.labels) for e in held], split),
 )
 

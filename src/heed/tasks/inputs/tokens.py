@@ -18,7 +18,6 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.examples import in_turn
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.kind import Kind
-from heed.data.kinds.target import labels_are_classes
 from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -89,7 +88,7 @@ class Tokens(Input):
             return drawn_splits(drawn, data.name, self.kind.units)
         if self.kind.open is not None:
             return self.kind.open(data, given)
-        return open_splits(data, self.kind.reader(data, None), given, has_classes=partial(labels_are_classes, data))
+        return open_splits(data, self.kind.reader(data, None), given)
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
