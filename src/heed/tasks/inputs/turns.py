@@ -38,7 +38,7 @@ from heed.tasks.base.transfer import Parent
 from heed.tasks.base.vocabulary import size_for
 from heed.tasks.base.writing import ToWrite
 from heed.tasks.contracts import Batch, Draw, Pass, Rows, Sized
-from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading, alternate
+from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading
 from heed.tasks.inputs.pairs import check_positions
 from heed.tasks.inputs.tokens import TOKENIZER, Tokens
 from heed.tasks.work import Work
@@ -313,7 +313,10 @@ class Turns(Tokens):
         assert isinstance(made, Conversation), "without findings a bad conversation is an error"
         if made.speakers or not made.turns or not self.speakers.known:
             return made
-        return alternate(self.speakers, made.turns, self.parts(None)[0])
+        responds, user = self.parts(None)
+        pair = responds, user if user != responds else ""
+        names = tuple(pair[n % 2] for n in range(len(made.turns), 0, -1))
+        return Conversation(made.turns, names if any(names) else ())
 
     def _typed(self, text: str) -> Any:
         """The turns of a text, or its JSON object."""
