@@ -178,7 +178,8 @@ class Reading:
 
     def num_read(self, history: Sequence[TokenTurn]) -> int:
         """The number of tokens of a history that are read."""
-        lengths = [min(len(turn.ids), self.options.max_turn) for turn in history]
+        most: int = self.options.max_turn
+        lengths = [min(len(turn.ids), most) for turn in history]
         first = self.first_read(lengths)
         return sum(lengths[first:]) + len(lengths) - first
 
