@@ -35,7 +35,7 @@ from heed.errors import ConfigError, RunError
 from heed.models.base import Interface, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
-from heed.training.weights import load_weights
+from heed.training import weights
 
 END_TOKEN = "end_token"
 """The field of models that find segments by the tokenizer's end token."""
@@ -157,10 +157,7 @@ def prefix_of(model: nn.Module, body: nn.Module) -> str:
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model, writable; tied ones once, under their first name."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in model.state_dict().items():
-        tensors.setdefault(tensor.data_ptr(), (name, tensor))
-    return dict(tensors.values())
+    return weights.unshared(model.state_dict())
 
 
 def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
@@ -323,7 +320,7 @@ class Parent:
         """
         with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
             parent = self.task.build_model()
-            load_weights(parent, self.folder / folders.WEIGHTS)
+            weights.load_weights(parent, self.folder / folders.WEIGHTS)
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
@@ -387,12 +384,12 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
     Raises:
         ConfigError: A run cannot be opened, or a field contradicts it.
     """
-    weights = tokens = None
+    start = tokens = None
     if config.model.from_ is not None:
-        weights = Parent.open(config.model.from_, "model.from")
-        config = weights.with_model(config, task)
+        start = Parent.open(config.model.from_, "model.from")
+        config = start.with_model(config, task)
         asked = config.tokenizer.model_fields_set - _OWN
-        if is_fine_tuning(config, weights, task.interfaces) and not asked and weights.has_tokenizers(task):
+        if is_fine_tuning(config, start, task.interfaces) and not asked and start.has_tokenizers(task):
             config = config.settle("fine-tuning", {"tokenizer.from_": config.model.from_})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
@@ -403,4 +400,4 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)
     check_model_section(config, task.interfaces, task.head_class, task.size_fields.values())
-    return config, weights, tokens
+    return config, start, tokens

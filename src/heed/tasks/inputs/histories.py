@@ -201,17 +201,21 @@ class Reading:
         starts = torch.tensor([self.start(one.target.speaker) for one in responses])
         return {"written": [one.target.ids for one in responses], "starts": starts}
 
-    def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
+    def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         """Groups of histories to read together, if each becomes `rows` rows."""
-        return plan_batches([*map(self.num_read, histories)], max(1, TOGETHER // rows))
+        return plan_batches([self.num_read(one.turns) for one in histories], max(1, TOGETHER // rows))
 
-    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+    def positions_read(self, histories: Sequence[History]) -> int:
         """Number of positions that are computed when histories are read together."""
-        return len(histories) * max(map(self.num_read, histories))
+        return len(histories) * max(self.num_read(one.turns) for one in histories)
 
-    def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
+    def first_token(self, history: History) -> int:
+        """The first token of the response to a history."""
+        return self.start(history.speaker)
+
+    def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
         """The model's memory of histories, a row each."""
-        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one) for one in histories]))
+        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one.turns) for one in histories]))
         return model.encode(source, mask)  # type: ignore[no-any-return]
 
 
@@ -256,11 +260,11 @@ class TurnReading(Reading):
         cut = [TokenTurn(turn.ids[: self.options.max_turn], turn.speaker) for turn in distinct.values()]
         return pad_histories(cut, [[places[id(turn)] for turn in history] for history in histories])
 
-    def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
+    def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         batches: list[list[int]] = [[]]
         seen: set[int] = set()
         size = 0
-        for number, history in enumerate(histories):
+        for number, (history, _) in enumerate(histories):
             new = [turn for turn in history if id(turn) not in seen]
             size += sum(len(turn.ids) for turn in new) + 1
             if size * rows > TOGETHER and batches[-1]:
@@ -270,10 +274,10 @@ class TurnReading(Reading):
             seen.update(map(id, history))
         return [batch for batch in batches if batch]
 
-    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
+    def positions_read(self, histories: Sequence[History]) -> int:
+        turns = {id(turn): len(turn.ids) for one in histories for turn in one.turns[-(self.options.history or 0) :]}
         return sum(min(length, self.options.max_turn) for length in turns.values())
 
-    def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        read = [history[-(self.options.history or 0) :] for history in histories]
+    def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
+        read = [one.turns[-(self.options.history or 0) :] for one in histories]
         return model.encode(*(tensor.to(device) for tensor in self._padded(chain(*read), read)))  # type: ignore[no-any-return]

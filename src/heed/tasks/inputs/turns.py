@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from heed.data.batch import TokenTurn, plan_batches, plan_pass
@@ -30,7 +29,6 @@ from heed.data.splits import Splits
 from heed.data.tables import RepeatedKeyError, described, has_items, load_json
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.models.base import Memory
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
 from heed.tasks.base.report import SideCounts, counted, counted_are, printable, tokens_text
@@ -225,25 +223,14 @@ class Turns(Tokens):
 
     # Writing --------------------------------------------------------------------------------------------------
 
-    def groups(self, sources: Sequence[History], rows: int) -> list[list[int]]:
-        """Groups of histories to read together, if each becomes `rows` rows."""
-        return self.reading.plan([source.turns for source in sources], rows)
-
-    def memory(self, model: Any, sources: Sequence[History], device: torch.device) -> Memory:
-        """The model's memory of histories, a row each."""
-        return self.reading.memory(model, [source.turns for source in sources], device)
-
-    def positions_read(self, sources: Sequence[History]) -> int:
-        """Number of positions that are computed when histories are read together."""
-        return self.reading.positions([source.turns for source in sources])
+    groups = property(lambda self: self.reading.groups)
+    memory = property(lambda self: self.reading.memory)
+    positions_read = property(lambda self: self.reading.positions_read)
+    first_token = property(lambda self: self.reading.first_token)
 
     def ids_read(self, source: History) -> list[int]:
         """The tokens of a history."""
         return [token for turn in source.turns for token in (turn.speaker, *turn.ids)]
-
-    def first_token(self, source: History) -> int:
-        """The first token of the response to a history."""
-        return self.reading.start(source.speaker)
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
