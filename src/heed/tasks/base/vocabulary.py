@@ -11,7 +11,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from heed.config import RunConfig
@@ -157,8 +159,17 @@ def with_words(tokenizer: TextTokenizer, section: Any) -> TextTokenizer:
     return extended(tokenizer, vector_words(Path(section.word_vectors)))
 
 
-def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
-    """The vectors of the words of a vocabulary, with their places; `field` is the model field that sets `width`.
+def find_vectors(
+    path: Path, tokenizer: TextTokenizer, width: int, field: str, counts: NDArray[np.int64]
+) -> tuple[FoundVectors, Coverage]:
+    """The vectors of the words of a vocabulary, with their places, and their coverage.
+
+    Args:
+        path: The file of vectors.
+        tokenizer: The vocabulary.
+        width: Width of the model's embeddings.
+        field: The field of the model that sets it.
+        counts: `(vocab_size,)`, occurrences of each token in the training text.
 
     Raises:
         ConfigError: The file's vectors have another width.
@@ -168,26 +179,21 @@ def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -
         raise ConfigError(
             f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
         )
-    return read_word_vectors(path, _words(tokenizer), width)
-
-
-def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iterable[list[int]]) -> Coverage:
-    """Count the words of the vocabulary, and the tokens of texts, that have a vector."""
-    counts = Counter(token for text in texts for token in text)
-    exact = {int(place) for place in found.places[found.exact]}
-    lowered = {int(place) for place in found.places[~found.exact]}
-    unknown = tokenizer.special.unknown
-    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != unknown]
-    return Coverage(
+    words = ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]
+    found = read_word_vectors(path, words, width)
+    exact, lowered, without = found.places[found.exact], found.places[~found.exact], counts.copy()
+    without[[*found.places, tokenizer.special.unknown]] = 0
+    most = np.argsort(-without, kind="stable")[:_MISSING].tolist()
+    return found, Coverage(
         path,
         found.read,
-        sum(map(bool, _words(tokenizer))),
+        sum(map(bool, words)),
         len(exact),
         len(lowered),
-        counts.total(),
-        sum(count for token, count in counts.items() if token in exact),
-        sum(count for token, count in counts.items() if token in lowered),
-        tuple(tokenizer.label(token) for token in without[:_MISSING]),
+        int(counts.sum()),
+        int(counts[exact].sum()),
+        int(counts[lowered].sum()),
+        tuple(tokenizer.label(token) for token in most if without[token]),
     )
 
 
@@ -215,8 +221,3 @@ def embedding_of(body: nn.Module) -> TokenEmbedding:
 def width_field(fields: Iterable[str]) -> str:
     """The field of a model that is the width of its embeddings."""
     return "d_embedding" if "d_embedding" in fields else "d_model"
-
-
-def _words(tokenizer: TextTokenizer) -> list[str]:
-    """The words of a vocabulary; "" for special tokens."""
-    return ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]

@@ -90,8 +90,6 @@ class Texts(Tokens):
     """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
     is_fitted: bool = False
     """True if the linear part is that of a run that was opened."""
-    outputs: int = 0
-    """Logits of the n-grams of a text."""
 
     def restore(self, config: Any, folder: Path) -> Self:
         texts = super().restore(config, folder)
@@ -107,10 +105,7 @@ class Texts(Tokens):
 
     def fitted(self, work: Work) -> Self:
         texts = super().fitted(work)
-        if not _ngrams(work.config):
-            return texts
-        texts = replace(texts, outputs=len(work.head.rows()["labels"].names))
-        if self.is_fitted:
+        if self.is_fitted or not _ngrams(work.config):
             return texts
         # Fitting takes as long as a whole trial.
         return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
@@ -221,7 +216,7 @@ class Texts(Tokens):
         if not _ngrams(self.config):
             return made
         if self.fit is None:  # the time of an update is measured
-            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), self.outputs)
+            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), len(work.head.rows()["labels"].names))
         else:
             linear, held_out = self.fit()
             if held_out is None:  # resumed

@@ -31,7 +31,6 @@ from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
-    cover,
     embedding_of,
     fill,
     find_vectors,
@@ -187,8 +186,8 @@ class Tokens(Input):
         assert self.body is not None
         assert self._word_vectors is not None
         path, field = Path(self._word_vectors), width_field(self.body.config_class.model_fields)
-        vectors = find_vectors(path, self.tokenizer, (self.config.model.model_extra or {})[field], field)
-        return vectors, cover(path, vectors, self.tokenizer, map(self.tokens_of, work.encoded("train")))
+        width, (counts,) = (self.config.model.model_extra or {})[field], self.token_counts("train", work)
+        return find_vectors(path, self.tokenizer, width, field, counts.tokens)
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 

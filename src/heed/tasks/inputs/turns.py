@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from heed.data.batch import TokenTurn, plan_batches, plan_pass
+from heed.data.batch import TokenTurn, plan_pass
 from heed.data.corpus import Rows as Numbers
 from heed.data.corpus import joined, parts_of
 from heed.data.examples import Conversation, take
@@ -177,16 +176,12 @@ class Turns(Tokens):
         """All responses, in the groups that a batch keeps together."""
         return self.reading.units(encoded.responses)
 
-    def costs(self, encoded: Sequence[list[Response]]) -> NDArray[np.int64]:
-        costs: Any = self.reading.costs(encoded)
-        return costs  # type: ignore[no-any-return]
+    def costs(self, encoded: Sequence[list[Response]]) -> Any:
+        return self.reading.costs(encoded)
 
     @property
     def at_once(self) -> int:
         return int(self.config.training.batch_tokens)
-
-    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
-        return plan_batches(self.costs(encoded), tokens) if len(encoded) else []
 
     def collate(self, encoded: Sequence[list[Response]], indices: list[int], draw: Draw | None) -> Batch:
         return self.reading.batch(take(encoded, indices), indices)
