@@ -339,18 +339,18 @@ class Pairs(Tokens):
         amount = self.config.tokenizer.sampling
         return [tokenizer.sampler(amount) for tokenizer in self.tokenizers().values()] if amount > 0 else []
 
-    def _growth(self, work: Work) -> list[Growth]:
-        """The growth of each side's texts by subword sampling."""
-        examples = work.splits.examples["train"]
-        pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
-        sides = zip(self.samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
-        return [Growth.measured(sampler, texts) for sampler, texts in sides]
-
     def _grown(self, work: Work, lengths: Lengths) -> Lengths:
         """The most tokens that pairs of these lengths have in training, `(pairs, 2)`: more with subword sampling."""
         if not self.samplers:
             return lengths
-        measured = work.once("growth", lambda: self._growth(work))
+
+        def growth() -> list[Growth]:
+            examples = work.splits.examples["train"]
+            pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
+            sides = zip(self.samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
+            return [Growth.measured(sampler, texts) for sampler, texts in sides]
+
+        measured = work.once("growth", growth)
         bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(measured)]
         grown: Lengths = np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self.most(work)))
         return grown

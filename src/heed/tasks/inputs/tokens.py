@@ -312,9 +312,6 @@ class Tokens(Input):
         column = getattr(columns, side, None)
         return to_texts(given, "texts", (*([] if column is None else [column]), *names)), False
 
-    def first(self, example: Any) -> str:
-        return f"{example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
-
     @property
     def is_imported(self) -> bool:
         """True if the run was imported: it reads a text as its tokenizer does."""

@@ -29,7 +29,7 @@ from heed.tasks.inputs.few_pairs import with_body
 from heed.tasks.inputs.pairs import pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
-from heed.tasks.translation.task import LOOKS, Nearest, Translated, TranslationExaminer, TranslationOutputs, taken_from
+from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
 from heed.tasks.work import Baselines, Task
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def baselines(run: Run) -> Baselines:
     """The beginning of the document, and the summary of the nearest training document."""
     lead = _lead(run)
     leads = {} if lead is None else {lead.name: lambda examples: [lead.of(pair.source) for pair in examples]}
-    return {**leads, "nearest training document": Nearest(run)}
+    return {**leads, "nearest training document": nearest(run)}
 
 
 def before(config: Any) -> Any:
