@@ -13,7 +13,6 @@ import numpy as np
 import torch
 
 from heed.data.batch import TokenPair, draw_epoch, pad_rows, plan_batches, plan_pass
-from heed.data.columns import Column
 from heed.data.corpus import Corpus, Lengths, StoredExamples
 from heed.data.corpus import Rows as Numbers
 from heed.data.examples import Link, Pair, Span, take
@@ -147,12 +146,6 @@ class Pairs(Tokens):
     def check(self, config: Any) -> None:
         """Nothing: both sides may share a tokenizer, and subwords may be sampled."""
 
-    @property
-    def columns(self) -> tuple[Column, Column]:
-        """The columns of both sides that the run was trained on."""
-        columns = self.config.data.columns
-        return columns.source, columns.target
-
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
         count = sum(map(len, seen))
@@ -262,7 +255,9 @@ class Pairs(Tokens):
 
     @property
     def encoding(self) -> Any:
-        return None if self.config is None else {"frame": self.frame, **_limits(self.config.data)}
+        if self.config is None:
+            return None
+        return {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
 
     @property
     def rows_by(self) -> dict[str, Any]:
@@ -483,10 +478,6 @@ class Pairs(Tokens):
             SideCounts(split, side, own, corpus.counts(row, one.vocab_size, own), one.special.unknown)
             for row, ((side, one), own) in enumerate(zip(self.tokenizers().items(), corpus.lengths.T, strict=True))
         ]
-
-
-def _limits(data: Any) -> dict[str, Any]:
-    return dict(data.model_dump(include={"max_source"}))
 
 
 def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:

@@ -265,11 +265,6 @@ class Turns(Tokens):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    @property
-    def columns(self) -> Any:
-        """The names of a conversation's fields in JSON."""
-        return self.config.data.columns
-
     def questions(self, given: Any) -> tuple[list[Conversation], bool]:
         """A conversation (`Said`), or a list of lists, dicts or `Conversation`s."""
         if isinstance(given, str | Mapping | Conversation):
@@ -291,7 +286,8 @@ class Turns(Tokens):
             return said
         if isinstance(said, str):
             said = self._typed(said)
-        made = conversation_of(said, self.columns, "the conversation", "conversation", "", Findings(hint=False))
+        columns = self.config.data.columns
+        made = conversation_of(said, columns, "the conversation", "conversation", "", Findings(hint=False))
         assert isinstance(made, Conversation), "without findings a bad conversation is an error"
         if made.speakers or not made.turns or not self.speakers.known:
             return made
@@ -348,7 +344,7 @@ class Turns(Tokens):
     def typed(self, texts: Sequence[str]) -> list[str]:
         if len(texts) < 2:
             return list(texts)
-        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
+        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.config.data.columns), ensure_ascii=False)]
 
     # For people -----------------------------------------------------------------------------------------------
 

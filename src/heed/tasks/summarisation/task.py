@@ -157,7 +157,7 @@ class SummaryOutputs(TranslationOutputs):
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.config.data
         trained = data.train if data.origin == "files" else ()
-        return inputs_in(path, [Field("text", self.run.input.columns[0], DOCUMENT_NAMES)], findings, trained=trained)
+        return inputs_in(path, [Field("text", data.columns.source, DOCUMENT_NAMES)], findings, trained=trained)
 
 
 def _lead(run: Run) -> Lead | None:

@@ -252,7 +252,7 @@ class TranslationOutputs(WritingOutputs):
         data = self.run.config.data
         if data.is_embedded:
             return None
-        fields = [Field("text", self.run.input.columns[0], ("source",))]
+        fields = [Field("text", data.columns.source, ("source",))]
         return inputs_in(path, fields, findings, trained=data.train, default=0)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
