@@ -10,6 +10,7 @@ from example_data import section
 from heed.cli import main
 from heed.errors import ConfigError, DataError
 from heed.observe.edits import Force, Uniform
+from heed.tasks.inputs.histories import History
 
 TURNS = ["Hello, I would like to book a table for four.", "Of course. For which day?", "On Zonday, please."]
 NAMES = ("1 guest", "2 host", "3 guest")
@@ -85,7 +86,7 @@ def test_a_step_for_each_turn_shows_what_the_model_held(runs, name):
     assert look.encoder[1].token == "2 host: Of course . For which day ?"
     model, history = run.model, run.input.encode([run.input.conversation(TURNS)]).conversations[0]
     with torch.no_grad():
-        memory = run.input.reading.memory(model, [history], torch.device("cpu"))
+        memory = run.input.memory(model, [History(history, 0)], torch.device("cpu"))
         for n, (frame, turn) in enumerate(zip(look.encoder, history, strict=True)):
             embedded = model.embedding(torch.tensor([turn.ids]))
             alone, finals = model.words(embedded, torch.ones(1, len(turn.ids)).bool())

@@ -75,7 +75,7 @@ def test_files_that_may_take_more_than_a_quarter_of_the_memory_are_kept_on_disk(
 
 
 def test_a_large_corpus_trains_its_tokenizer_on_a_sample_and_says_so(files, monkeypatch):
-    monkeypatch.setattr(tokens, "_SAMPLE", 1_000)
+    monkeypatch.setattr(tokens.Tokens, "sampled_bytes", 1_000)
     task = prepared("classification", files["classification"], in_memory=20)
     assert "tokenizer trained on a sample of" in task.notes and task.input.tokenizer.vocab_size > 4
 

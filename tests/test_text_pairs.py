@@ -78,8 +78,8 @@ def test_batches_are_planned_by_the_tokens_that_are_read(folder, model):
     task = prepared(folder, "pairs.tsv", {"text": ["premise", "hypothesis"]}, **model)
     read = [task.input.tokens_of(encoded) for encoded in task.encoded("train")]
     assert {len(tokens) for tokens in read} == ({4} if model["name"] == "bert" else {5})  # 3 words, END, 1 word
-    assert task.costs("train").tolist() == [len(tokens) + 2 * task.input.framed for tokens in read]
-    assert any("longer than the model's 4 tokens" in line for line in task.notes.splitlines()) == task.input.framed
+    assert task.costs("train").tolist() == [len(tokens) + 2 * task.input.is_framed for tokens in read]
+    assert any("longer than the model's 4 tokens" in line for line in task.notes.splitlines()) == task.input.is_framed
 
 
 def test_the_model_reads_both_texts_framed(folder):

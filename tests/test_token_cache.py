@@ -122,6 +122,6 @@ def test_the_counts_of_tokens_are_those_of_the_batches(tmp_path, monkeypatch, se
     for indices in task.train_batches(0):
         batch = task.collate(indices)
         read += np.bincount(batch.inputs["tokens"][batch.inputs["mask"]].numpy(), minlength=len(read))
-    counts = task.input.token_counts("train", task)
+    (counts,) = task.input.token_counts("train", task)
     assert counts.tokens.tolist() == read.tolist() and counts.lengths.sum() == read.sum()
     assert read[task.input.tokenizer.special.unknown] > 0 and counts.lengths.max() == 13

@@ -108,25 +108,26 @@ def frame_size(is_pair: bool, double: bool = False) -> int:
     return 3 + double if is_pair else 2
 
 
-def fit(
-    ids: Sequence[int], pair: Sequence[int] | None, max_length: int, double: bool = False
-) -> tuple[list[int], list[int] | None]:
-    """The text, or both, cut at the end so that framed they have at most `max_length` tokens.
+def fit(lengths: NDArray[np.int32], max_length: int, special: int) -> NDArray[np.int32]:
+    """How many tokens of each text, or of both texts of a pair, fit into `max_length` positions, `(examples, texts)`.
+
+    `special` positions are taken by start and end tokens.
 
     Of two texts the longer one is cut until both are equally long, then both alternately, the second first.
 
     Raises:
-        DataError: `max_length` has no room for the frame.
+        DataError: There is no room for these.
 
     Source: Devlin et al. 2019, the published code (`_truncate_seq_pair`).
     """
-    room = max_length - frame_size(pair is not None, double)
+    room = max_length - special
     if room < 0:
-        raise DataError(f"{max_length} positions are too few for the {max_length - room} start and end tokens")
-    if pair is None:
-        return list(ids[:room]), None
-    second = min(len(pair), max(room // 2, room - len(ids)))  # if both are cut, the first may have one token more
-    return list(ids[: room - second]), list(pair[:second])
+        raise DataError(f"{max_length} positions are too few for the {special} start and end tokens")
+    fitted: NDArray[np.int32] = np.minimum(lengths, room)
+    if lengths.shape[1] == 1:
+        return fitted
+    first = np.minimum(lengths[:, 0], np.maximum(room - lengths[:, 1], room - room // 2))
+    return np.stack([first, np.minimum(lengths[:, 1], room - first)], axis=1)
 
 
 def framed(tokens: Tensor, mask: Tensor, special: Special) -> tuple[Tensor, Tensor]:

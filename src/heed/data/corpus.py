@@ -347,6 +347,11 @@ def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
     return examples.select(torch.randperm(len(examples), generator=generator)[:count].sort().values.numpy())
 
 
+def characters_of(examples: Sequence[Example]) -> int:
+    """Number of characters of examples; of those on disk, of bytes."""
+    return examples.num_bytes if isinstance(examples, StoredExamples) else sum(len(one.source) for one in examples)
+
+
 def bytes_of(paths: Iterable[str | Path]) -> int:
     """Approximate number of bytes in files and folders, unpacked."""
     total = 0

@@ -323,9 +323,8 @@ class _Comparison:
 
     def written(self, options: SearchOptions) -> list[list[Hypothesis]]:
         """The outputs of the run's model."""
-        batch = collate_pairs([TokenPair(source, []) for source in self.sources], list(range(len(self.sources))))
         with without_gradient():
-            memory = self.model.encode(batch.source, batch.source_mask)
+            memory = self.model.encode(*pad_rows(self.sources))
         start = torch.full((len(self.sources), 1), self.special.start)
         return generate(self.model, memory, start, options).hypotheses
 
@@ -375,8 +374,8 @@ class _Comparison:
     @torch.no_grad()
     def _log_probs(self, source: list[int], written: list[int], forbidden: Sequence[int] = ()) -> Tensor:
         """Log-probabilities of all tokens at each position of an output, `(tokens, vocab_size)`."""
-        batch = collate_pairs([TokenPair(source, written[:-1])], [0], self.special)
-        logits = self.model.logits(self.model(batch.source, batch.source_mask, batch.target)[0])
+        read = torch.tensor([[self.special.start, *written[:-1]]])
+        logits = self.model.logits(self.model(*pad_rows([source]), read)[0])
         logits[:, list(forbidden)] = -torch.inf
         return torch.log_softmax(logits, dim=-1)
 

@@ -376,10 +376,6 @@ class Input(Part):
         """The named size of a model that "auto" stands for."""
         return "small"
 
-    def built(self, body: Body) -> Body:
-        """A new body, prepared for the input."""
-        return body
-
     def notes(self, work: Any) -> list[str]:
         return [work.splits.notes]
 
@@ -432,10 +428,6 @@ class Input(Part):
     def first(self, example: Any) -> str:
         """The beginning of an example, for messages."""
         return f"{example.origin}: {example.source[:80]!r}"
-
-    def piece_of(self, work: Any, piece: int) -> Any:
-        """The training example of a piece of a pass."""
-        return work.splits.examples["train"][piece]
 
     def scorable(self, examples: Sequence[Any], where: str) -> Sequence[Any]:
         """Examples that `where` has; a DataError if none of them can be scored."""

@@ -36,7 +36,7 @@ def explain(
         notes.append("scored without the n-grams beside the network")
         encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
     lengths, special = list(map(len, encoded.sentences)), names_of_special(work, model)
-    first, framed = int(getattr(model, "has_cls", texts.framed)), texts.framed
+    first, framed = int(getattr(model, "has_cls", texts.is_framed)), texts.is_framed
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
         some = []
@@ -66,6 +66,6 @@ def names_of_special(work: Any, model: Any) -> dict[int, str]:
     """Names of the start and end tokens."""
     tokenizer = work.input.tokenizer
     start, end = tokenizer.special[2:]
-    if work.input.framed:
+    if work.input.is_framed:
         return {start: tokenizer.token(start), end: tokenizer.token(end)}
     return {end: "[SEP]", start: "[CLS]"}

@@ -43,7 +43,7 @@ def look_at_texts(
         (answer,) = head.decode(model, states, batch)
     prediction = head.predict(answer, example, texts)
     start, end = texts.tokenizer.special[2:]
-    framed = int(texts.framed)
+    framed = int(texts.is_framed)
     ids = [*[start] * framed, *texts.tokens_of(encoded), *[end] * framed]
     names = {token: texts.tokenizer.token(token) for token in (start, end)}
     typed = texts.typed_as(example, encoded, framed)

@@ -40,11 +40,11 @@ from heed.tasks.base.transfer import (
     FINE_TUNING,
     Parent,
     Started,
-    Transfers,
     from_data,
     is_fine_tuning,
     with_parents,
 )
+from heed.tasks.base.vocabulary import embedding_of
 from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, NoOptions, Pass, Rows
 from heed.threads import threads_for
 from heed.training.carried import CarriedRows
@@ -110,7 +110,9 @@ class Task:
     outputs: Callable[[Any, Mapping[str, Any]], Any] = TextOutputs
     """Writer of predictions, given the run and the values of the task's flags."""
     taken_from: Callable[..., Mapping[str, str] | None] | None = None
-    """`Transfers.taken_from`, with the work as its first argument."""
+    """From the work, a parent run, the tensors of the model by name, the prefix of the names of those of the parent's
+    body, and the parent's tensors, which may be changed: the parent's name of each tensor to copy; None to copy those
+    of the same name."""
     samples_page: Callable[[Work], str] | None = None
     """A page of training examples."""
     errors_page: Callable[[Any, Mapping[str, Sequence[Mapping[str, Any]]]], str] | None = None
@@ -282,7 +284,7 @@ def options_of(input: Input, head: Head) -> type[Section]:
     return next(iter(kinds), NoOptions) if len(kinds) < 2 else type("Options", tuple(kinds), {})
 
 
-class Work(Transfers, Trainable):
+class Work(Trainable):
     """A task with its data and a settled configuration."""
 
     is_trial = False
@@ -293,17 +295,21 @@ class Work(Transfers, Trainable):
     """What the model reads, with what was learned."""
     head: Head
     """What is compared with its states, with what was learned."""
+    parent: Parent | None = None
+    """The run that `model.from` names."""
+    grown_kinds: tuple[str, ...] = ()
+    """Kinds of rows of which `build_model` builds one more, to find the axes of tensors."""
     folder: Path | None = None
     """The run folder that the work was opened from, with the digests of its data; None for a new run."""
 
     def __init__(self, task: Task, config: Any, input: Input, head: Head, splits: Splits[Any] | None) -> None:
         self.task, self.config = task, config
         self.input, self.head = input, head
-        self.interfaces, self.head_class = task.interfaces, options_of(input, head)  # type: ignore[misc]
-        self.size_fields, self.alternatives = task.size_fields, task.alternatives  # type: ignore[misc]
+        self.interfaces, self.head_class = task.interfaces, options_of(input, head)
+        self.size_fields, self.alternatives = task.size_fields, task.alternatives
         self.same_shapes = input.same_shapes  # type: ignore[misc]
         self.batch_field, self.enough_updates = task.batch_field, task.enough_updates
-        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more  # type: ignore[misc]
+        self.positions_per_parameter, self.may_be_more = input.positions_per_parameter, input.may_be_more
         self._splits = splits
         self._encoded: dict[str, Sequence[Any]] = {}
         self._truths: dict[str, Any] = {}
@@ -535,6 +541,7 @@ class Work(Transfers, Trainable):
         return {**self.input.rows(), **self.head.rows()}
 
     def axes(self) -> Mapping[str, Sequence[str]]:
+        """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
         return {kind: rows.names for kind, rows in self._rows.items() if rows.number is None}
 
     def count_of(self, kind: str) -> int:
@@ -549,36 +556,39 @@ class Work(Transfers, Trainable):
 
     @property
     def sizes(self) -> Mapping[str, str]:
+        """Kind of row -> the field of the configured model that counts such rows."""
         own = self.body_class.config_class.model_fields
         counting = {kind: rows.field for kind, rows in self._rows.items() if rows.field}
         return {kind: name for kind, name in {**self.size_fields, **counting}.items() if name in own}
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
+        """The tokenizers, by the kind of row that their tokens name."""
         return self.input.tokenizers()
 
     def follows_from_data(self) -> tuple[str, ...]:
-        return (*super().follows_from_data(), *self.input.follows(self), *self.head.follows(self))
+        """Fields of the `model` section that a run started from this one does not take over."""
+        return (*self.sizes.values(), END_TOKEN, *self.input.follows(self), *self.head.follows(self))
 
     def build_model(self) -> Any:
         """A new model, its weights drawn from torch's random state."""
         config, options = self.model_and_head()
-        body = self.input.built(self.body_class(config))
+        body = self.body_class(config)
+        if not getattr(self.config.model, "train_embeddings", True):
+            embedding_of(body).weight.requires_grad_(False)
         tokenizers = [*self.tokenizers().values()]
         special = tokenizers[-1].special if tokenizers else None
-        return self.head.build(body, options, Facts({kind: self.row_names(kind) for kind in self.axes()}, special))
+        rows = {kind: [*names, *["one more"] * (kind in self.grown_kinds)] for kind, names in self.axes().items()}
+        return self.head.build(body, options, Facts(rows, special))
 
     def body(self, model: Any) -> nn.Module:
+        """The part of a model that other tasks can start from."""
         return self.head.body_of(model)
 
     def start(self, model: Any) -> dict[str, Started]:
+        """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
         before = self.input.start(model, self)
-        return {**before, **super().start(model), **self.started, **self.head.start(model, self)}
-
-    def taken_from(
-        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
-    ) -> Mapping[str, str] | None:
-        take = self.task.taken_from
-        return None if take is None else take(self, parent, own, prefix, given)
+        taken = {} if self.parent is None else {"parent": self.parent.give(model, self)}
+        return {**before, **taken, **self.started, **self.head.start(model, self)}
 
     def groups(self, model: Any) -> list[Group]:
         """The parts of a model that `training.layer_decay`, `freeze` and `unfreeze_every` treat differently.
@@ -627,8 +637,8 @@ class Work(Transfers, Trainable):
     def describe(self, indices: list[int], epoch: int) -> str:
         if (described := self._pass(epoch).described) is not None:
             return described(indices)
-        first = self.input.piece_of(self, indices[0])
-        return f"{len(indices)} {self.unit}s, the first {self.input.first(first)}"
+        first = self.input.first(self.splits.examples["train"][indices[0]])
+        return f"{len(indices)} {self.unit}s, the first {first}"
 
     @property
     def finishing_work(self) -> float:

@@ -38,13 +38,13 @@ _BLANK_TURNS = "blank turns, left out"
 _SHAPES = '{"turns": ["...", "..."]} or {"turns": [{"speaker": "...", "text": "..."}, ...]}'
 
 
-def conversation_reader(data: Any) -> Reader[Conversation]:
-    """The reader of conversations for a `data` section, which reads only `data.first` of a split."""
+def conversation_reader(data: Any, again: bool = False) -> Reader[Conversation]:
+    """The reader of conversations for a `data` section, which reads only `data.first` of a split, unless `again`."""
     lists = ((getattr(data, split), getattr(data.first, split)) for split in ("valid", "test", "train"))
     most = {tuple(files): count for files, count in lists if isinstance(files, list)}
 
     def read(files: Sequence[str], findings: Findings) -> Iterator[Conversation]:
-        count = most.get(tuple(files))
+        count = None if again else most.get(tuple(files))
         if count is not None:
             findings.remark(f"only the first {count:,} conversations are read (data.first)")
         return islice(read_conversations(files, data, findings), count)

@@ -33,6 +33,19 @@ class EncodedDocuments:
         """Number of documents."""
         return len(self.starts) - 1
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The tokens of each document, without end tokens, `(documents, 1)`."""
+        lengths: NDArray[np.int64] = np.diff(self.starts)[:, None] - self.end_token
+        return lengths
+
+    def counts(self, row: int, size: int, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How often each number below `size` is among all tokens, without end tokens; as `Corpus.counts`."""
+        counts: NDArray[np.int64] = np.bincount(self.ids, minlength=size)
+        if self.end_token:
+            counts[self.ids[-1]] -= self.num_documents
+        return counts
+
     def document_at(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of the document that the token at each place belongs to."""
         return np.searchsorted(self.starts, places, side="right") - 1

@@ -13,6 +13,7 @@ from heed.config.data import Source, TextSource, section
 from heed.data.columns import Column, Facts, is_float
 from heed.data.examples import VALUE, Example, Role
 from heed.data.readers import Reader, table_reader
+from heed.data.splits import Splits
 from heed.data.tables import Field, Row, Table
 
 
@@ -30,6 +31,8 @@ class Kind:
     """Makes an example without a truth of the texts that the model reads."""
     draw: Callable[[Any], Callable[[Any, int], Sequence[Any]]] | None = None
     """Generates as many examples of a split of embedded data."""
+    open: Callable[[Any, Mapping[str, Sequence[Any]] | None], Splits[Any]] | None = None
+    """Reads every split of a `data` section, or takes the given examples, if that is more than `open_splits`."""
     units: str = "texts"
     """Plural name of generated examples."""
     arranged: Callable[[Any], Any] = lambda data: data

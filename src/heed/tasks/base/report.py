@@ -235,7 +235,7 @@ def length_table(rows: Iterable[SideCounts]) -> str:
     )
 
 
-def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: dict[str, TextTokenizer]) -> list[str]:
+def vocabulary_warnings(rows: Iterable[SideCounts], tokenizers: Mapping[str, TextTokenizer]) -> list[str]:
     """Warnings of an almost empty vocabulary, and of data that does not fit the vocabulary."""
     lines = []
     for side, tokenizer in tokenizers.items():
@@ -277,11 +277,12 @@ def unknown_lines(counts: Mapping[str, int]) -> list[str]:
     return [line for side, share in shares.items() for line in _unknown_line(share, side, "train")]
 
 
-def token_lines(kind: str, tokenizer: TextTokenizer, rows: Sequence[SideCounts]) -> list[str]:
-    """The kind and size of the tokenizer of one side, its token counts and warnings."""
-    tokenizers = dict.fromkeys([row.side for row in rows], tokenizer)
-    title = f"\ntokenizer {kind}: {tokenizer.vocab_size:,} tokens\n"
-    return [title, length_table(rows), *vocabulary_warnings(rows, tokenizers)]
+def token_lines(section: Any, tokenizers: Mapping[str, TextTokenizer], rows: Sequence[SideCounts]) -> list[str]:
+    """The kind and sizes of the tokenizers, one or one for each side, their token counts and warnings."""
+    sizes = [f"{one.vocab_size:,} {f'{side} ' * (len(tokenizers) > 1)}tokens" for side, one in tokenizers.items()]
+    title = f"\ntokenizer {section.kind}: {', '.join(sizes)}{' (shared)' * section.shared}\n"
+    named = tokenizers if len(tokenizers) > 1 else dict.fromkeys([row.side for row in rows], *tokenizers.values())
+    return [title, length_table(rows), *vocabulary_warnings(rows, named)]
 
 
 def sample_lines(origin: str, labels: str, sides: Iterable[tuple[str, str, TextTokenizer, list[int]]]) -> str:

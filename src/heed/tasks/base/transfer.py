@@ -16,12 +16,11 @@ row; models declare nothing for this.
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -36,7 +35,7 @@ from heed.errors import ConfigError, RunError
 from heed.models.base import Interface, TokenEncoder
 from heed.registry import bodies_of, body_class, model_and_head
 from heed.tasks import check_config, task_class
-from heed.training.weights import load_weights
+from heed.training import weights
 
 END_TOKEN = "end_token"
 """The field of models that find segments by the tokenizer's end token."""
@@ -85,7 +84,7 @@ def shortened(names: Sequence[str]) -> str:
     return ", ".join(one[part] if count == 1 else f"{part}.* ({count})" for part, count in parts.items())
 
 
-def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
+def axes_of(task: Any) -> dict[str, dict[int, str]]:
     """By tensor of a task's model, the kind of row that each axis runs over: an axis that grows with one more row.
 
     If a tensor is shared by two kinds, the last one counts.
@@ -94,12 +93,24 @@ def axes_of(task: Transfers) -> dict[str, dict[int, str]]:
     axes: dict[str, dict[int, str]] = {name: {} for name in shapes}
     for kind in task.axes():
         try:
-            grown = shapes_of(task.grown(kind))
+            larger = shapes_of(_grown(task, kind))
         except ConfigError:  # kinds that share a table grow together
-            grown = shapes_of(task.grown(*task.sizes))
+            larger = shapes_of(_grown(task, *task.sizes))
         for name, shape in shapes.items():
-            axes[name] |= {axis: kind for axis, size in enumerate(shape) if grown[name][axis] != size}
+            axes[name] |= {axis: kind for axis, size in enumerate(shape) if larger[name][axis] != size}
     return axes
+
+
+def _grown(task: Any, *kinds: str) -> Any:
+    """A task with one more row of some kinds."""
+    grown = copy.copy(task)
+    section = task.config.model
+    for kind in kinds:
+        if (field := task.sizes.get(kind)) is not None:
+            section = section.model_copy(update={field: section.model_extra[field] + 1})
+    grown.config = task.config.model_copy(update={"model": section})
+    grown.grown_kinds = kinds
+    return grown
 
 
 class _WithoutNumbers(TorchFunctionMode):
@@ -146,10 +157,7 @@ def prefix_of(model: nn.Module, body: nn.Module) -> str:
 
 def unshared(model: nn.Module) -> dict[str, Tensor]:
     """The tensors of a model, writable; tied ones once, under their first name."""
-    tensors: dict[int, tuple[str, Tensor]] = {}
-    for name, tensor in model.state_dict().items():
-        tensors.setdefault(tensor.data_ptr(), (name, tensor))
-    return dict(tensors.values())
+    return weights.unshared(model.state_dict())
 
 
 def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
@@ -162,10 +170,6 @@ def unused(parent: nn.Module, taken: Iterable[str]) -> tuple[str, ...]:
 C = TypeVar("C", bound=RunConfig)
 _SOME = 1_000
 """Placeholder for a size that follows from the data."""
-
-
-class NoHead(BaseModel):
-    """A head without fields."""
 
 
 def check_model_section(
@@ -213,87 +217,6 @@ _OWN = frozenset({"sampling", "extend", "new_merges"})
 """Fields of the `tokenizer` section that a run with another run's tokenizer sets itself."""
 
 
-class Transfers(ABC):
-    """A task's description of its model that lets runs start from one another.
-
-    `build_model` builds as many rows of each kind as `row_names` has, or as the field of `model` for that kind gives.
-    """
-
-    interfaces: ClassVar[tuple[Interface, ...]]
-    head_class: ClassVar[type[BaseModel]] = NoHead
-    """Fields of the head, which are in the `model` section together with those of the body."""
-    size_fields: ClassVar[Mapping[str, str]] = {}
-    """Kind of row -> the field of `model` that counts such rows."""
-    may_be_more: ClassVar[frozenset[str]] = frozenset()
-    """Kinds of rows of which the model of a resumed run may have more than its data needs."""
-    settles: ClassVar[tuple[str, ...]] = ()
-    """Further fields of the model that a new run never takes from its parent."""
-    alternatives: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Kind of row -> its possible names in another task, best first; by default the same name."""
-    config: Any
-    parent: Parent | None = None
-    grown_kinds: tuple[str, ...] = ()
-    """Kinds of which a model has one row more (`grown`)."""
-
-    @abstractmethod
-    def axes(self) -> Mapping[str, Sequence[str]]:
-        """Kind of row ("tokens", "labels", "columns") -> the names of its rows, in order."""
-
-    def row_names(self, kind: str) -> list[str]:
-        """The names of the rows of a kind that `build_model` builds."""
-        return [*self.axes()[kind], *(["one more"] if kind in self.grown_kinds else [])]
-
-    def body(self, model: Any) -> nn.Module:
-        """The part of a model that other tasks can start from."""
-        return model.body  # type: ignore[no-any-return]
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        """The tokenizers, by the kind of row that their tokens name."""
-        return {}
-
-    @property
-    def sizes(self) -> Mapping[str, str]:
-        """Those of `size_fields` that the configured model has."""
-        return self.size_fields
-
-    def follows_from_data(self) -> tuple[str, ...]:
-        """Fields of the `model` section that a run started from this one does not take over."""
-        return (*self.sizes.values(), END_TOKEN)
-
-    def grown(self, *kinds: str) -> Self:
-        """The task with one more row of some kinds."""
-        grown = copy.copy(self)
-        section = self.config.model
-        for kind in kinds:
-            if (field := self.sizes.get(kind)) is not None:
-                section = section.model_copy(update={field: section.model_extra[field] + 1})
-        grown.config = self.config.model_copy(update={"model": section})
-        grown.grown_kinds = kinds
-        return grown
-
-    def taken_from(
-        self, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]
-    ) -> Mapping[str, str] | None:
-        """The parent's name of each tensor to copy; None if tensors are copied under the same name.
-
-        Args:
-            parent: The run to start from.
-            own: Our tensors, by name.
-            prefix: Prefix of the tensor names of the parent's body.
-            given: The parent's tensors, which may be changed.
-        """
-        return None
-
-    def start_from_parent(self, model: nn.Module) -> Taken | None:
-        """Copy the tensors that fit from the run that `model.from` names; None if it names none."""
-        return None if self.parent is None else self.parent.give(model, self)
-
-    def start(self, model: Any) -> dict[str, Started]:
-        """Initialise a new model; returns descriptions of the initial values, by name, for the report."""
-        taken = self.start_from_parent(model)
-        return {} if taken is None else {"parent": taken}
-
-
 @dataclass(frozen=True)
 class Parent:
     """A finished run to start from."""
@@ -320,7 +243,7 @@ class Parent:
         except RunError as error:
             raise ConfigError(f"{field}: {error}") from None
 
-    def with_model(self, config: C, task: type[Transfers]) -> C:
+    def with_model(self, config: C, task: Any) -> C:
         """The configuration with the parent's model, except for fields that the user gave.
 
         A model of another name has its own fields; a model that replaces one which the task cannot use takes those
@@ -368,7 +291,7 @@ class Parent:
         fields = (f"tokenizer.{name}" for name in values if getattr(section, name) != getattr(changed, name))
         return config.model_copy(update={"tokenizer": changed}).because(f"as in {self.path}", *fields)
 
-    def has_tokenizers(self, task: type[Transfers]) -> bool:
+    def has_tokenizers(self, task: Any) -> bool:
         """True if the parent has a tokenizer for every kind of row of a task that counts tokens."""
         theirs = self.task.tokenizers()
         return bool(theirs) and all(
@@ -384,7 +307,7 @@ class Parent:
             raise ConfigError(f"tokenizer.from: {run} and has no tokenizer for {kind}")
         return found[0]
 
-    def give(self, model: nn.Module, task: Transfers) -> Taken:
+    def give(self, model: nn.Module, task: Any) -> Taken:
         """Copy the tensors that fit into a new model: whole ones, and the rows (tokens, labels, columns) of both runs.
 
         All others keep their random values. From a run of another task only the body is copied.
@@ -397,12 +320,13 @@ class Parent:
         """
         with torch.random.fork_rng(devices=[]):  # the new run draws the same numbers with and without a parent
             parent = self.task.build_model()
-            load_weights(parent, self.folder / folders.WEIGHTS)
+            weights.load_weights(parent, self.folder / folders.WEIGHTS)
         own, given, axes, their_axes = unshared(model), parent.state_dict(), axes_of(task), axes_of(self.task)
         used, known = {kind for over in their_axes.values() for kind in over.values()}, self.task.axes()
         alike = task.config.task == self.task.config.task
         at = "" if alike else prefix_of(parent, self.task.body(parent))
-        chosen = task.taken_from(self, own, at, given)
+        take = task.task.taken_from
+        chosen = None if take is None else take(task, self, own, at, given)
         alternatives = task.alternatives if chosen is None else {kind: (kind, "tokens") for kind in task.axes()}
         kinds = {kind: next((k for k in alternatives.get(kind, ()) if k in used), kind) for kind in task.axes()}
         rows = {kind: same_rows(names, known.get(kinds[kind], ())) for kind, names in task.axes().items()}
@@ -460,12 +384,12 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
     Raises:
         ConfigError: A run cannot be opened, or a field contradicts it.
     """
-    weights = tokens = None
+    start = tokens = None
     if config.model.from_ is not None:
-        weights = Parent.open(config.model.from_, "model.from")
-        config = weights.with_model(config, task)
+        start = Parent.open(config.model.from_, "model.from")
+        config = start.with_model(config, task)
         asked = config.tokenizer.model_fields_set - _OWN
-        if is_fine_tuning(config, weights, task.interfaces) and not asked and weights.has_tokenizers(task):
+        if is_fine_tuning(config, start, task.interfaces) and not asked and start.has_tokenizers(task):
             config = config.settle("fine-tuning", {"tokenizer.from_": config.model.from_})
     if getattr(config.tokenizer, "extend", False) and config.tokenizer.from_ is None:
         raise ConfigError(
@@ -476,4 +400,4 @@ def with_parents(config: C, task: Any) -> tuple[C, Parent | None, Parent | None]
         tokens = Parent.open(config.tokenizer.from_, "tokenizer.from")
         config = tokens.with_tokenizer(config)
     check_model_section(config, task.interfaces, task.head_class, task.size_fields.values())
-    return config, weights, tokens
+    return config, start, tokens

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from heed.config import RunConfig
-from heed.config.sections import TextModelSection, with_tokenizer
+from heed.config.sections import with_tokenizer
 from heed.data.corpus import cached
 from heed.data.examples import Example
 from heed.data.tokens.extend import extended
@@ -25,9 +28,9 @@ from heed.errors import ConfigError
 from heed.layers import TokenEmbedding
 
 
-def labelled_size(num_examples: int) -> str:
-    """The named size for a number of labelled texts: tiny up to 3,000, small up to 100,000, then base."""
-    return "tiny" if num_examples <= 3_000 else "small" if num_examples <= 100_000 else "base"
+def size_for(count: int, most: Mapping[str, int] = MappingProxyType({"tiny": 3_000, "small": 100_000})) -> str:
+    """The named size for an amount of data, by default of labelled texts: the first with at least that, or base."""
+    return next((name for name, limit in most.items() if count <= limit), "base")
 
 
 C = TypeVar("C", bound=RunConfig)
@@ -140,14 +143,14 @@ class Coverage:
         return {**vars(self), "path": str(self.path), "missing": list(self.missing)}
 
 
-def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextTokenizer:
+def with_words(tokenizer: TextTokenizer, section: Any) -> TextTokenizer:
     """The tokenizer, with `model.vector_words` extended by all words of the file of vectors.
 
     Raises:
         ConfigError: No file is given, or the tokens are not words.
         DataError: The file cannot be read.
     """
-    if not section.vector_words:
+    if not getattr(section, "vector_words", False):
         return tokenizer
     if section.word_vectors is None:
         raise ConfigError("model.vector_words is true, but model.word_vectors names no file; give both or neither")
@@ -156,8 +159,17 @@ def with_words(tokenizer: TextTokenizer, section: TextModelSection) -> TextToken
     return extended(tokenizer, vector_words(Path(section.word_vectors)))
 
 
-def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -> FoundVectors:
-    """The vectors of the words of a vocabulary, with their places; `field` is the model field that sets `width`.
+def find_vectors(
+    path: Path, tokenizer: TextTokenizer, width: int, field: str, counts: NDArray[np.int64]
+) -> tuple[FoundVectors, Coverage]:
+    """The vectors of the words of a vocabulary, with their places, and their coverage.
+
+    Args:
+        path: The file of vectors.
+        tokenizer: The vocabulary.
+        width: Width of the model's embeddings.
+        field: The field of the model that sets it.
+        counts: `(vocab_size,)`, occurrences of each token in the training text.
 
     Raises:
         ConfigError: The file's vectors have another width.
@@ -167,26 +179,21 @@ def find_vectors(path: Path, tokenizer: TextTokenizer, width: int, field: str) -
         raise ConfigError(
             f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
         )
-    return read_word_vectors(path, _words(tokenizer), width)
-
-
-def cover(path: Path, found: FoundVectors, tokenizer: TextTokenizer, texts: Iterable[list[int]]) -> Coverage:
-    """Count the words of the vocabulary, and the tokens of texts, that have a vector."""
-    counts = Counter(token for text in texts for token in text)
-    exact = {int(place) for place in found.places[found.exact]}
-    lowered = {int(place) for place in found.places[~found.exact]}
-    unknown = tokenizer.special.unknown
-    without = [token for token, _ in counts.most_common() if token not in exact | lowered and token != unknown]
-    return Coverage(
+    words = ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]
+    found = read_word_vectors(path, words, width)
+    exact, lowered, without = found.places[found.exact], found.places[~found.exact], counts.copy()
+    without[[*found.places, tokenizer.special.unknown]] = 0
+    most = np.argsort(-without, kind="stable")[:_MISSING].tolist()
+    return found, Coverage(
         path,
         found.read,
-        sum(map(bool, _words(tokenizer))),
+        sum(map(bool, words)),
         len(exact),
         len(lowered),
-        counts.total(),
-        sum(count for token, count in counts.items() if token in exact),
-        sum(count for token, count in counts.items() if token in lowered),
-        tuple(tokenizer.label(token) for token in without[:_MISSING]),
+        int(counts.sum()),
+        int(counts[exact].sum()),
+        int(counts[lowered].sum()),
+        tuple(tokenizer.label(token) for token in most if without[token]),
     )
 
 
@@ -214,8 +221,3 @@ def embedding_of(body: nn.Module) -> TokenEmbedding:
 def width_field(fields: Iterable[str]) -> str:
     """The field of a model that is the width of its embeddings."""
     return "d_embedding" if "d_embedding" in fields else "d_model"
-
-
-def _words(tokenizer: TextTokenizer) -> list[str]:
-    """The words of a vocabulary; "" for special tokens."""
-    return ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]

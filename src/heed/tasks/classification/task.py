@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from markupsafe import Markup
 
-from heed.data.corpus import sample_of
+from heed.data.corpus import characters_of, sample_of
 from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, inputs_in, pair_fields
 from heed.data.tables import Field
@@ -25,7 +25,7 @@ from heed.tasks.explain import contrast, explain
 from heed.tasks.heads.number import mean_number
 from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
 from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
-from heed.tasks.inputs.texts import TEXTS, Texts, characters_of
+from heed.tasks.inputs.texts import TEXTS, Texts
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work
 

@@ -110,7 +110,7 @@ class DialogueOutputs(WritingOutputs):
         return self._conversations(path, findings), ""
 
     def _conversations(self, path: Path, findings: Findings) -> Iterator[Numbered]:
-        data, columns = self.run.config.data, self.run.input.columns
+        data, columns = self.run.config.data, self.run.config.data.columns
         for number, one in enumerate(with_gaps(read_conversations([path], data, findings), findings), start=1):
             if isinstance(one, BadLine):
                 yield number, one
@@ -138,7 +138,7 @@ class DialogueOutputs(WritingOutputs):
         speaker = self.run.input.who_responds(conversation, self.options["speaker"])
         named = {"speaker": speaker} if speaker else {}
         values = {"response": values.pop("text"), **named, **values, "turns_cut": self.run.input.num_cut(conversation)}
-        return (to_json({**object_of(conversation, self.run.input.columns), **values}),)
+        return (to_json({**object_of(conversation, self.run.config.data.columns), **values}),)
 
     @cached_property
     def chat(self) -> Chat:

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 
 from heed.attention import AttentionPooling
 from heed.data.batch import framed
+from heed.data.corpus import characters_of
 from heed.data.tokens.special import Special
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
@@ -25,7 +26,7 @@ from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
 from heed.tasks.heads.number import LabelsOrNumber, Number
 from heed.tasks.heads.tfidf import fitting_memory
 from heed.tasks.inputs.ngrams import Targets, usual_characters
-from heed.tasks.inputs.texts import characters_of, effort_of
+from heed.tasks.inputs.texts import effort_of
 from heed.tasks.work import Work
 
 _POOLING_FIELDS = ("pooling", "pooling_score", "d_pooling", "pooling_hops")

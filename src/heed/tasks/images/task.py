@@ -262,7 +262,7 @@ class Interpolated:
 def taken_from(work: Work, parent: Parent, own: Mapping[str, Tensor], prefix: str, given: dict[str, Tensor]) -> None:
     """Interpolate positions of patches if the picture size differs (`ImageEncoder.adapted`).
 
-    Tensors of a different model are unchanged. Args as `Transfers.taken_from`.
+    Tensors of a different model are unchanged. Args as `Task.taken_from`.
     """
     body: Any = work.body_class
     if parent.task.body_class is not body:

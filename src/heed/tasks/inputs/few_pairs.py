@@ -64,12 +64,18 @@ def open_pairs(
         DataError: The data cannot satisfy a value of the section; the message names it.
     """
     if not data.is_embedded:
-        reader = _reader(data.train, data.columns, "data.columns", "data.train", advice, names)
-        called = "data.extra columns", "files"
-        extra = [(one, _reader(one.files, one.columns, *called, advice, names)) for one in data.extra]
+        corpora = [(data.train, data.columns, "data.columns", "data.train")]
+        corpora += [(one.files, one.columns, "data.extra columns", "files") for one in data.extra]
+        for files, columns, field, files_field in corpora:
+            if len(files) == 2 and (columns.source is not None or columns.target is not None):
+                raise DataError(
+                    f"{field} selects columns of one file, but {files_field} names two parallel files: "
+                    f"{', '.join(files)}"
+                )
+        reader, *others = (pair_reader(columns, advice, names) for _, columns, *_ in corpora)
         splits = open_splits(data, reader, given)
-        if extra:
-            _read_extra(extra, data, splits)
+        if others:
+            _read_extra(list(zip(data.extra, others, strict=True)), data, splits)
         return splits
     sizes: dict[str, Any] = {"train": data.train, "valid": data.valid, "test": data.test}
     name: Any = data.name
@@ -116,22 +122,6 @@ def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: 
             part.remarks.append(f"warning: {name} has no pair to train on")
         splits.remarks += part.remarks
         splits.extra[name] = ExtraCorpus(part.examples, part.counts, section.weight, section.tag, reader.columns)
-
-
-def _reader(
-    files: Sequence[str],
-    columns: Any,
-    field: str,
-    files_field: str,
-    advice: Advice,
-    names: Names,
-) -> Reader[Pair]:
-    """The reader of pairs; `field` and `files_field` are named in messages."""
-    if len(files) == 2 and (columns.source is not None or columns.target is not None):
-        raise DataError(
-            f"{field} selects columns of one file, but {files_field} names two parallel files: {', '.join(files)}"
-        )
-    return pair_reader(columns, advice, names)
 
 
 FEW_PAIRS = 10_000
@@ -224,14 +214,10 @@ Tokenizers = tuple[TextTokenizer, TextTokenizer]
 
 _SAMPLE = 20_000_000
 """Most bytes of text, both sides together, that tokenizers of stored corpora are trained on."""
-_SOURCE, _TARGET = "tokenizer.source.json", "tokenizer.target.json"
 
 
 def learn_tokenizers(
-    config: Any,
-    corpora: Sequence[Sequence[Pair]],
-    count: int,
-    known: Mapping[str, TextTokenizer] | None = None,
+    config: Any, corpora: Sequence[Sequence[Pair]], known: Mapping[str, TextTokenizer]
 ) -> tuple[Any, Tokenizers, str]:
     """Choose the kind and size of the tokenizers and train them on corpora, or take them from the cache.
 
@@ -241,35 +227,27 @@ def learn_tokenizers(
     Returns:
         The configuration with these choices; the tokenizers; and a remark for the user, or "".
     """
-    if known:
-        return _with_known(config, corpora, count, known)
-    stored = any(isinstance(corpus, StoredExamples) for corpus in corpora)
-
-    def learn() -> Learned[Any]:
-        sample = _sample(corpora) if stored else corpora
-        decided = with_tokenizer(config, chain.from_iterable(sample), count)
-        return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
-
-    decided, tokenizers, used = learned(config, corpora, learn)
-    remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
-    return decided, (tokenizers[0], tokenizers[-1]), remark
-
-
-def _with_known(
-    config: Any, corpora: Sequence[Sequence[Pair]], count: int, known: Mapping[str, TextTokenizer]
-) -> tuple[Any, Tokenizers, str]:
-    """Use one or both tokenizers as they are, and train the other."""
     if len(known) == 2:
         source, target = known["source"], known["target"]
         fields = {"shared": source is target, "vocab_size": max(5, source.vocab_size), "lowercase": False}
         known_fields = {f"tokenizer.{name}": value for name, value in fields.items()}
         return config.settle("of the run in model.from", known_fields), (source, target), ""
-    config, (source, target), remark = learn_tokenizers(config, corpora, count)
-    return config, (known.get("source", source), known.get("target", target)), remark
+    count = sum(map(len, corpora))
+
+    def learn() -> Learned[Any]:
+        sample = _sample(corpora)
+        decided = with_tokenizer(config, chain.from_iterable(sample), count)
+        return decided, train_tokenizers(decided.tokenizer, sample), sum(map(len, sample))
+
+    decided, trained, used = learned(config, corpora, learn)
+    remark = f"tokenizers trained on a sample of {used:,} of {count:,} pairs" if used < count else ""
+    return decided, (known.get("source", trained[0]), known.get("target", trained[-1])), remark
 
 
 def _sample(corpora: Sequence[Sequence[Pair]]) -> Sequence[Sequence[Pair]]:
-    """The same share of each corpus, drawn with a fixed seed: up to 20 MB of text in all."""
+    """The corpora, or, if some are on disk, the same share of each, drawn with a fixed seed: 20 MB of text in all."""
+    if not any(isinstance(corpus, StoredExamples) for corpus in corpora):
+        return corpora
     total = sum(
         corpus.num_bytes if isinstance(corpus, StoredExamples) else sum(len(p.source) + len(p.target) for p in corpus)
         for corpus in corpora
@@ -287,26 +265,6 @@ def train_tokenizers(config: TokenizerConfig, corpora: Sequence[Sequence[Pair]])
         return [TextTokenizer.train((text for pairs in corpora for pair in pairs for text in pair.texts), config)]
     source = TextTokenizer.train((pair.source for pairs in corpora for pair in pairs), config)
     return [source, TextTokenizer.train((pair.target for pairs in corpora for pair in pairs), config, "target")]
-
-
-def load_tokenizers(folder: Path, config: TokenizerConfig) -> Tokenizers:
-    """Read both tokenizers of a run folder.
-
-    Raises:
-        RunError: A file is missing or is not a tokenizer.
-    """
-    paths = folder / _SOURCE, folder / _TARGET
-    source = TextTokenizer.load(paths[0])
-    # Imported tokenizers may share a vocabulary but cut the texts of each side differently.
-    if config.shared and (not paths[1].is_file() or paths[0].read_bytes() == paths[1].read_bytes()):
-        return source, source
-    return source, TextTokenizer.load(paths[1])
-
-
-def save_tokenizers(folder: Path, tokenizers: Tokenizers) -> None:
-    """Write both tokenizers into a run folder."""
-    for name, tokenizer in zip((_SOURCE, _TARGET), tokenizers, strict=True):
-        tokenizer.save(folder / name)
 
 
 Part = Literal["encoder", "decoder", "both"]
@@ -377,15 +335,9 @@ def with_body(config: Any) -> Any:
 
 def _fields(name: str, body: Any, part: Part) -> dict[str, Any]:
     """Fields of a Transformer that is built like a parent's body."""
-    positions = getattr(body, "positions", "learned")
-    common = {
-        "d_model": body.d_model,
-        "num_heads": body.num_heads,
-        "num_layers": body.num_layers,
-        "dropout": body.dropout,
-        "attention_dropout": body.attention_dropout,
-        "positions": positions,
-        "max_length": body.max_length,
+    alike = ("d_model", "num_heads", "num_layers", "dropout", "attention_dropout", "max_length")
+    common = {field: getattr(body, field) for field in alike} | {
+        "positions": getattr(body, "positions", "learned"),
         "scaled_embeddings": name == "encoder",
         "normalized_embeddings": name == "bert",
     }
@@ -410,30 +362,18 @@ def counterparts(part: Part, name: str, own: Iterable[str], prefix: str, given: 
     segments = given.get(f"{prefix}segments.weight")
     if name == "bert" and segments is not None:
         given[table] = given[table] + segments[0]
-    if name == _MODEL:
-        halves = _of_translator(part)
-    else:
-        sides = {"encoder": ("source", "encoder"), "decoder": ("target", "decoder")}
-        embedding = {"gpt": "embedding"}.get(name, "inputs.embedding")
-        halves = {"positions.": "positions."}
-        for side, half in (sides[one] for one in (("encoder", "decoder") if part == "both" else (part,))):
-            halves |= {
-                f"{side}_embedding.": f"{embedding}.",
-                f"{side}_embedding_norm.": "embedding_norm.",
-                f"{half}.": "blocks.",
-                f"{half}_norm.": "norm.",
-            }
-    found = {}
-    for tensor in own:
-        for begins, theirs in halves.items():
-            if tensor.startswith(begins) and (called := prefix + theirs + tensor.removeprefix(begins)) in given:
-                found[tensor] = called
-    return found
-
-
-def _of_translator(part: Part) -> Mapping[str, str]:
-    """Starts of the tensor names of one half of a translator, which are the same in both runs."""
-    side, half = ("source", "encoder") if part == "encoder" else ("target", "decoder")
-    further = ["output."] if part == "decoder" else []
-    names = ["positions.", f"{side}_embedding.", f"{side}_embedding_norm.", f"{half}.", f"{half}_norm.", *further]
-    return {name: name for name in names}
+    halves = {"positions.": "positions."}
+    for half in ("encoder", "decoder") if part == "both" else (part,):
+        side = "source" if half == "encoder" else "target"
+        ours = (f"{side}_embedding", f"{side}_embedding_norm", half, f"{half}_norm")
+        embedding = "embedding" if name == "gpt" else "inputs.embedding"
+        theirs = ours if name == _MODEL else (embedding, "embedding_norm", "blocks", "norm")
+        halves |= {f"{mine}.": f"{other}." for mine, other in zip(ours, theirs, strict=True)}
+    if name == _MODEL and part == "decoder":
+        halves["output."] = "output."
+    return {
+        tensor: called
+        for tensor in own
+        for begins, other in halves.items()
+        if tensor.startswith(begins) and (called := f"{prefix}{other}{tensor.removeprefix(begins)}") in given
+    }

@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from heed.data.batch import TokenTurn, pad_histories, pad_rows, plan_batches
+from heed.data.batch import Histories, TokenTurn, pad_histories, pad_rows, plan_batches
 from heed.data.corpus import Lengths
 from heed.data.examples import Conversation
 from heed.data.tokens.special import MASKS, Special
@@ -131,16 +132,6 @@ class Speakers:
         return next((name for name in self.known if name != speaker), speaker if speaker in self.known else "")
 
 
-def alternate(speakers: Speakers, turns: Sequence[str], responds: str) -> Conversation:
-    """Assign speakers to turns without them, so that `responds` is next to speak.
-
-    Two speakers alternate: the one who responds, and the first other one.
-    """
-    other = next((name for name in speakers.known if name != responds), "")
-    names = [responds if (len(turns) - n) % 2 == 0 else other for n in range(len(turns))]
-    return Conversation(tuple(turns), tuple(names) if any(names) else ())
-
-
 class Read(NamedTuple):
     """The part of a history that is read."""
 
@@ -185,14 +176,18 @@ class Reading:
         """The responses in groups that are never split across batches."""
         return [[response] for response in responses]
 
+    def num_read(self, history: Sequence[TokenTurn]) -> int:
+        """The number of tokens of a history that are read."""
+        most: int = self.options.max_turn
+        lengths = [min(len(turn.ids), most) for turn in history]
+        first = self.first_read(lengths)
+        return sum(lengths[first:]) + len(lengths) - first
+
     def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
         """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
-        most, costs = self.options.max_turn, []
-        for (response,) in units:
-            before = [min(len(turn.ids), most) for turn in response.history.turns]
-            first = self.first_read(before)
-            costs.append((len(response.target.ids) + 1, sum(before[first:]) + len(before) - first))
-        return _lengths(costs)
+        targets = [sum(len(one.target.ids) + 1 for one in unit) for unit in units]
+        read = [self.num_read(unit[-1].history.turns) for unit in units]
+        return np.array([targets, read], dtype=np.int32).T
 
     def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
         """One batch of groups of responses, in order."""
@@ -206,17 +201,21 @@ class Reading:
         starts = torch.tensor([self.start(one.target.speaker) for one in responses])
         return {"written": [one.target.ids for one in responses], "starts": starts}
 
-    def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
+    def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         """Groups of histories to read together, if each becomes `rows` rows."""
-        return plan_batches([len(self.source(history)) for history in histories], max(1, TOGETHER // rows))
+        return plan_batches([self.num_read(one.turns) for one in histories], max(1, TOGETHER // rows))
 
-    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
+    def positions_read(self, histories: Sequence[History]) -> int:
         """Number of positions that are computed when histories are read together."""
-        return len(histories) * max(len(self.source(history)) for history in histories)
+        return len(histories) * max(self.num_read(one.turns) for one in histories)
 
-    def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
+    def first_token(self, history: History) -> int:
+        """The first token of the response to a history."""
+        return self.start(history.speaker)
+
+    def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
         """The model's memory of histories, a row each."""
-        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one) for one in histories]))
+        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one.turns) for one in histories]))
         return model.encode(source, mask)  # type: ignore[no-any-return]
 
 
@@ -232,47 +231,40 @@ class TurnReading(Reading):
             groups.setdefault(response.conversation, []).append(response)
         return list(groups.values())
 
-    def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
-        most, costs = self.options.max_turn, []
-        for unit in units:
-            targets = sum(len(response.target.ids) + 1 for response in unit)
-            costs.append((targets, sum(min(len(turn.ids), most) for turn in unit[-1].history.turns)))
-        return _lengths(costs)
+    def num_read(self, history: Sequence[TokenTurn]) -> int:
+        most: int = self.options.max_turn
+        return sum(min(len(turn.ids), most) for turn in history)
 
     def batch(self, units: Sequence[Sequence[Response]], indices: list[int]) -> Batch:
-        most, window = self.options.max_turn, self.options.history
-        utterances: list[TokenTurn] = []
-        conversations: list[range] = []
-        owners: list[int] = []
-        counts: list[int] = []
-        for unit in units:
-            begin = len(utterances)
-            utterances += [TokenTurn(turn.ids[:most], turn.speaker) for turn in unit[-1].history.turns]
-            whole = range(begin, len(utterances))
-            if window is None:
-                conversations.append(whole)
-            for response in unit:
-                count = response.turn
-                if window is not None:
-                    conversations.append(whole[max(0, count - window) : count])
-                    count = len(conversations[-1])
-                owners.append(len(conversations) - 1)
-                counts.append(count)
-        inputs = pad_histories(utterances, conversations)._asdict()
+        window, whole = self.options.history, [unit[-1].history.turns for unit in units]
+        responses = [response for unit in units for response in unit]
+        if window is None:
+            histories, owners = whole, [number for number, unit in enumerate(units) for _ in unit]
+            counts = [response.turn for response in responses]
+        else:
+            histories, owners = [one.history.turns[-window:] for one in responses], [*range(len(responses))]
+            counts = [*map(len, histories)]
         return Batch(
             indices,
-            inputs,
+            self._padded(chain(*whole), histories)._asdict(),
             forced={"conversation": torch.tensor(owners), "read": torch.tensor(counts)},
-            targets=self._targets([response for unit in units for response in unit]),
+            targets=self._targets(responses),
             examples=[index for index, unit in zip(indices, units, strict=True) for _ in unit],
             in_groups=True,
         )
 
-    def plan(self, histories: Sequence[Sequence[TokenTurn]], rows: int) -> list[list[int]]:
+    def _padded(self, turns: Iterable[TokenTurn], histories: Sequence[Sequence[TokenTurn]]) -> Histories:
+        """Histories of some turns, each of which is read once."""
+        distinct = {id(turn): turn for turn in turns}
+        places = {key: place for place, key in enumerate(distinct)}
+        cut = [TokenTurn(turn.ids[: self.options.max_turn], turn.speaker) for turn in distinct.values()]
+        return pad_histories(cut, [[places[id(turn)] for turn in history] for history in histories])
+
+    def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         batches: list[list[int]] = [[]]
         seen: set[int] = set()
         size = 0
-        for number, history in enumerate(histories):
+        for number, (history, _) in enumerate(histories):
             new = [turn for turn in history if id(turn) not in seen]
             size += sum(len(turn.ids) for turn in new) + 1
             if size * rows > TOGETHER and batches[-1]:
@@ -282,25 +274,10 @@ class TurnReading(Reading):
             seen.update(map(id, history))
         return [batch for batch in batches if batch]
 
-    def positions(self, histories: Sequence[Sequence[TokenTurn]]) -> int:
-        turns = {id(turn): len(turn.ids) for history in histories for turn in history[-(self.options.history or 0) :]}
+    def positions_read(self, histories: Sequence[History]) -> int:
+        turns = {id(turn): len(turn.ids) for one in histories for turn in one.turns[-(self.options.history or 0) :]}
         return sum(min(length, self.options.max_turn) for length in turns.values())
 
-    def memory(self, model: Any, histories: Sequence[Sequence[TokenTurn]], device: torch.device) -> Memory:
-        most, window = self.options.max_turn, self.options.history
-        places: dict[int, int] = {}
-        utterances: list[TokenTurn] = []
-        conversations = []
-        for history in histories:
-            read = history if window is None else history[-window:]
-            for turn in read:
-                if id(turn) not in places:
-                    places[id(turn)] = len(utterances)
-                    utterances.append(TokenTurn(turn.ids[:most], turn.speaker))
-            conversations.append([places[id(turn)] for turn in read])
-        padded = pad_histories(utterances, conversations)
-        return model.encode(*(tensor.to(device) for tensor in padded))  # type: ignore[no-any-return]
-
-
-def _lengths(costs: list[tuple[int, int]]) -> Lengths:
-    return np.array(costs, dtype=np.int32).reshape(-1, 2)
+    def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
+        read = [one.turns[-(self.options.history or 0) :] for one in histories]
+        return model.encode(*(tensor.to(device) for tensor in self._padded(chain(*read), read)))  # type: ignore[no-any-return]

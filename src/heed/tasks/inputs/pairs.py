@@ -11,16 +11,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from heed.config import Columns
 from heed.data.batch import TokenPair, draw_epoch, pad_rows, plan_batches, plan_pass
-from heed.data.columns import Column
-from heed.data.corpus import Corpus, Lengths, StoredExamples, corpus_of
-from heed.data.examples import Link, Pair, Span, in_turn, take
-from heed.data.findings import Findings, found_table
+from heed.data.corpus import Corpus, Lengths, StoredExamples
+from heed.data.corpus import Rows as Numbers
+from heed.data.examples import Link, Pair, Span, take
+from heed.data.kinds.contents import no_advice
+from heed.data.kinds.kind import Kind
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
-from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits
 from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -28,24 +26,24 @@ from heed.errors import ConfigError, DataError
 from heed.models.base import Memory, PairDecoder
 from heed.registry import body_class
 from heed.tasks import suggest_task
-from heed.tasks.base.report import SideCounts, length_table, sample_lines, vocabulary_warnings
+from heed.tasks.base.report import SideCounts, sample_lines
 from heed.tasks.base.transfer import Parent
 from heed.tasks.base.writing import TOGETHER, ToWrite
-from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
+from heed.tasks.contracts import Batch, Draw, Pass, Rows, Sized
 from heed.tasks.inputs.few_pairs import (
     auto_size,
     few_because,
     for_few_pairs,
     learn_tokenizers,
-    load_tokenizers,
     open_pairs,
-    save_tokenizers,
     taken_part,
 )
 from heed.tasks.inputs.supervision import Supervision
+from heed.tasks.inputs.tokens import SAMPLES, Tokens
 from heed.tasks.work import Work
 from heed.training.checkpoint import draw_seed
 
+_TOKENIZERS = "tokenizer.source.json", "tokenizer.target.json"
 VALIDATE_AT_MOST = 500
 """Most validation examples for which a text is written; all are judged."""
 
@@ -110,8 +108,23 @@ class TrainingSet:
         return plan if any(isinstance(corpus.examples, StoredExamples) for corpus in self._corpora) else list(plan)
 
 
+def pair_kind(names: Names = SIDES) -> Kind:
+    """Pairs whose columns usually have these names."""
+    return Kind(
+        reader=lambda data, labels: pair_reader(
+            data.columns, no_advice if labels is None else suggest_task, names, again=labels is not None
+        ),
+        fields=lambda data: ("source", "target"),
+        sides=lambda data: ("source",),
+        open=lambda data, given: open_pairs(data, given, suggest_task, names),
+    )
+
+
+PAIRS = pair_kind()
+
+
 @dataclass(frozen=True)
-class Pairs(Input):
+class Pairs(Tokens):
     """The source of a pair, framed as the model reads it; the target is what is written."""
 
     key: ClassVar[str] = "source"
@@ -120,9 +133,9 @@ class Pairs(Input):
         "target": Sized("target_vocab_size"),
     }
     keeps_blank: ClassVar[bool] = True
+    row_kinds: ClassVar = ("<i4",) * 2
 
-    names: Names = SIDES
-    """Usual names of the columns of both sides."""
+    kind: Kind = PAIRS
     asked: tuple[str, ...] = ("source", "text")
     """Possible names of the data-frame column with the texts to predict, best first."""
     source_tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
@@ -130,23 +143,8 @@ class Pairs(Input):
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Pair]:
-        return open_pairs(config.data, given, suggest_task, self.names)
-
-    def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Pair]:
-        """Pairs: (source, target) tuples, (sources, targets), or columns `source` and `target`."""
-        reader = pair_reader(config.data.columns, names=self.names)
-        return hold(data, split, reader, ["source", "target"], findings)
-
-    @property
-    def columns(self) -> tuple[Column, Column]:
-        """The columns of both sides that the run was trained on."""
-        columns = self.config.data.columns
-        return columns.source, columns.target
-
-    def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Pair]:
-        columns = Columns(source=self.columns[0], target=self.columns[1])
-        return [*pair_reader(columns, suggest_task, self.names, again=True).read([*map(str, files)], findings)]
+    def check(self, config: Any) -> None:
+        """Nothing: both sides may share a tokenizer, and subwords may be sampled."""
 
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
@@ -156,7 +154,7 @@ class Pairs(Input):
             why = few_because(asked, count)
             splits.remarks.append(f"{why}: using size scarce and the settings for few pairs (docs/data.md, Few pairs)")
         if parent is None:
-            config, (source, target), remark = learn_tokenizers(config, seen, count, _of_parent(config))
+            config, (source, target), remark = learn_tokenizers(config, seen, _of_parent(config))
             splits.remarks += [remark] if remark else []
         else:
             source, target = (parent.tokenizer(side, self.alternatives) for side in ("source", "target"))
@@ -168,10 +166,15 @@ class Pairs(Input):
         return replace(self, source_tokenizer=source, target_tokenizer=target)
 
     def save(self, folder: Path) -> None:
-        save_tokenizers(folder, (self.source_tokenizer, self.target_tokenizer))
+        for name, tokenizer in zip(_TOKENIZERS, (self.source_tokenizer, self.target_tokenizer), strict=True):
+            tokenizer.save(folder / name)
 
     def restore(self, config: Any, folder: Path) -> Self:
-        source, target = load_tokenizers(folder, config.tokenizer)
+        first, second = (folder / name for name in _TOKENIZERS)
+        source = TextTokenizer.load(first)
+        # Imported tokenizers may share a vocabulary but cut the texts of each side differently.
+        same = config.tokenizer.shared and (not second.is_file() or first.read_bytes() == second.read_bytes())
+        target = source if same else TextTokenizer.load(second)
         return replace(self, source_tokenizer=source, target_tokenizer=target)
 
     def tokenizers(self) -> Mapping[str, TextTokenizer]:
@@ -252,29 +255,25 @@ class Pairs(Input):
 
     @property
     def encoding(self) -> Any:
-        return None if self.config is None else {"frame": self.frame, **_limits(self.config.data)}
+        if self.config is None:
+            return None
+        return {"frame": self.frame, **self.config.data.model_dump(include={"max_source"})}
 
-    def encode(self, examples: Sequence[Pair], split: str = "", tag: str | None = None) -> Corpus[TokenPair]:
-        """Pairs as tokens; the tag of a further corpus is before each source."""
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        return {**self.encoding, "tokenizers": [one.text for one in (self.source_tokenizer, self.target_tokenizer)]}
 
-        def chunks() -> Iterator[list[TokenPair]]:
-            for some in in_turn(examples):
-                sources = self.source_tokenizer.encode_all([pair.source for pair in some])
-                targets = self.target_tokenizer.encode_all([pair.target for pair in some])
-                yield [TokenPair(self._tagged(s, tag), t) for s, t in zip(sources, targets, strict=True)]
+    def rows_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
+        """The tokens of both sides; the tag of a further corpus is before each source."""
+        sources = self.source_tokenizer.encode_all([pair.source for pair in examples])
+        targets = self.target_tokenizer.encode_all([pair.target for pair in examples])
+        return [[self._tagged(source, tag), target] for source, target in zip(sources, targets, strict=True)]
 
-        made = lambda rows: [*starmap(TokenPair, rows)]  # noqa: E731
-        if not split:
-            return Corpus.held(chunks(), ["<i4", "<i4"], made)
-        texts = [tokenizer.text for tokenizer in (self.source_tokenizer, self.target_tokenizer)]
-        return corpus_of(examples, chunks, ["<i4", "<i4"], made, **self.encoding, tokenizers=texts, tag=tag)
+    def made_of(self, rows: Sequence[Numbers]) -> list[TokenPair]:
+        return [*starmap(TokenPair, rows)]
 
     def _tagged(self, source: list[int], tag: str | None) -> list[int]:
         return self.framed(source if tag is None else [self.source_tokenizer.tags[tag], *source])
-
-    def costs(self, encoded: Any) -> NDArray[np.int64]:
-        costs: NDArray[np.int64] = self.positions(encoded.lengths)
-        return costs
 
     def positions(self, lengths: Lengths) -> Any:
         """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
@@ -322,7 +321,12 @@ class Pairs(Input):
                 return batch
             return replace(batch, targets={**batch.targets, "alignment": guide.of(tokens, indices, draw)})
 
-        return Pass(training.batches(costs, work.config.training.batch_tokens, *draw), collate, costs)
+        def described(pieces: Sequence[int]) -> str:
+            (first,) = training.examples_at(pieces[:1])
+            return f"{len(pieces)} {work.unit}s, the first {self.first(first)}"
+
+        batches = training.batches(costs, work.config.training.batch_tokens, *draw)
+        return Pass(batches, collate, costs, described=described)
 
     @cached_property
     def samplers(self) -> list[SubwordSampler]:
@@ -330,18 +334,18 @@ class Pairs(Input):
         amount = self.config.tokenizer.sampling
         return [tokenizer.sampler(amount) for tokenizer in self.tokenizers().values()] if amount > 0 else []
 
-    def _growth(self, work: Work) -> list[Growth]:
-        """The growth of each side's texts by subword sampling."""
-        examples = work.splits.examples["train"]
-        pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
-        sides = zip(self.samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
-        return [Growth.measured(sampler, texts) for sampler, texts in sides]
-
     def _grown(self, work: Work, lengths: Lengths) -> Lengths:
         """The most tokens that pairs of these lengths have in training, `(pairs, 2)`: more with subword sampling."""
         if not self.samplers:
             return lengths
-        measured = work.once("growth", lambda: self._growth(work))
+
+        def growth() -> list[Growth]:
+            examples = work.splits.examples["train"]
+            pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
+            sides = zip(self.samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
+            return [Growth.measured(sampler, texts) for sampler, texts in sides]
+
+        measured = work.once("growth", growth)
         bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(measured)]
         grown: Lengths = np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self.most(work)))
         return grown
@@ -437,19 +441,8 @@ class Pairs(Input):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Pair], bool]:
-        single, own = isinstance(given, str), getattr(self.config.data, "columns", None)
-        column = getattr(own, "source", None)
-        texts = [given] if single else to_texts(given, "texts", (*([] if column is None else [column]), *self.asked))
+        texts, single = self.texts_asked(given, self.asked)
         return [Pair(text, "") for text in texts], single
-
-    @property
-    def is_imported(self) -> bool:
-        """True if the run was imported: it reads a text as its tokenizer does."""
-        return getattr(self.config.data, "imported", None) is not None
-
-    def stripped(self, text: str) -> str:
-        """A text without surrounding blanks, as in training; that of an imported run as it is."""
-        return text if self.is_imported else text.strip()
 
     # For people -----------------------------------------------------------------------------------------------
 
@@ -465,61 +458,26 @@ class Pairs(Input):
 
         return work.once("links held out", drawn)  # type: ignore[no-any-return]
 
-    def lines(self, work: Work) -> list[str]:
-        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
-        tokenizer, splits = self.config.tokenizer, work.splits
-        rows = [side for split in (*splits.examples, *splits.extra) for side in self.token_counts(split, work)]
-        return [
-            splits.summary,
-            *found_table(splits.found),
-            f"\ntokenizer {tokenizer.kind}: {self.source_tokenizer.vocab_size:,} source tokens, "
-            f"{self.target_tokenizer.vocab_size:,} target tokens{' (shared)' if tokenizer.shared else ''}\n",
-            length_table(rows),
-            *vocabulary_warnings(rows, dict(self.tokenizers())),
-            "\nas read and, below, as the model sees them:",
-            *(self._sample(*one) for one in self._samples(work)),
-        ]
-
-    def _samples(self, work: Work) -> Iterator[tuple[Pair, TokenPair, str]]:
+    def samples(self, work: Work) -> Iterator[str]:
         """A few training examples, with the links that guide attention; the first example of each other split."""
-        training, guide = self.training(work), self.guide(work)
+        yield SAMPLES
+        training, guide, others = self.training(work), self.guide(work), work.split_names[1:]
         chosen = training.samples()
-        for index, pair, tokens in zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True):
-            yield pair, tokens, "" if guide is None else guide.shown(index, pair)
-        for name in work.split_names[1:]:
-            if len(encoded := work.encoded(name)):
-                yield work.splits.examples[name][0], encoded[0], ""
-
-    def _sample(self, pair: Pair, tokens: TokenPair, links: str) -> str:
-        source = ("source", pair.source, self.source_tokenizer, tokens.source)
-        shown = sample_lines(pair.origin, "", [source, ("target", pair.target, self.target_tokenizer, tokens.target)])
-        return f"{shown}\n    links   {links}" if links else shown
+        every = [*zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True)]
+        every += [(-1, work.splits.examples[name][0], one) for name in others for one in work.encoded(name)[:1]]
+        for index, pair, tokens in every:
+            sides = zip(self.tokenizers().items(), pair.texts, tokens, strict=True)
+            yield sample_lines(pair.origin, "", [(side, text, one, ids) for (side, one), text, ids in sides])
+            if index >= 0 and guide is not None and (links := guide.shown(index, pair)):
+                yield f"    links   {links}"
 
     def token_counts(self, split: str, work: Work) -> list[SideCounts]:
-        """The source and target tokens of a split or further corpus."""
+        """The source and target tokens of a split or further corpus; a tag counts as a source token."""
         corpus: Any = work.encoded(split)
         return [
             SideCounts(split, side, own, corpus.counts(row, one.vocab_size, own), one.special.unknown)
             for row, ((side, one), own) in enumerate(zip(self.tokenizers().items(), corpus.lengths.T, strict=True))
         ]
-
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
-        """Examples, tokens, unknown tokens; for files, also those left out by rule. A tag counts as a source token."""
-        extra = work.splits.extra.get(split)
-        counts = work.splits.counts.get(split) if extra is None else extra.counts
-        entry: dict[str, Any] = {"examples": len(work.encoded(split)), **({} if counts is None else counts.as_values())}
-        if extra is not None:
-            entry |= {"weight": extra.weight, "tag": extra.tag}
-        for tokens in self.token_counts(split, work):
-            entry[f"{tokens.side}_tokens"], entry[f"{tokens.side}_unknown"] = tokens.total, tokens.unknown
-        return entry
-
-    def piece_of(self, work: Work, piece: int) -> Pair:
-        return self.training(work).examples_at([piece])[0]  # type: ignore[no-any-return]
-
-
-def _limits(data: Any) -> dict[str, Any]:
-    return dict(data.model_dump(include={"max_source"}))
 
 
 def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:

@@ -18,26 +18,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from heed.config.sections import with_tokenizer
 from heed.data.batch import Plan
-from heed.data.corpus import sample_of
-from heed.data.embedded.generated import SPLITS
+from heed.data.corpus import characters_of
 from heed.data.embedded.texts import draw_meals
-from heed.data.kinds.documents import Document
+from heed.data.kinds.documents import Document, document_reader, open_documents
 from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
-from heed.data.splits import Splits, drawn_splits
+from heed.data.kinds.kind import Kind
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.models.base import LanguageModel
 from heed.tasks.base.report import sample_lines
-from heed.tasks.base.transfer import Parent
-from heed.tasks.base.vocabulary import taken
+from heed.tasks.base.vocabulary import size_for
 from heed.tasks.contracts import Batch, Continued, Draw, Pass, Rows, Sized
-from heed.tasks.inputs.whole_documents import WholeDocuments, learn_tokenizer
+from heed.tasks.inputs.tokens import SAMPLES, Tokens
 
 _FEW_CHARACTERS = 100_000
 """Up to this much text, tokens are characters. From 200,000 characters of Shakespeare a tiny gpt learned, in 160
@@ -172,44 +171,40 @@ def num_tokens(characters: int) -> int:
     return min(32_000, max(1_000, characters // 2_000 // 500 * 500))
 
 
+DOCUMENTS = Kind(
+    reader=lambda data, labels: document_reader(data),
+    fields=lambda data: ("text",),
+    draw=lambda data: lambda name, size: draw_meals(name, size, data.seed),
+    open=open_documents,
+    units="documents",
+)
+
+
 @dataclass(frozen=True)
-class Stream(WholeDocuments):
+class Stream(Tokens):
     """Documents of which each token is read after those before it; asked with a prompt, or with a text to score."""
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "target", "source"))}
     settles: ClassVar = ("max_length",)
     may_be_more: ClassVar = frozenset({"positions"})  # data.context may become shorter
     same_shapes: ClassVar = True
+    texts_are_examples: ClassVar = True
+    positions_per_parameter: ClassVar = 4.0
+    sampled_bytes: ClassVar = 20_000_000
     tokens_of_size: ClassVar = {"tiny": 1_000_000, "small": 30_000_000}
-    asked_in: ClassVar = ("prompt", "text")
+    """Named size -> training tokens up to which it is chosen; base from there on."""
+
+    kind: Kind = DOCUMENTS
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Document]] | None) -> Splits[Document]:
-        if not (data := config.data).is_embedded:
-            return super().open(config, given)
-        drawn: dict[str, list[Document]] = {
-            split: draw_meals(split, getattr(data, split), data.seed) for split in SPLITS
-        }
-        return drawn_splits(drawn, data.name, "documents")
+    def decided(self, texts: Sequence[str], train: Sequence[Document], usual: str = "byte_bpe") -> Any:
+        amount = characters_of(train)
+        usual = "word" if self.config.data.is_embedded else "char" if amount <= _FEW_CHARACTERS else usual
+        return with_tokenizer(self.config, usual, lambda: num_tokens(amount), words=None)
 
-    def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
-        if parent is None:
-            is_grammar = config.data.is_embedded
-            config, tokenizer = learn_tokenizer(
-                config,
-                splits,
-                lambda size: "word" if is_grammar else "char" if size <= _FEW_CHARACTERS else "byte_bpe",
-                num_tokens,
-                lambda texts, section: TextTokenizer.train(texts, section, exact=True),
-                to="continue",
-            )
-        else:
-            section, theirs = config.tokenizer, parent.tokenizer("tokens", self.alternatives)
-            texts = [document.text for document in sample_of(splits.examples["train"])]
-            tokenizer, remarks = taken(theirs, texts, section.min_count if section.extend else None, section.new_merges)
-            splits.remarks += remarks
-        return config, replace(self, tokenizer=tokenizer)
+    def train_tokenizer(self, examples: Sequence[Document]) -> TextTokenizer:
+        return TextTokenizer.train([document.text for document in examples], self.config.tokenizer, exact=True)
 
     def rows(self) -> Mapping[str, Rows]:
         rows = {**super().rows()}
@@ -240,6 +235,9 @@ class Stream(WholeDocuments):
         """True if the model carries a state from batch to batch."""
         return self.body is not None and issubclass(self.body, LanguageModel) and self.body.carries
 
+    def size(self, work: Any) -> str:
+        return size_for(len(work.encoded("train")), self.tokens_of_size)
+
     def fields(self, given: dict[str, Any], work: Any) -> dict[str, Any]:
         """Use rotary positions in models that have them, unless positions are given or the size is base.
 
@@ -256,7 +254,7 @@ class Stream(WholeDocuments):
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Document], split: str = "") -> Any:
+    def encode(self, examples: Sequence[Document], split: str = "", **further: Any) -> Any:
         """The stream of all documents, in the cache if it is worth it."""
         return TokenStream.of(examples, self.tokenizer, self.end_token)
 
@@ -280,7 +278,7 @@ class Stream(WholeDocuments):
     # For people -----------------------------------------------------------------------------------------------
 
     def samples(self, work: Any) -> Iterator[str]:
-        yield "\nas read and, below, as the model sees them:"
+        yield SAMPLES
         for documents in work.splits.examples.values():
             text = documents[0].text[:120]
             sides = [("text", text, self.tokenizer, self.tokenizer.encode(text).ids)]
@@ -289,7 +287,7 @@ class Stream(WholeDocuments):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[Document], bool]:
-        texts, single = self.texts(given)
+        texts, single = self.texts_asked(given, ("prompt", "text"))
         return [*map(Document, texts)], single
 
     def prompt_tokens(self, ids: Sequence[int], least: int = 1) -> list[int]:

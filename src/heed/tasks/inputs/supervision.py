@@ -39,7 +39,7 @@ one distribution n with a fixed share `null`, counts are smoothed, and s is 1 / 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +50,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.config import Source
 from heed.data.batch import TokenPair
 from heed.data.examples import Link, Pair, Span
 from heed.data.findings import Findings
@@ -81,11 +80,11 @@ def guides(
     Returns:
         For each pair `(target + 1, source)`, the end token's row last and zero; rows sum to at most 1.
     """
-    sources = _Stems([pair.source for pair in pairs], source)
-    targets = _Stems([pair.target for pair in pairs], target)
-    links = align_tokens(sources.stems, targets.stems)
+    source_stems, source_words = _stems([pair.source for pair in pairs], source)
+    target_stems, target_words = _stems([pair.target for pair in pairs], target)
+    links = align_tokens(source_stems, target_stems)
     result = []
-    for word_links, s, t in zip(links, sources.owners, targets.owners, strict=True):
+    for word_links, s, t in zip(links, source_words, target_words, strict=True):
         strength = word_links[t][:, s]  # (target, source)
         sure = strength * (strength > least)
         rows = sure / sure.sum(1, keepdim=True).clamp_min(1.0)
@@ -93,20 +92,18 @@ def guides(
     return result
 
 
-class _Stems:
-    """The words of texts, numbered by their stems; `owners` gives the word of each token."""
-
-    def __init__(self, texts: Sequence[list[int]], tokenizer: TextTokenizer) -> None:
-        words = [tokenizer.words(ids) for ids in texts]
-        if sum(map(len, texts)) > _LONGEST * sum(map(len, words)):
-            words = [[range(n, n + 1) for n in range(len(ids))] for ids in texts]
-        numbers: dict[str, int] = {}
-        self.stems: list[list[int]] = []
-        self.owners: list[Tensor] = []
-        for ids, ranges in zip(texts, words, strict=True):
-            labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
-            self.stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
-            self.owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
+def _stems(texts: Sequence[list[int]], tokenizer: TextTokenizer) -> tuple[list[list[int]], list[Tensor]]:
+    """The words of texts, numbered by their stems, and the number of the word of each token."""
+    words = [tokenizer.words(ids) for ids in texts]
+    if sum(map(len, texts)) > _LONGEST * sum(map(len, words)):
+        words = [[range(n, n + 1) for n in range(len(ids))] for ids in texts]
+    numbers: dict[str, int] = {}
+    stems, owners = [], []
+    for ids, ranges in zip(texts, words, strict=True):
+        labels = [tokenizer.word_label(ids[word.start : word.stop]) for word in ranges]
+        stems.append([numbers.setdefault(label.lower()[:_STEM], len(numbers)) for label in labels])
+        owners.append(torch.tensor([n for n, word in enumerate(ranges) for _ in word], dtype=torch.long))
+    return stems, owners
 
 
 def attention_loss(weights: Tensor, alignment: Tensor, source_mask: Tensor, kind: str) -> Tensor:
@@ -191,14 +188,16 @@ class Supervision:
 
     def _read(self) -> list[LinkTable]:
         section, data, splits = self._section, self._work.config.data, self._work.splits
-        skipped = _skipped(data, data.train, splits.columns)
-        corpora = [("train", splits.examples["train"], splits.counts["train"], skipped)]
+        corpora = [("train", splits.examples["train"], splits.counts["train"], data.train, splits.columns)]
         for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
-            corpora.append((name, corpus.examples, corpus.counts, _skipped(data, one.files, corpus.columns)))
+            corpora.append((name, corpus.examples, corpus.counts, one.files, corpus.columns))
         tables = []
-        for path, (name, pairs, counts, skipped) in zip(section.files, corpora, strict=False):
+        for path, (name, pairs, counts, files, columns) in zip(section.files, corpora, strict=False):
+            # The first line of a file of columns may name them.
+            named = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
+            named = named and data.origin == "files" and any(isinstance(column, str) for column in columns.values())
             findings = Findings.of(data)
-            table = LinkTable(path, section.possible == "use", findings, skipped)
+            table = LinkTable(path, section.possible == "use", findings, int(named))
             unused: list[Sequence[Pair]] = []
             if name == "train":  # pairs of its files that are not trained on
                 unused = [splits.left_out, *([] if isinstance(data.valid, list) else [splits.examples["valid"]])]
@@ -276,13 +275,6 @@ def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span
         return span
     start, end = (len(tokenizer.normalize(text[:place])) for place in span)
     return start, end
-
-
-def _skipped(data: Source, files: Sequence[str], columns: Mapping[str, int | str]) -> int:
-    """The number of lines before the pairs of a corpus's file: 1 if its first line names the columns, else 0."""
-    named = any(isinstance(column, str) for column in columns.values())
-    of_columns = len(files) == 1 and ending_of(Path(files[0])) not in (".jsonl", ".json")
-    return int(named and of_columns and data.origin == "files")
 
 
 _APART, _TOGETHER = 2, 4

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, islice
@@ -14,16 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heed.data.batch import fit, frame_size, pad_nested, pad_rows
-from heed.data.corpus import Corpus, Lengths, StoredExamples, joined, parts_of
+from heed.data.batch import fit, pad_nested, pad_rows
+from heed.data.corpus import Corpus, Lengths, characters_of, joined, parts_of
 from heed.data.corpus import Rows as Numbers
 from heed.data.embedded.texts import draw_documents
 from heed.data.examples import Text, is_blank, split_sentences, take, without_breaks
 from heed.data.kinds.inputs import Input as Given
 from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
 from heed.data.kinds.kind import Kind
+from heed.data.kinds.target import labels_are_classes
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, to_texts
+from heed.data.splits import open_splits
 from heed.data.tables import Field
 from heed.data.tokens.special import lack_spaces
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -42,6 +44,9 @@ TEXTS = Kind(
     sides=lambda data: ("text",) if data.columns.second is None else ("text", "second"),
     ask=lambda texts: Text(texts[0], second=texts[1] if len(texts) > 1 else None),
     draw=lambda data: lambda name, size: [d.text for d in draw_documents(name, size, data.sentences, data.seed)],
+    open=lambda data, given: open_splits(
+        data, text_reader(data, advice=suggest_task), given, has_classes=partial(labels_are_classes, data)
+    ),
     check=lambda held, split: check_order([e.source for e in held], [",".join(e.labels) for e in held], split),
 )
 
@@ -85,8 +90,6 @@ class Texts(Tokens):
     """Fits the linear part when it is needed, once; its logits beside which training texts are learned."""
     is_fitted: bool = False
     """True if the linear part is that of a run that was opened."""
-    outputs: int = 0
-    """Logits of the n-grams of a text."""
 
     def restore(self, config: Any, folder: Path) -> Self:
         texts = super().restore(config, folder)
@@ -102,10 +105,7 @@ class Texts(Tokens):
 
     def fitted(self, work: Work) -> Self:
         texts = super().fitted(work)
-        if not _ngrams(work.config):
-            return texts
-        texts = replace(texts, outputs=len(work.head.rows()["labels"].names))
-        if self.is_fitted:
+        if self.is_fitted or not _ngrams(work.config):
             return texts
         # Fitting takes as long as a whole trial.
         return replace(texts, fit=None if work.is_trial else cache(partial(_learned, work, texts)))
@@ -133,16 +133,11 @@ class Texts(Tokens):
         most: int = self.config.data.max_length
         return min(most, self.room or most)
 
-    @property
-    def separator(self) -> tuple[bool, int]:
-        """True if two end tokens separate the texts of a pair; the end token."""
-        return bool((self.config.model.model_extra or {}).get("double_separator", False)), self.tokenizer.special.end
-
     def texts_of(self, example: Text) -> Sequence[str]:
         return (example.source,)
 
-    def usual_tokens(self, texts: Sequence[str]) -> str:
-        return "unigram" if lack_spaces(texts) else "word"
+    def decided(self, texts: Sequence[str], train: Sequence[Text], usual: str = "word") -> Any:
+        return super().decided(texts, train, "unigram" if lack_spaces(texts) else usual)
 
     def train_tokenizer(self, examples: Sequence[Text]) -> TextTokenizer:
         texts = [part for example in examples for part in self.split(example)]
@@ -185,23 +180,26 @@ class Texts(Tokens):
         return {**super().rows_by, **data, "read": (self.hierarchical, self.pairs, self.is_imported)}
 
     def made_of(self, rows: Sequence[Numbers]) -> list[Cut]:
-        most, hierarchical, count = self.most_tokens, self.hierarchical, 1 + self.pairs
+        hierarchical, count = self.hierarchical, 1 + self.pairs
         longest = self.config.data.max_sentence if hierarchical else sys.maxsize
+        lengths = np.array([[len(tokens) for tokens in row[:count]] for row in rows]).reshape(-1, count)
         made = []
-        for row in rows:
-            first, *second = (
-                [part[i : i + longest] for part in parts_of(tokens, sizes) for i in range(0, len(part), longest)]
-                for tokens, sizes in zip(row[:count], row[count : 2 * count], strict=True)
-            )
-            if not second:
-                made.append(Cut(*_first_tokens(first, most), *row[2 * count :]))
-                continue
-            sentences, gone = _pair(first, second[0], most, *self.separator)
-            made.append(Cut(sentences if hierarchical else [list(chain(*sentences))], gone, *row[2 * count :]))
+        for row, whole, kept in zip(rows, lengths.tolist(), self.kept(lengths).tolist(), strict=True):
+            texts = [
+                _first_tokens(
+                    (p[i : i + longest] for p in parts_of(ids, sizes) for i in range(0, len(p), longest)), most
+                )
+                for ids, sizes, most in zip(row[:count], row[count : 2 * count], kept, strict=True)
+            ]
+            sentences = texts[0]
+            if self.pairs:
+                sentences = [*texts[0], [self.tokenizer.special.end] * self._between, *texts[1]]
+                sentences = sentences if hierarchical else [list(chain(*sentences))]
+            made.append(Cut(sentences, sum(whole) - sum(kept), *row[2 * count :]))
         return made
 
-    def encode(self, examples: Sequence[Text], split: str = "") -> Corpus[Cut]:
-        corpus = super().encode(examples, split)
+    def encode(self, examples: Sequence[Text], split: str = "", **further: Any) -> Corpus[Cut]:
+        corpus: Corpus[Cut] = super().encode(examples, split, **further)
         if self.fit is None or split == "train" or self.linear is None:
             return corpus
         logits = self.linear.logits(map(self.words_of, examples)).numpy()
@@ -218,7 +216,7 @@ class Texts(Tokens):
         if not _ngrams(self.config):
             return made
         if self.fit is None:  # the time of an update is measured
-            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), self.outputs)
+            held_out: torch.Tensor | None = torch.zeros(len(work.encoded(split)), len(work.head.rows()["labels"].names))
         else:
             linear, held_out = self.fit()
             if held_out is None:  # resumed
@@ -240,8 +238,8 @@ class Texts(Tokens):
 
     @property
     def _between(self) -> int:
-        """The end tokens between the texts of a pair."""
-        return self.pairs * (1 + self.separator[0])
+        """The number of end tokens between the texts of a pair."""
+        return self.pairs * (1 + bool((self.config.model.model_extra or {}).get("double_separator", False)))
 
     def whole(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of texts before they are cut, with those between the texts of a pair."""
@@ -252,11 +250,7 @@ class Texts(Tokens):
         return np.minimum(self.whole(lengths), self.most_tokens)
 
     def kept(self, lengths: Lengths) -> Lengths:
-        if not self.pairs:
-            return np.minimum(lengths[:, :1], self.most_tokens)
-        (first, second), room = lengths[:, :2].T, self.most_tokens - self._between
-        first = np.minimum(first, np.maximum(room - second, room - room // 2))  # as `_pair`
-        return np.stack([first, np.minimum(second, room - first)], axis=1)
+        return fit(lengths[:, : 1 + self.pairs], self.most_tokens, self._between)
 
     def collate(self, encoded: Sequence[Cut], indices: list[int], draw: Draw | None) -> Batch:
         chosen = take(encoded, indices)
@@ -358,13 +352,6 @@ class Texts(Tokens):
         return [piece for part in self.split(self.example_of(text)) for piece in self.tokenizer.unknown_in(part)]
 
 
-def characters_of(examples: Sequence[Any]) -> int:
-    """Number of characters of examples; of those on disk, of bytes."""
-    if isinstance(examples, StoredExamples):
-        return examples.num_bytes
-    return sum(len(example.source) for example in examples)
-
-
 def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
     """The linear part for the settled configuration of a run."""
     fields, train = work.config.model.model_extra, work.splits.examples["train"]
@@ -383,22 +370,12 @@ def _ngrams(config: Any) -> int:
     return (config.model.model_extra or {}).get("ngrams") or 0
 
 
-def _pair(first: list[list[int]], second: list[list[int]], most: int, double: bool, end: int) -> tuple[Any, int]:
-    """Two texts with one end token between them, or two if `double`, and the tokens cut; the longer is cut first."""
-    between = [end] * (1 + double)
-    lengths = [sum(map(len, one)) for one in (first, second)]
-    fitted = fit(range(lengths[0]), range(lengths[1]), most + frame_size(False), double)
-    kept = [len(one or ()) for one in fitted]
-    whole, other = (_first_tokens(one, count)[0] for one, count in zip((first, second), kept, strict=True))
-    return [*whole, between, *other], sum(lengths) - sum(kept)
-
-
-def _first_tokens(sentences: list[list[int]], most: int) -> tuple[list[list[int]], int]:
-    """The sentences up to a number of tokens, and the number of tokens cut off."""
+def _first_tokens(sentences: Iterable[list[int]], most: int) -> list[list[int]]:
+    """The sentences up to a number of tokens."""
     kept: list[list[int]] = []
-    left = most
     for sentence in sentences:
-        if left > 0:
-            kept.append(sentence[:left])
-        left -= len(sentence)
-    return kept, max(0, -left)
+        if most <= 0:
+            break
+        kept.append(sentence[:most])
+        most -= len(sentence)
+    return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,12 @@ from heed.data.corpus import Rows as Numbers
 from heed.data.examples import in_turn
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.kind import Kind
-from heed.data.kinds.target import labels_are_classes
-from heed.data.readers import hold
+from heed.data.readers import hold, to_texts
 from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.data.word_vectors import FoundVectors, vector_width
 from heed.errors import ConfigError
-from heed.models.base import Body, TokenEncoder
+from heed.models.base import TokenEncoder
 from heed.registry import learned_positions
 from heed.tasks import task_class
 from heed.tasks.base.report import SideCounts, sample_lines, token_lines
@@ -32,12 +31,11 @@ from heed.tasks.base.transfer import Parent, Started
 from heed.tasks.base.vocabulary import (
     Coverage,
     Learned,
-    cover,
     embedding_of,
     fill,
     find_vectors,
-    labelled_size,
     learned,
+    size_for,
     taken,
     width_field,
     with_words,
@@ -45,16 +43,15 @@ from heed.tasks.base.vocabulary import (
 from heed.tasks.contracts import Input, Rows, Sized
 from heed.tasks.work import Work
 
-_TOKENIZER = "tokenizer.json"
-_SAMPLE = 10_000_000
-"""Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
+TOKENIZER = "tokenizer.json"
+SAMPLES = "\nas read and, below, as the model sees them:"
 
 
 @dataclass(frozen=True)
 class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
-    A kind of input gives `texts_of`, `train_tokenizer`, `usual_tokens` and, for what is more than one row of tokens,
+    A kind of input gives `texts_of`, `decided`, `train_tokenizer` and, for what is more than one row of tokens,
     `row_kinds`, `rows_of`, `made_of`, `rows_by`.
     """
 
@@ -62,6 +59,9 @@ class Tokens(Input):
 
     unit = property(lambda self: "text" if self.kind.example is None else self.kind.example.unit)
     section = property(lambda self: self.kind.section)
+
+    sampled_bytes: ClassVar[int] = 10_000_000
+    """Bytes of text of a corpus on disk that the tokenizer is trained on: a few seconds' work."""
 
     kind: Kind
     tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
@@ -85,7 +85,9 @@ class Tokens(Input):
             draw, sizes = self.kind.draw(data), {"train": data.train, "valid": data.valid, "test": data.test}
             drawn = {name: [*draw(name, size)] for name, size in sizes.items()}
             return drawn_splits(drawn, data.name, self.kind.units)
-        return open_splits(data, self.kind.reader(data, None), given, has_classes=partial(labels_are_classes, data))
+        if self.kind.open is not None:
+            return self.kind.open(data, given)
+        return open_splits(data, self.kind.reader(data, None), given)
 
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         reader, fields = self.kind.reader(config.data, None), self.kind.fields(config.data)
@@ -94,7 +96,7 @@ class Tokens(Input):
         return held
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Any]:
-        return [*self.kind.reader(self.config.data, labels or None).read([*map(str, files)], findings)]
+        return [*self.kind.reader(self.config.data, labels).read([*map(str, files)], findings)]
 
     # Learning -------------------------------------------------------------------------------------------------
 
@@ -103,23 +105,22 @@ class Tokens(Input):
         if parent is None:
             asked, by = config, config.data.model_dump(mode="json", include={"columns", "imported"})
             config, (tokenizer,), used = learned(config, [train], lambda: reading._learned(train), reading=by)
-            if (kind := config.tokenizer.kind) != "word" and asked.tokenizer.kind == "auto":
-                splits.remarks.append(f"tokenizer.kind is {kind}: the script of the texts has no spaces between words")
+            if config.tokenizer.kind == "unigram" and asked.tokenizer.kind == "auto":
+                splits.remarks.append("tokenizer.kind is unigram: the script of the texts has no spaces between words")
             if used < len(train):
                 splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
         else:
-            texts = [" ".join(reading.texts_of(example)) for example in sample_of(train)]
-            least = config.tokenizer.min_count if config.tokenizer.extend else None
-            tokenizer, remarks = taken(parent.tokenizer("tokens", self.alternatives), texts, least)
+            texts, section = [" ".join(reading.texts_of(one)) for one in sample_of(train)], config.tokenizer
+            least = section.min_count if section.extend else None
+            theirs = parent.tokenizer("tokens", self.alternatives)
+            tokenizer, remarks = taken(theirs, texts, least, getattr(section, "new_merges", 0))
             splits.remarks += remarks
         return config, replace(self, tokenizer=with_words(tokenizer, config.model))
 
     def _learned(self, train: Sequence[Any]) -> Learned[Any]:
         """Decide the kind and size of the tokenizer, and train it on the examples, or on a sample of those on disk."""
-        sample = sample_of(train, _SAMPLE)
-        texts = [text for example in sample for text in self.texts_of(example)]
-        size = partial(num_subwords, len(texts), len(set().union(*texts)))
-        config = with_tokenizer(self.config, self.usual_tokens(texts), size)
+        sample = sample_of(train, self.sampled_bytes)
+        config = self.decided([text for example in sample for text in self.texts_of(example)], train)
         return config, [replace(self, config=config).train_tokenizer(sample)], len(sample)
 
     def texts_of(self, example: Any) -> Sequence[str]:
@@ -127,9 +128,9 @@ class Tokens(Input):
         texts: Sequence[str] = example.texts
         return texts
 
-    def usual_tokens(self, texts: Sequence[str]) -> str:
-        """The kind of tokens for these texts if the configuration does not say."""
-        return "word"
+    def decided(self, texts: Sequence[str], train: Sequence[Any], usual: str = "word") -> Any:
+        """The configuration with the kind and size of the tokenizer, for texts of training examples."""
+        return with_tokenizer(self.config, usual, partial(num_subwords, len(texts), len(set().union(*texts))))
 
     def train_tokenizer(self, examples: Sequence[Any]) -> TextTokenizer:
         """A tokenizer of the configured kind."""
@@ -139,10 +140,10 @@ class Tokens(Input):
         return replace(self, tokenizer=learned[0])
 
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / _TOKENIZER)
+        self.tokenizer.save(folder / TOKENIZER)
 
     def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, tokenizer=TextTokenizer.load(folder / _TOKENIZER))
+        return replace(self, tokenizer=TextTokenizer.load(folder / TOKENIZER))
 
     def rows(self) -> Mapping[str, Rows]:
         return {"tokens": Rows(self.tokenizer.tokens)}
@@ -153,10 +154,10 @@ class Tokens(Input):
     # Settling -------------------------------------------------------------------------------------------------
 
     def size(self, work: Work) -> str:
-        return labelled_size(len(work.splits.examples["train"]))
+        return size_for(len(work.splits.examples["train"]))
 
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
-        path = work.config.model.word_vectors
+        path = self._word_vectors
         if path is None:
             return {}
         if self.tokenizer.unit != "word":
@@ -165,16 +166,16 @@ class Tokens(Input):
         own = work.body_class.config_class.model_fields
         return {"d_embedding": vector_width(Path(path))} if "d_embedding" in own and "d_embedding" not in given else {}
 
+    @property
+    def _word_vectors(self) -> str | None:
+        """The file of `model.word_vectors`, for tasks that have it."""
+        return getattr(self.config.model, "word_vectors", None)
+
     def follows(self, work: Work) -> tuple[str, ...]:
         return ("d_features",)
 
-    def built(self, body: Body) -> Body:
-        if not self.config.model.train_embeddings:
-            embedding_of(body).weight.requires_grad_(False)
-        return body
-
     def start(self, model: Any, work: Work) -> dict[str, Started]:
-        if self.config.model.word_vectors is None:
+        if self._word_vectors is None:
             return {}
         vectors, coverage = self.vectors(work)
         fill(embedding_of(model.body), vectors, model.body.embedding_scale)
@@ -183,9 +184,10 @@ class Tokens(Input):
     def vectors(self, work: Work) -> tuple[FoundVectors, Coverage]:
         """The word vectors and their coverage."""
         assert self.body is not None
-        path, field = Path(self.config.model.word_vectors), width_field(self.body.config_class.model_fields)
-        vectors = find_vectors(path, self.tokenizer, (self.config.model.model_extra or {})[field], field)
-        return vectors, cover(path, vectors, self.tokenizer, map(self.tokens_of, work.encoded("train")))
+        assert self._word_vectors is not None
+        path, field = Path(self._word_vectors), width_field(self.body.config_class.model_fields)
+        width, (counts,) = (self.config.model.model_extra or {})[field], self.token_counts("train", work)
+        return find_vectors(path, self.tokenizer, width, field, counts.tokens)
 
     # Examples as tokens ---------------------------------------------------------------------------------------
 
@@ -204,10 +206,10 @@ class Tokens(Input):
         """All that `rows_of` depends on (JSON)."""
         return {"tokenizer": self.tokenizer.text}
 
-    def encode(self, examples: Sequence[Any], split: str = "") -> Corpus[Any]:
-        encode = lambda: map(self.rows_of, in_turn(examples))  # noqa: E731
+    def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
+        encode = lambda: (self.rows_of(some, **further) for some in in_turn(examples))  # noqa: E731
         if split:
-            return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by)
+            return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by, **further)
         return Corpus.held(encode(), self.row_kinds, self.made_of)
 
     def tokens_of(self, encoded: Any) -> list[int]:
@@ -220,7 +222,7 @@ class Tokens(Input):
 
     def positions(self, lengths: Lengths) -> NDArray[np.int64]:
         """The costs of examples whose rows have these lengths, `(examples, rows)` to `(examples,)`."""
-        return np.maximum(1, self.framed * frame_size(False) + self.counted(lengths))
+        return np.maximum(1, self.is_framed * frame_size(False) + self.counted(lengths))
 
     def counted(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of examples that are read."""
@@ -231,7 +233,7 @@ class Tokens(Input):
         return lengths[:, :1]
 
     @property
-    def framed(self) -> bool:
+    def is_framed(self) -> bool:
         """True if the model reads a text between a start and an end token."""
         return self.body is not None and issubclass(self.body, TokenEncoder) and self.body.framed
 
@@ -245,12 +247,12 @@ class Tokens(Input):
             return None
         section, config = self.config.model, self.body.config_class
         positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
-        return None if positions is None else positions - self.framed * frame_size(False)
+        return None if positions is None else positions - self.is_framed * frame_size(False)
 
     # For people -----------------------------------------------------------------------------------------------
 
-    def token_counts(self, split: str, work: Work) -> SideCounts:
-        """The tokens of a split that are read, with the end tokens between texts."""
+    def token_counts(self, split: str, work: Work) -> Sequence[SideCounts]:
+        """The tokens of each side of a split that are read, with the end tokens between texts."""
         corpus: Any = work.encoded(split)
         lengths, kept = self.counted(corpus.lengths), self.kept(corpus.lengths)
         tokens = np.zeros(self.tokenizer.vocab_size, np.int64)
@@ -258,34 +260,57 @@ class Tokens(Input):
             tokens += corpus.counts(row, len(tokens), most)
         special = self.tokenizer.special
         tokens[special.end] += lengths.sum() - kept.sum()
-        return SideCounts(split, "text", lengths, tokens, special.unknown)
+        return [SideCounts(split, "text", lengths, tokens, special.unknown)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
-        tokens, counts = self.token_counts(split, work), work.splits.counts[split].as_values()
-        count = len(work.splits.examples[split])
-        return {"examples": count, **counts, "tokens": tokens.total, "unknown": tokens.unknown}
+        """Examples, those left out by rule, and for each side tokens and unknown tokens."""
+        extra, sides = work.splits.extra.get(split), self.token_counts(split, work)
+        examples = work.splits.examples[split] if extra is None else extra.examples
+        read = work.splits.counts.get(split) if extra is None else extra.counts
+        counts: dict[str, Any] = {"examples": len(examples), **({} if read is None else read.as_values())}
+        if extra is not None:
+            counts |= {"weight": extra.weight, "tag": extra.tag}
+        for one in sides:
+            side = f"{one.side}_" if len(sides) > 1 else ""
+            counts |= {f"{side}tokens": one.total, f"{side}unknown": one.unknown}
+        return counts
 
     def lines(self, work: Work) -> list[str]:
-        sides = [self.token_counts(split, work) for split in work.split_names]
+        every = (*work.split_names, *work.splits.extra)
+        sides = [side for split in every for side in self.token_counts(split, work)]
         return [
             work.splits.summary,
             *found_table(work.splits.found),
-            *token_lines(self.config.tokenizer.kind, self.tokenizer, sides),
-            *([f"\n{self.vectors(work)[1]}"] if self.config.model.word_vectors is not None else []),
+            *self.about(work),
+            *token_lines(self.config.tokenizer, self.tokenizers(), sides),
+            *([] if self._word_vectors is None else [f"\n{self.vectors(work)[1]}"]),
             *work.head.lines(work),
-            "\nas read and, below, as the model sees them:",
-            *(
-                sample_lines(
-                    example.origin,
-                    work.head.shown_truth(example),
-                    [("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))],
-                )
-                for example, encoded in _samples(work)
-            ),
+            *self.samples(work),
         ]
 
-    def first(self, example: Any) -> str:
-        return f"{example.origin}: {' '.join(self.texts_of(example))[:80]!r}"
+    def about(self, work: Work) -> Iterable[str]:
+        """What `heed check` says of the examples before the table of tokens."""
+        return ()
+
+    def samples(self, work: Work) -> Iterator[str]:
+        """Examples as they are read and as the model sees them, as lines."""
+        yield SAMPLES
+        for example, encoded in _samples(work):
+            text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))
+            yield sample_lines(example.origin, work.head.shown_truth(example), [text])
+
+    # Questions ------------------------------------------------------------------------------------------------
+
+    def texts_asked(self, given: Any, names: Sequence[str]) -> tuple[list[str], bool]:
+        """The texts to predict of what was given, and whether it was a single one.
+
+        In a data frame they are in the column that was trained on, or in the first of `names`.
+        """
+        if isinstance(given, str):
+            return [given], True
+        columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
+        column = getattr(columns, side, None)
+        return to_texts(given, "texts", (*([] if column is None else [column]), *names)), False
 
     @property
     def is_imported(self) -> bool:

@@ -3,62 +3,64 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from heed.config.sections import num_subwords, with_tokenizer
-from heed.data.batch import TokenTurn, plan_batches, plan_pass
-from heed.data.corpus import Corpus, corpus_of, joined, parts_of
+from heed.data.batch import TokenTurn, plan_pass
 from heed.data.corpus import Rows as Numbers
-from heed.data.examples import Conversation, in_turn, take
-from heed.data.findings import Findings, found_table
+from heed.data.corpus import joined, parts_of
+from heed.data.examples import Conversation, take
+from heed.data.findings import Findings
 from heed.data.kinds.conversations import (
     END_OF_UTTERANCE,
     conversation_of,
     conversation_reader,
     hold_conversations,
     object_of,
-    read_conversations,
 )
-from heed.data.splits import Splits, open_splits
+from heed.data.kinds.kind import Kind
+from heed.data.splits import Splits
 from heed.data.tables import RepeatedKeyError, described, has_items, load_json
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import DataError
-from heed.models.base import Memory
 from heed.storage.disk import write_whole
 from heed.storage.files import damaged, read_list
-from heed.tasks.base.report import SideCounts, counted, counted_are, printable, token_lines, tokens_text
+from heed.tasks.base.report import SideCounts, counted, counted_are, printable, tokens_text
 from heed.tasks.base.transfer import Parent
-from heed.tasks.base.vocabulary import Learned, learned
+from heed.tasks.base.vocabulary import size_for
 from heed.tasks.base.writing import ToWrite
-from heed.tasks.contracts import Batch, Draw, Input, Pass, Rows, Sized
-from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading, alternate
+from heed.tasks.contracts import Batch, Draw, Pass, Rows, Sized
+from heed.tasks.inputs.histories import History, Reading, Response, Speakers, Talk, TurnReading
 from heed.tasks.inputs.pairs import check_positions
+from heed.tasks.inputs.tokens import TOKENIZER, Tokens
 from heed.tasks.work import Work
 
 BOTH = "both"
 """The value of `data.respond` for which the turns of every speaker are responses."""
-_TOKENIZER, _SPEAKERS = "tokenizer.json", "speakers.json"
+_SPEAKERS = "speakers.json"
 VALIDATE_AT_MOST = 300
 """Most validation responses that are written; all are judged."""
-_SMALL, _BASE = 5_000, 2_000_000
-"""Numbers of training responses from which size small, and size base, is chosen."""
+_SIZES = {"tiny": 4_999, "small": 1_999_999}
+"""Named size -> training responses up to which it is chosen; base from there on."""
 _SAMPLES, _TURNS = 3, 6
 """Most conversations that are shown, and most turns of each."""
 Said = str | Sequence[str] | Mapping[str, Any] | Conversation
 """A conversation: its turns; a dict, as in JSON lines; or a text with turns separated by tabs or `data.separator`."""
 
 
+CONVERSATIONS = Kind(
+    reader=lambda data, labels: conversation_reader(data, again=labels is not None),
+    fields=lambda data: ("turns", "speakers"),
+)
+
+
 @dataclass(frozen=True)
-class Turns(Input):
+class Turns(Tokens):
     """Conversations, and the responses in them: the turns of the speaker in `data.respond`, except the first turn."""
 
     key: ClassVar[str] = "conversation"
@@ -68,22 +70,15 @@ class Turns(Input):
         "source": Sized("source_vocab_size", ("source", "tokens")),
         "target": Sized("target_vocab_size", ("target", "tokens")),
     }
+    row_kinds: ClassVar = ("<i4",) * 3
 
-    tokenizer: TextTokenizer = None  # type: ignore[assignment]  # learned
+    kind: Kind = CONVERSATIONS
     speakers: Speakers = None  # type: ignore[assignment]  # learned
 
     # Data -----------------------------------------------------------------------------------------------------
 
-    def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Conversation]:
-        return open_splits(config.data, conversation_reader(config.data), given)
-
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Conversation]:
         return hold_conversations(data, split, config.data.columns, findings)
-
-    def read_files(
-        self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]
-    ) -> Sequence[Conversation]:
-        return [*read_conversations(files, self.config.data, findings)]
 
     def scorable(self, examples: Sequence[Conversation], where: str) -> Sequence[Conversation]:
         if not any(map(self.responses, examples)):
@@ -91,37 +86,38 @@ class Turns(Input):
         return examples
 
     def learn(self, config: Any, splits: Splits[Conversation], parent: Parent | None) -> tuple[Any, Self]:
-        train = splits.examples["train"]
-        speakers = Speakers.of(train)
+        speakers = Speakers.of(splits.examples["train"])
         if config.data.respond != BOTH:
             speakers.check(config.data.respond, "data.respond")
         if parent is None:
-            config, (tokenizer,), _ = learned(config, [train], partial(_learned, config, train))
+            config, turns = super().learn(config, splits, None)
         else:
-            tokenizer = parent.tokenizer("tokens", self.alternatives)
-        return config, replace(self, tokenizer=tokenizer, speakers=speakers.tagged(tokenizer))
+            turns = replace(self, tokenizer=parent.tokenizer("tokens", self.alternatives))
+        return config, replace(turns, speakers=speakers.tagged(turns.tokenizer))
+
+    def texts_of(self, example: Conversation) -> Sequence[str]:
+        return example.turns
+
+    def decided(self, texts: Sequence[str], train: Sequence[Conversation], usual: str = "bpe") -> Any:
+        return super().decided(texts, train, usual)
 
     def save(self, folder: Path) -> None:
-        self.tokenizer.save(folder / _TOKENIZER)
+        super().save(folder)
         text = json.dumps([*self.speakers.known], ensure_ascii=False) + "\n"
         write_whole(folder / _SPEAKERS, lambda part: part.write_text(text, encoding="utf-8"))
 
     def restore(self, config: Any, folder: Path) -> Self:
-        names, tokenizer = read_list(folder / _SPEAKERS, str), TextTokenizer.load(folder / _TOKENIZER)
-        size = tokenizer.vocab_size
-        speakers = Speakers(("", *names)).tagged(tokenizer)
-        if tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
-            raise damaged(folder / _SPEAKERS, f"{_TOKENIZER} has no tokens for some of its {len(names)} speakers")
-        return replace(self, tokenizer=tokenizer, speakers=speakers)
-
-    def tokenizers(self) -> Mapping[str, TextTokenizer]:
-        return {"tokens": self.tokenizer}
+        names, turns = read_list(folder / _SPEAKERS, str), super().restore(config, folder)
+        size = turns.tokenizer.vocab_size
+        speakers = Speakers(("", *names)).tagged(turns.tokenizer)
+        if turns.tokenizer.vocab_size > size:  # a speaker got a token for which the model has no row
+            raise damaged(folder / _SPEAKERS, f"{TOKENIZER} has no tokens for some of its {len(names)} speakers")
+        return replace(turns, speakers=speakers)
 
     def rows(self) -> Mapping[str, Rows]:
-        tokens = self.tokenizer.tokens
         if self.reads_turns:
-            return {"tokens": Rows(tokens), "speakers": Rows(["unknown", *self.speakers.known])}
-        return {side: Rows(tokens, unit="tokens") for side in ("source", "target")}
+            return {**super().rows(), "speakers": Rows(["unknown", *self.speakers.known])}
+        return {side: Rows(self.tokenizer.tokens, unit="tokens") for side in ("source", "target")}
 
     @property
     def reads_turns(self) -> bool:
@@ -145,35 +141,31 @@ class Turns(Input):
         return {}
 
     def size(self, work: Work) -> str:
-        count = self.num_answers("train", work)
-        if count < _SMALL:
-            return "tiny"
-        return "small" if count < _BASE else "base"
+        return size_for(self.num_answers("train", work), _SIZES)
 
     # Conversations as tokens ----------------------------------------------------------------------------------
 
     encoding: ClassVar = "every turn, uncut"
 
-    def encode(self, examples: Sequence[Conversation], split: str = "") -> Any:
-        """Conversations as tokens, and the responses in them, as `Talk`."""
-        rows: Iterable[Numbers]
-        if split:
-            encode = lambda: map(self._rows_of, in_turn(examples))  # noqa: E731
-            what: dict[str, Any] = {"tokenizer": self.tokenizer.text, "speakers": self.speakers.names}
-            kept: Corpus[Numbers] = corpus_of(examples, encode, ["<i4"] * 3, lambda rows: rows, **what)
-            rows = kept
-        else:
-            rows = self._rows_of(examples)
-        encoded = [[*map(TokenTurn, parts_of(tokens, sizes), speakers)] for tokens, sizes, speakers in rows]
+    def encode(self, examples: Sequence[Conversation], split: str = "", **further: Any) -> Any:
+        """Conversations as tokens, and the responses in them."""
+        encoded = [*super().encode(examples, split, **further)]
         every = zip(examples, encoded, strict=True)
         responses = [Response(n, turn, turns) for n, (one, turns) in enumerate(every) for turn in self.responses(one)]
         return Talk(encoded, responses)
 
-    def _rows_of(self, conversations: Sequence[Conversation]) -> list[Numbers]:
+    @property
+    def rows_by(self) -> dict[str, Any]:
+        return {**super().rows_by, "speakers": self.speakers.names}
+
+    def rows_of(self, examples: Sequence[Conversation]) -> list[Numbers]:
         """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
-        ids = iter(self.tokenizer.encode_all([turn for one in conversations for turn in one.turns]))
-        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in conversations]
+        ids = iter(self.tokenizer.encode_all([turn for one in examples for turn in one.turns]))
+        speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in examples]
         return [[*joined([*islice(ids, len(own))]), own] for own in speakers]
+
+    def made_of(self, rows: Sequence[Numbers]) -> list[list[TokenTurn]]:
+        return [[*map(TokenTurn, parts_of(tokens, sizes), speakers)] for tokens, sizes, speakers in rows]
 
     def responses(self, conversation: Conversation) -> list[int]:
         """Numbers of the turns that are responses."""
@@ -184,16 +176,12 @@ class Turns(Input):
         """All responses, in the groups that a batch keeps together."""
         return self.reading.units(encoded.responses)
 
-    def costs(self, encoded: Sequence[list[Response]]) -> NDArray[np.int64]:
-        costs: Any = self.reading.costs(encoded)
-        return costs  # type: ignore[no-any-return]
+    def costs(self, encoded: Sequence[list[Response]]) -> Any:
+        return self.reading.costs(encoded)
 
     @property
     def at_once(self) -> int:
         return int(self.config.training.batch_tokens)
-
-    def scoring(self, encoded: Sequence[Any], tokens: int) -> Sequence[list[int]]:
-        return plan_batches(self.costs(encoded), tokens) if len(encoded) else []
 
     def collate(self, encoded: Sequence[list[Response]], indices: list[int], draw: Draw | None) -> Batch:
         return self.reading.batch(take(encoded, indices), indices)
@@ -230,25 +218,14 @@ class Turns(Input):
 
     # Writing --------------------------------------------------------------------------------------------------
 
-    def groups(self, sources: Sequence[History], rows: int) -> list[list[int]]:
-        """Groups of histories to read together, if each becomes `rows` rows."""
-        return self.reading.plan([source.turns for source in sources], rows)
-
-    def memory(self, model: Any, sources: Sequence[History], device: torch.device) -> Memory:
-        """The model's memory of histories, a row each."""
-        return self.reading.memory(model, [source.turns for source in sources], device)
-
-    def positions_read(self, sources: Sequence[History]) -> int:
-        """Number of positions that are computed when histories are read together."""
-        return self.reading.positions([source.turns for source in sources])
+    groups = property(lambda self: self.reading.groups)
+    memory = property(lambda self: self.reading.memory)
+    positions_read = property(lambda self: self.reading.positions_read)
+    first_token = property(lambda self: self.reading.first_token)
 
     def ids_read(self, source: History) -> list[int]:
         """The tokens of a history."""
         return [token for turn in source.turns for token in (turn.speaker, *turn.ids)]
-
-    def first_token(self, source: History) -> int:
-        """The first token of the response to a history."""
-        return self.reading.start(source.speaker)
 
     @property
     def target_tokenizer(self) -> TextTokenizer:
@@ -288,11 +265,6 @@ class Turns(Input):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    @property
-    def columns(self) -> Any:
-        """The names of a conversation's fields in JSON."""
-        return self.config.data.columns
-
     def questions(self, given: Any) -> tuple[list[Conversation], bool]:
         """A conversation (`Said`), or a list of lists, dicts or `Conversation`s."""
         if isinstance(given, str | Mapping | Conversation):
@@ -314,11 +286,15 @@ class Turns(Input):
             return said
         if isinstance(said, str):
             said = self._typed(said)
-        made = conversation_of(said, self.columns, "the conversation", "conversation", "", Findings(hint=False))
+        columns = self.config.data.columns
+        made = conversation_of(said, columns, "the conversation", "conversation", "", Findings(hint=False))
         assert isinstance(made, Conversation), "without findings a bad conversation is an error"
         if made.speakers or not made.turns or not self.speakers.known:
             return made
-        return alternate(self.speakers, made.turns, self.parts(None)[0])
+        responds, user = self.parts(None)
+        pair = responds, user if user != responds else ""
+        names = tuple(pair[n % 2] for n in range(len(made.turns), 0, -1))
+        return Conversation(made.turns, names if any(names) else ())
 
     def _typed(self, text: str) -> Any:
         """The turns of a text, or its JSON object."""
@@ -368,91 +344,66 @@ class Turns(Input):
     def typed(self, texts: Sequence[str]) -> list[str]:
         if len(texts) < 2:
             return list(texts)
-        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.columns), ensure_ascii=False)]
+        return [json.dumps(object_of(Conversation(tuple(texts), ()), self.config.data.columns), ensure_ascii=False)]
 
     # For people -----------------------------------------------------------------------------------------------
 
-    def lines(self, work: Work) -> list[str]:
-        """Counts, findings in the files, lengths, unknown tokens, samples as the model sees them."""
-        rows = [self.token_counts(split, work) for split in work.split_names]
-        known = ", ".join(self.speakers.known) or "none named"
-        return [
-            work.splits.summary,
-            *found_table(work.splits.found),
-            f"\nspeakers: {known}; responses of {self.config.data.respond}",
-            *self._counts(work),
-            *token_lines(self.config.tokenizer.kind, self.tokenizer, rows),
-            *self._samples(work),
-        ]
-
-    def _counts(self, work: Work) -> list[str]:
-        """Turns and responses of each split, and the numbers of those that are not read in full or not trained on."""
-        lines = []
+    def about(self, work: Work) -> Iterator[str]:
+        """Speakers; of each split turns, responses, and the numbers of those not read in full or not trained on."""
         data = self.config.data
+        yield f"\nspeakers: {', '.join(self.speakers.known) or 'none named'}; responses of {data.respond}"
         for split, counts in work.report_counts().items():
             turns = counts["turns"] / max(1, counts["examples"])
-            lines.append(
+            yield (
                 f"{split}: {counted(counts['turns'], 'turn')} ({turns:.1f} per conversation), "
                 f"{counted(counts['responses'], 'response')}"
             )
             if counts["history_cut"]:
                 window = [] if data.history is None else [f"data.history {data.history} turns"]
                 limits = [*window, *([] if self.reads_turns else [f"data.max_length {data.max_length} tokens"])]
-                lines.append(
+                yield (
                     f"  {counted(counts['history_cut'], 'response')} to a history whose first turns are not read "
                     f"({' and '.join(limits)})"
                 )
             if counts["turns_cut"]:
                 trained = ", and they are not trained on as responses" if split == "train" else ""
-                lines.append(
+                yield (
                     f"  {counted_are(counts['turns_cut'], 'turn')} longer than data.max_turn {data.max_turn} tokens; "
                     f"the rest is not read{trained}"
                 )
-        return lines
 
-    def _samples(self, work: Work) -> list[str]:
+    def samples(self, work: Work) -> Iterator[str]:
         """A few training conversations, and one as the model sees it."""
-        lines = ["\nas read and, in brackets, as the model sees them:"]
+        yield "\nas read and, in brackets, as the model sees them:"
         conversations, talk = work.splits.examples["train"], work.encoded("train")
         for number in range(0, len(conversations), max(1, len(conversations) // _SAMPLES))[:_SAMPLES]:
             one, read = conversations[number], talk.conversations[number]  # type: ignore[attr-defined]
-            lines.append(f"  {one.origin}")
+            yield f"  {one.origin}"
             for n, text in enumerate(one.turns[:_TURNS]):
                 who = f"{one.speaker(n)}: " if one.speaker(n) else ""
-                lines.append(f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}")
-                lines.append(f"      [{tokens_text(self.tokenizer, read[n].ids)}]")
+                yield f"    {printable(who)}{printable(text[:120])}{' ...' if len(text) > 120 else ''}"
+                yield f"      [{tokens_text(self.tokenizer, read[n].ids)}]"
             if len(one.turns) > _TURNS:
-                lines.append(f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}")
-        return lines
+                yield f"    ... {counted(len(one.turns) - _TURNS, 'more turn')}"
 
-    def token_counts(self, split: str, work: Work) -> SideCounts:
+    def token_counts(self, split: str, work: Work) -> list[SideCounts]:
         """The tokens of all turns of a split."""
         talk: Any = work.encoded(split)
         ids = [turn.ids for turns in talk.conversations for turn in turns]
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         tokens = np.bincount(np.fromiter(chain.from_iterable(ids), np.int64), minlength=self.tokenizer.vocab_size)
-        return SideCounts(split, "turns", lengths, tokens, self.tokenizer.special.unknown)
+        return [SideCounts(split, "turns", lengths, tokens, self.tokenizer.special.unknown)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
-        """Conversations, turns, responses, tokens, unknown tokens, cut histories and turns."""
+        """Also turns, responses, cut histories and cut turns."""
         talk: Any = work.encoded(split)
-        reading, tokens, most = self.reading, self.token_counts(split, work), self.config.data.max_turn
-        lengths = [[min(len(turn.ids), most) for turn in turns] for turns in talk.conversations]
-        counts = work.splits.counts.get(split)
+        reading, most = self.reading, self.config.data.max_turn
+        lengths = [[len(turn.ids) for turn in turns] for turns in talk.conversations]
+        read = [[min(length, most) for length in each] for each in lengths]
         return {
-            "examples": len(talk.conversations),
-            **({} if counts is None else counts.as_values()),
-            "turns": len(tokens.lengths),
+            **super().counts(split, work),
+            "turns": sum(map(len, lengths)),
             "responses": len(talk.responses),
-            "tokens": tokens.total,
-            "unknown": tokens.unknown,
-            "history_cut": sum(reading.first_read(lengths[one.conversation][: one.turn]) > 0 for one in talk.responses),
-            "turns_cut": int((tokens.lengths > most).sum()),
+            "history_cut": sum(reading.first_read(read[one.conversation][: one.turn]) > 0 for one in talk.responses),
+            "turns_cut": sum(length > most for each in lengths for length in each),
         }
-
-
-def _learned(config: Any, train: Sequence[Conversation]) -> Learned[Any]:
-    """Decide the kind and size of the tokenizer, and train it on all turns."""
-    texts = [turn for one in train for turn in one.turns]
-    config = with_tokenizer(config, "bpe", lambda: num_subwords(len(texts), len(set().union(*texts))))
-    return config, [TextTokenizer.train(texts, config.tokenizer)], len(train)

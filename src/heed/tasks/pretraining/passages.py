@@ -14,9 +14,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from heed.config.sections import with_tokenizer
 from heed.data.batch import frame_size, plan_pass
+from heed.data.corpus import characters_of
 from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import texts_of
+from heed.data.kinds.kind import Kind
 from heed.data.splits import Splits
 from heed.data.tokens.special import MASK
 from heed.data.tokens.tokenizer import TextTokenizer
@@ -24,9 +27,10 @@ from heed.errors import ConfigError, InputError
 from heed.models.base import TokenEncoder
 from heed.tasks.base.report import printable
 from heed.tasks.base.transfer import Parent, Started
-from heed.tasks.base.vocabulary import embedding_of
-from heed.tasks.contracts import Batch, Draw, Head, Pass, Sized
-from heed.tasks.inputs.whole_documents import WholeDocuments, learn_tokenizer
+from heed.tasks.base.vocabulary import embedding_of, size_for
+from heed.tasks.contracts import Batch, Draw, Head, Pass
+from heed.tasks.inputs.stream import DOCUMENTS
+from heed.tasks.inputs.tokens import Tokens
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import check_masks, check_objective
 from heed.tasks.pretraining.neighbours import fill_from_neighbours
@@ -96,24 +100,33 @@ class Units(Sequence[Unit]):
 
 
 @dataclass(frozen=True)
-class TextRows(WholeDocuments):
+class TextRows(Tokens):
     """Rows of one or two texts of documents."""
 
-    sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
     encoding: ClassVar = "every token"
-    tokens_of_size: ClassVar = {"tiny": 20_000_000, "small": 300_000_000}
+    texts_are_examples: ClassVar = True
+    positions_per_parameter: ClassVar = 4.0
+    sampled_bytes: ClassVar = 20_000_000
+
+    kind: Kind = DOCUMENTS
 
     # Data -----------------------------------------------------------------------------------------------------
 
     def learn(self, config: Any, splits: Splits[Document], parent: Parent | None) -> tuple[Any, Self]:
         if parent is not None:
             return config, replace(self, tokenizer=parent.tokenizer("tokens", self.alternatives))
+        return super().learn(config, splits, None)
 
-        def train(texts: list[str], section: Any) -> TextTokenizer:
-            return TextTokenizer.train_to_read([plain_text(text)[0] for text in texts], section, mask=True)
+    def decided(self, texts: Sequence[str], train: Sequence[Document], usual: str = "wordpiece") -> Any:
+        amount = characters_of(train)
+        return with_tokenizer(self.config, usual, lambda: num_pieces(amount), words=None)
 
-        config, tokenizer = learn_tokenizer(config, splits, lambda size: "wordpiece", num_pieces, train, to="pretrain")
-        return config, replace(self, tokenizer=tokenizer)
+    def train_tokenizer(self, examples: Sequence[Document]) -> TextTokenizer:
+        plain = [plain_text(document.text)[0] for document in examples]
+        return TextTokenizer.train_to_read(plain, self.config.tokenizer, mask=True)
+
+    def size(self, work: Work) -> str:
+        return size_for(len(work.encoded("train")), {"tiny": 20_000_000, "small": 300_000_000})
 
     # Settling -------------------------------------------------------------------------------------------------
 
@@ -128,13 +141,13 @@ class TextRows(WholeDocuments):
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
     @property
-    def positions(self) -> int:
+    def most_positions(self) -> int:
         """Tokens that the model can read at once, start and end tokens included."""
         return int((self.config.model.model_extra or {}).get("max_length", self.config.data.max_length))
 
-    def room(self, is_pair: bool) -> int:
+    def room_for(self, is_pair: bool) -> int:
         """Tokens that the model can read at once of a text, or of two."""
-        return self.positions - frame_size(is_pair, self.double_separator)
+        return self.most_positions - frame_size(is_pair, self.double_separator)
 
     @property
     def cut(self) -> Cut:
@@ -186,7 +199,7 @@ class TextRows(WholeDocuments):
 
     # Training -------------------------------------------------------------------------------------------------
 
-    def encode(self, examples: Sequence[Document], split: str = "") -> Any:
+    def encode(self, examples: Sequence[Document], split: str = "", **further: Any) -> Any:
         """The tokens of all documents, as `Passages`."""
         return Passages.of(examples, self.tokenizer)
 
@@ -268,7 +281,7 @@ class TextRows(WholeDocuments):
     # Questions ------------------------------------------------------------------------------------------------
 
     def questions(self, given: Any) -> tuple[list[str], bool]:
-        return self.texts(given)
+        return self.texts_asked(given, ("text",))
 
     def encoded_for(self, other: Any, examples: Sequence[Question]) -> Units:
         asked: Units = other.asked(examples)
@@ -317,7 +330,7 @@ class TextRows(WholeDocuments):
         Raises:
             ConfigError: The masks lie further apart.
         """
-        room = self.room(is_pair=False)
+        room = self.room_for(is_pair=False)
         if len(ids) <= room:
             return ids
         places = [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
@@ -334,7 +347,7 @@ class TextRows(WholeDocuments):
         for name, text in (("first", first), ("second", second)):
             if not text.strip():
                 raise InputError(f"the {name} text of a pair is blank")
-        room = self.room(is_pair=True)
+        room = self.room_for(is_pair=True)
         a, b = (self.tokenizer.encode(self.as_read(text)).ids for text in (first, second))
         total = len(a) + len(b)
         if total > room:

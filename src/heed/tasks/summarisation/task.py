@@ -26,9 +26,10 @@ from heed.tasks.heads.alignment import AlignsWords
 from heed.tasks.heads.written import settings
 from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
+from heed.tasks.inputs.pairs import pair_kind
 from heed.tasks.summarisation.config import DOCUMENT_NAMES, SUMMARY_NAMES, SummarisationHead
 from heed.tasks.summarisation.pointer import PointerGenerator
-from heed.tasks.translation.task import LOOKS, Nearest, Translated, TranslationExaminer, TranslationOutputs, taken_from
+from heed.tasks.translation.task import LOOKS, Translated, TranslationExaminer, TranslationOutputs, nearest, taken_from
 from heed.tasks.work import Baselines, Task
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ class SummaryOutputs(TranslationOutputs):
     def inputs(self, path: Path, findings: Findings) -> tuple[Iterable[Numbered], str] | None:
         data = self.run.config.data
         trained = data.train if data.origin == "files" else ()
-        return inputs_in(path, [Field("text", self.run.input.columns[0], DOCUMENT_NAMES)], findings, trained=trained)
+        return inputs_in(path, [Field("text", data.columns.source, DOCUMENT_NAMES)], findings, trained=trained)
 
 
 def _lead(run: Run) -> Lead | None:
@@ -174,7 +175,7 @@ def baselines(run: Run) -> Baselines:
     """The beginning of the document, and the summary of the nearest training document."""
     lead = _lead(run)
     leads = {} if lead is None else {lead.name: lambda examples: [lead.of(pair.source) for pair in examples]}
-    return {**leads, "nearest training document": Nearest(run)}
+    return {**leads, "nearest training document": nearest(run)}
 
 
 def before(config: Any) -> Any:
@@ -186,7 +187,7 @@ def before(config: Any) -> Any:
 
 TASK = Task(
     "summarisation",
-    input=Documents(names=(DOCUMENT_NAMES, SUMMARY_NAMES), asked=DOCUMENT_NAMES),
+    input=Documents(kind=pair_kind((DOCUMENT_NAMES, SUMMARY_NAMES)), asked=DOCUMENT_NAMES),
     head=Summaries(),
     looks=LOOKS,
     baselines=baselines,

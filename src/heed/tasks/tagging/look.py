@@ -67,7 +67,7 @@ def look_at_tags(
             "a shorter text"
         )
     start, end = tokenizer.special[2:]
-    ends = {token: tokenizer.token(token) for token in ((start, end) if reads.framed else ())}
+    ends = {token: tokenizer.token(token) for token in ((start, end) if reads.is_framed else ())}
     if pieces:
         ids = reads.tokens_of(encoded[0])
         read = Words.of(tokenizer, [start, *ids, end] if ends else ids, "text", ends, pieces=True)
@@ -159,7 +159,7 @@ def explain(
     held = ("held fixed: the features of each word's characters",) * has_features
     start, end = (tokenizer.token(token) for token in tokenizer.special[2:])
     later = tuple(f"+{n + 1}" for n in range(model.delay))
-    around = ((start,), (end,)) if reads.framed else ((), later)
+    around = ((start,), (end,)) if reads.is_framed else ((), later)
     return Explained(scored, read, name, held, around, (deleted,))
 
 

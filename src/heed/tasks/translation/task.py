@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -252,7 +252,7 @@ class TranslationOutputs(WritingOutputs):
         data = self.run.config.data
         if data.is_embedded:
             return None
-        fields = [Field("text", self.run.input.columns[0], ("source",))]
+        fields = [Field("text", data.columns.source, ("source",))]
         return inputs_in(path, fields, findings, trained=data.train, default=0)
 
     def candidates(self, texts: list[str], num_best: int) -> list[list[WrittenText]]:
@@ -284,26 +284,17 @@ class TranslationExaminer(WritingExaminer[Any, Pair, WrittenText]):
         return map_html(shown.look, ("cross",), "This model does not attend to the source while it writes.", numbers)
 
 
-class Nearest:
-    """Look-up in the training pairs of a run, made when it is first used."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    @cached_property
-    def _sentences(self) -> NearestSentence:
-        return NearestSentence((pair.source, pair.target) for pair in self._run.learned_from())
-
-    def __call__(self, examples: Sequence[Pair]) -> list[str]:
-        """The target of the nearest training pair for each example."""
-        return self._sentences.translate([pair.source for pair in examples])
+def nearest(run: Run) -> Callable[[Sequence[Pair]], list[str]]:
+    """The target of the nearest training pair for each example; the pairs of a run are read on first use."""
+    sentences = cache(lambda: NearestSentence((pair.source, pair.target) for pair in run.learned_from()))
+    return lambda examples: sentences().translate([pair.source for pair in examples])
 
 
 def baselines(run: Run) -> Baselines:
     """The copied source, and the translation of the nearest training sentence."""
     return {
         "copying the source": lambda examples: [pair.source for pair in examples],
-        "nearest training sentence": Nearest(run),
+        "nearest training sentence": nearest(run),
     }
 
 
