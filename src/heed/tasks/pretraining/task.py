@@ -40,10 +40,11 @@ class PretrainingOutputs(TextOutputs):
     two arguments, or two columns of a line.
     """
 
+    limit = "model.max_length"
+
     def __init__(self, run: Run, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._in_lines = False
-        self._unread = 0
         choices, is_pair = options["choice"], options["next"]
         if choices:
             check_choices(choices, "words")
@@ -71,11 +72,10 @@ class PretrainingOutputs(TextOutputs):
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         if self.options["choice"]:
-            yield from (Written(self._ranked(text, above=self._in_lines)) for text in texts)
-        else:
-            for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
-                self._unread = max(self._unread, 0 if one is None else one.unread)
-                yield Written(("",) if one is None else self.lines(text, one))
+            yield from (Written(self._ranked(text)) for text in texts)
+            return
+        for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
+            yield Written(("",)) if one is None else Written(self.lines(text, one), unread=one.unread)
 
     def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
@@ -84,30 +84,21 @@ class PretrainingOutputs(TextOutputs):
         found = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
         return [next(found) if "".join(pair).strip() else None for pair in texts]
 
-    def notes(self) -> list[str]:
-        if not self._unread:
-            return []
-        part = "the part where the two meet" if self.pairs else "the part around the masks"
-        most = self.run.input.positions
-        return [f"a text is longer than the {most} tokens that the model reads at once: only {part} was read"]
-
-    def _ranked(self, text: str, above: bool = False) -> tuple[str, ...]:
-        """The given words as a table, if asked for below the text."""
+    def _ranked(self, text: str) -> tuple[str, ...]:
+        """The given words as a table; of a line of a file, below the text."""
         ranked = self.run.rank(text, self.options["choice"]) if text.strip() else []
         if self.options["json"]:
             return (to_json({"text": text, "choices": [one.as_json() for one in ranked]}),)
         if not ranked:
             return ("",)
-        lines = [one_line(text)] if above else []
-        return (*lines, "probability  log-prob  pieces  choice", *(str(one) for one in ranked))
+        lines = [one_line(text)] if self._in_lines else []
+        return (*lines, "probability  log-prob  pieces  choice", *map(str, ranked))
 
     def answer(self, text: Any) -> str:
         if self.options["choice"]:
             return "\n".join(self._ranked(text))
         (found,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
-        if found is None:
-            return ""
-        return found.summary() if isinstance(found, FilledText) else self.lines(text, found)[0]
+        return "" if found is None else found.summary() + self.not_read(found)
 
 
 _WORD = re.compile(r"\w+")
