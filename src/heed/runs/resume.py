@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -314,14 +315,11 @@ class RunState:
     def __str__(self) -> str:
         width = max(map(len, self.files), default=0)
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
-        bad = sum(state != "ok" for state in self.files.values())
-        verdict = (
-            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or unusable"
-            if bad
-            else "all files are intact"
-        )
-        if not self.finished:
-            verdict = f"not finished; {verdict if bad else 'all files with a checksum are intact'}"
+        verdict = "all files are intact" if self.finished else "all files with a checksum are intact"
+        if bad := sum(state != "ok" for state in self.files.values()):
+            are = "is" if bad == 1 else "are"
+            verdict = f"{bad} of {len(self.files)} files {are} missing, altered or unusable"
+        verdict = verdict if self.finished else f"not finished; {verdict}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
 
 
@@ -344,7 +342,7 @@ def check_run(run: str | Path = "last") -> RunState:
         remarks.append(f"training has not finished; {folders.how_to_finish(path)}")
     checkpoints, foreign = path / "checkpoints", False
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
-    for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
+    for folder in sorted(named, key=step_of):
         states = _states(folder, before := f"checkpoints/{folder.name}/")
         try:
             check_own(folder, folders.made_of(path))
@@ -354,9 +352,8 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= states
     for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
-    resumable = [p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p)]
-    if resumable:
-        remarks.append(f"a resumed run starts from {resumable[0]}")
+    whole = (p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p))
+    remarks += [f"a resumed run starts from {name}" for name in islice(whole, 1)]
     return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)
 
 
