@@ -211,12 +211,8 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
     data = {name: value for name, value in splits.items() if is_data(value, task)}
     if not data:
         return {}
-    elsewhere = [f"{name}={value!r:.60}" for name, value in others.items() if value is not None]
-    elsewhere += [
-        f"{name}={value!r:.60}"
-        for name, value in splits.items()
-        if name not in data and value is not None and (isinstance(value, str | Path | Sequence) or name == "train")
-    ]
+    others = {name: value for name, value in {**others, **splits}.items() if name not in data and value is not None}
+    elsewhere = [f"{name}={one!r:.60}" for name, one in others.items() if name == "train" or not isinstance(one, int)]
     if elsewhere or "train" not in data:
         what = elsewhere[0] if elsewhere else "no training data"
         raise ConfigError(
@@ -224,7 +220,7 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
             "as files"
         )
     section = {
-        k: v for k, v in (values.get("data") or {}).items() if k not in ("train", "valid", "test", "hub", "name")
+        name: value for name, value in (values.get("data") or {}).items() if name not in (*splits, "hub", "name")
     }
     values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
     return data

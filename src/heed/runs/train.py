@@ -314,11 +314,9 @@ def train_config(
                 return opened, done
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
-        run, changed = None, ()
-        if processes.is_first:
-            run, changed = prepare_run(config, out, reporter, resume, ownership, given, settings)
-        path = processes.broadcast(run.folder if run is not None else Path())
-        return _train(run or join_run(path, given), changed, reporter, resume, callback, began)
+        begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
+        path = processes.broadcast(Path() if begun is None else begun[0].folder)
+        return _train(*(begun or (join_run(path, given), ())), reporter, resume, callback, began)
 
 
 @fixed()

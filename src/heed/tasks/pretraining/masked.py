@@ -74,7 +74,7 @@ class Pretrainer(nn.Module):
         self.pooling = head.pooling
         if not head.next_sentence:
             body.without_last()
-        if head.next_sentence:
+        else:
             self.order = nn.Linear(body.d_output, 2)
             nn.init.normal_(self.order.weight, std=0.02)
             nn.init.zeros_(self.order.bias)
@@ -119,13 +119,9 @@ def outcomes_of(scores: Any) -> Outcomes:
         if details[kind]:
             main.append(share(*right, correct.tolist(), counts.tolist()))
             further.append(rate(*loss, nats, counts, 3))
-    kinds = [unit for *_, unit in MEASURES.values()]
-    texts = (
-        ", ".join(
-            f"{right:.0f} of {count:.0f} {unit}" for unit, (_, right, count) in zip(kinds, one, strict=True) if count
-        )
-        for one in table
-    )
+    both = [[f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in one] for one in table]
+    units = [unit for *_, unit in MEASURES.values()]
+    texts = (", ".join(f"{n} {unit}" for n, unit in zip(one, units, strict=True) if n) for one in both)
     return Outcomes(tuple(texts), tuple(main), tuple(further), details=details)
 
 

@@ -132,7 +132,7 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Sequence[Any]):
     """Rows of one or two texts: places in the tokens of some documents, and what is asked, `(rows,)` each."""
 
     passages: Passages
@@ -142,20 +142,20 @@ class Rows:
     second_end: Places  # where it ends; equal to `second` if there is none
     labels: Places  # `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`
     numbers: Places  # the number of each in its pass, on which its masks depend
-    masked: NDArray[np.bool_] | None = None  # True where words are masked, for scoring; None in training
+    masked: Any = None  # bool, True where words are masked, for scoring; None in training
     unread: Places | None = None  # tokens of the texts of a question that are not in its row
 
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.first)
 
-    def __getitem__(self, row: int) -> Rows:
+    def __getitem__(self, row: Any) -> Any:
         return self.select([row])
 
     def select(self, chosen: Sequence[int] | NDArray[Any]) -> Rows:
         """Some of the rows."""
         which = np.asarray(chosen, dtype=np.int64)
-        parts = {name: part[which] for name, part in vars(self).items() if isinstance(part, np.ndarray)}
+        parts: dict[str, Any] = {n: part[which] for n, part in vars(self).items() if isinstance(part, np.ndarray)}
         return replace(self, **parts)
 
     @property

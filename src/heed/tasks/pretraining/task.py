@@ -21,7 +21,7 @@ from heed.tasks.pretraining.filling import FilledText, NextSentence, check_masks
 from heed.tasks.pretraining.look import explain, look_at_row
 from heed.tasks.pretraining.masked import MEASURES, Masked, answers, by_document, outcomes_of
 from heed.tasks.pretraining.passages import TextRows
-from heed.tasks.pretraining.rows import NO_QUESTION, Passages, Rows
+from heed.tasks.pretraining.rows import NO_QUESTION, Rows
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Looks, Task
 from heed.visible import to_json
@@ -118,8 +118,8 @@ def baselines(run: Run) -> Baselines:
 
     input: Any = run.input
 
-    def pairs_of(passages: Passages) -> Rows:
-        rows = input.scored_rows(passages)
+    def pairs_of(passages: Any) -> Rows:
+        rows: Rows = input.scored_rows(passages)
         pairs = rows.select(np.flatnonzero(rows.labels != NO_QUESTION))
         return replace(pairs, masked=np.zeros(len(pairs), bool))
 
@@ -143,7 +143,7 @@ def baselines(run: Run) -> Baselines:
     classifier = make_pipeline(StandardScaler(), LogisticRegression(C=1e3, solver="newton-cholesky"))
     classifier.fit(table(known), known.labels)
 
-    def scores(documents: Sequence[Document]) -> Array:
+    def scores(documents: Sequence[Document]) -> Any:
         pairs = pairs_of(input.encode(documents))
         if not len(pairs):
             raise DataError("there are no pairs to score")
