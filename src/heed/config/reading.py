@@ -201,9 +201,11 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
         model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
             section with these values are left out.
     """
-    values = {"task": config.task, **config.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    sections = ((name, one) for name, one in config if isinstance(one, BaseModel))
+    dumped = {name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for name, one in sections}
     if config.data.is_embedded:  # the name says which data it is, though each has only its own
-        values["data"] = {"name": config.data.name, **values.get("data", {})}
+        dumped["data"] = {"name": config.data.name, **dumped["data"]}
+    values = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
     usual, extra = json.loads(json.dumps(dict(model_defaults or {}))), config.model.model_extra or {}
     if "model" in values:
         written = values["model"].items()
