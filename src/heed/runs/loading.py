@@ -94,20 +94,13 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         check_own(one, folders.made_of(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
-    return f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
-
-
-def _which(progress: dict[str, Any], config: RunConfig) -> str:
-    done, total = progress["step"], progress.get("total_steps")
-    so_far = f"training has not finished (saved up to update {done:,}{'' if total is None else f' of {total:,}'})"
-    if not progress.get("best_step"):
-        return f"{so_far}: using the weights of its newest checkpoint, which were not validated yet"
-    name, rank = config.evaluation.select_by, progress["best_rank"][0]
-    value = -rank if name == "loss" else rank
-    return (
-        f"{so_far}: using the best weights so far, of update {progress['best_step']:,} "
-        f"(validation {name.replace('_', ' ')} {value:.4g})"
-    )
+    total, name = progress.get("total_steps"), config.evaluation.select_by
+    done = f"saved up to update {progress['step']:,}{'' if total is None else f' of {total:,}'}"
+    which = "the weights of its newest checkpoint, which were not validated yet"
+    if step := progress.get("best_step"):
+        score = f"{name.replace('_', ' ')} {(-1 if name == 'loss' else 1) * progress['best_rank'][0]:.4g}"
+        which = f"the best weights so far, of update {step:,} (validation {score})"
+    return f"training has not finished ({done}): using {which}; if it was interrupted, {folders.how_to_finish(path)}"
 
 
 def load(

@@ -25,7 +25,7 @@ from heed.runs.resume import Unfinished, write_settings
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
-from heed.tasks.base.data_files import write_digests
+from heed.tasks.base.data_files import DATA, write_digests
 from heed.tasks.base.report import unknown_lines
 from heed.tasks.base.transfer import without_numbers
 from heed.tasks.run import Run
@@ -105,7 +105,7 @@ def prepare_run(
     if before is not None:
         said += before.remarks(config)
         said += [f"changed since the run began: {change}" for change in before.changes]
-    with folders.unsealed(path, *(() if before is None else before.changing)):
+    with folders.unsealed(path, *(() if before is None else (folders.CONFIG, DATA, *before.lost))):
         if before is None:
             task.save(path)
             folders.sign(path, config)

@@ -131,11 +131,6 @@ class Unfinished:
         return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
 
     @property
-    def changing(self) -> tuple[str, ...]:
-        """The files that resuming writes; the checksums of the others stay valid."""
-        return folders.CONFIG, DATA, *self.lost
-
-    @property
     def lost(self) -> list[str]:
         """The damaged files that resuming writes again."""
         return [name for name in _MADE_AGAIN if name in self.damage]
@@ -202,15 +197,12 @@ def _refuse_other_data(folder: Path, began: RunConfig, given: RunConfig) -> None
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
     """Refuse a run folder with a damaged file that training needs and cannot write again."""
     for name, problem in damage.items():
-        if name == CHECKSUMS:
-            raise RunError(
-                f"{folder / name} is {problem}; the files of the run cannot be verified. Restore it from a copy of the "
-                "run folder; or delete it, if you are sure that the other files are unaltered"
-            )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
+            why, instead = "training cannot be resumed", "train a new run with another --out"
+            if name == CHECKSUMS:
+                why, instead = "the files of the run cannot be verified", "delete it, if you trust the other files"
             raise RunError(
-                f"{folder / name} is {problem}; training cannot be resumed. Restore the file from a copy of the run "
-                "folder, or train a new run with another --out"
+                f"{folder / name} is {problem}; {why}. Restore it from a copy of the run folder, or {instead}"
             )
 
 

@@ -115,7 +115,17 @@ class TextRows(WholeDocuments):
         Raises:
             ConfigError: The tokenizer has no mask token.
         """
-        return Masking.of(self.config.data, self.tokenizer) if self.objectives.masked_words else None
+        tokenizer = self.tokenizer
+        if not self.objectives.masked_words:
+            return None
+        if tokenizer.mask is None:
+            raise ConfigError(
+                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
+                "tokenizer.from out), or set model.masked_words=false"
+            )
+        never = {*tokenizer.special, tokenizer.mask, *tokenizer.tags.values()}
+        others = [i for i in range(tokenizer.vocab_size) if i not in never]
+        return Masking(self.config.data, tokenizer.mask, np.array(others, dtype=np.int64))
 
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ from heed.data.kinds.documents import Document
 from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
 from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.tasks.contracts import Batch
 
 PIECE, WORD, SENTENCE = 1, 2, 4
@@ -291,22 +291,6 @@ class Masking:
     options: Documents  # the shares of tokens, and whether the pieces of a word are chosen together
     mask: int  # the mask token
     others: NDArray[np.int64]  # `(n,)`, the tokens that random ones are drawn from
-
-    @classmethod
-    def of(cls, options: Documents, tokenizer: TextTokenizer) -> Self:
-        """The masking for a tokenizer.
-
-        Raises:
-            ConfigError: The tokenizer has no mask token.
-        """
-        if tokenizer.mask is None:
-            raise ConfigError(
-                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
-                "tokenizer.from out), or set model.masked_words=false"
-            )
-        never = {*tokenizer.special, tokenizer.mask, *tokenizer.tags.values()}
-        others = [i for i in range(tokenizer.vocab_size) if i not in never]
-        return cls(options, tokenizer.mask, np.array(others, dtype=np.int64))
 
 
 def mask_rows(
