@@ -17,7 +17,7 @@ from heed.data.tokens.tokenizer import END, TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.serve.served import Served
 from heed.tasks.pretraining import neighbours as cooccurrence
-from heed.tasks.pretraining.masked import DocumentScores, answers, by_document, outcomes_of
+from heed.tasks.pretraining.masked import answers, by_document, outcomes_of
 from heed.tasks.pretraining.neighbours import fill_from_neighbours
 from heed.tasks.pretraining.rows import FOLLOWS_NOT, NO_QUESTION, Passages, Rows, draw_rows
 from stories import draw_stories
@@ -420,9 +420,10 @@ def test_one_document_has_no_text_that_does_not_follow(tmp_path):
 def test_scores_of_words_and_pairs_worked_out_by_hand():
     log_probs = np.log([[0.8, 0.2], [0.8, 0.2], [0.3, 0.7]])
     found = answers(log_probs, np.array([0, 1, 1]))
-    assert found[:, 1].tolist() == [1, 0, 1] and found[:, 2] == pytest.approx(-np.log([0.8, 0.2, 0.7]))
-    given = [DocumentScores(4, 1, 8.0, 2, 2, 1.0, 20), DocumentScores(2, 1, 1.0, 1, 0, 2.0, 10)]
-    outcomes = outcomes_of(given)
+    assert found[:, 1:].tolist() == [[1, 1], [0, 1], [1, 1]]
+    assert found[:, 0] == pytest.approx(-np.log([0.8, 0.2, 0.7]))
+    outcomes = outcomes_of([[[8.0, 1, 4], [1.0, 2, 2]], [[1.0, 1, 2], [2.0, 0, 1]]])
+    assert outcomes.outputs == ("1 of 4 masked words, 2 of 2 pairs", "1 of 2 masked words, 0 of 1 pairs")
     scores = {one.name: one.score() for one in (*outcomes.measures, *outcomes.further)}
     assert scores == pytest.approx(
         {"masked_accuracy": 1 / 3, "masked_loss": 1.5, "next_accuracy": 2 / 3, "next_loss": 1}
@@ -431,10 +432,9 @@ def test_scores_of_words_and_pairs_worked_out_by_hand():
 
 def test_a_pair_counts_for_the_document_of_its_first_text():
     passages = Passages(np.zeros(8, np.int64), np.zeros(8, np.uint8), np.array([0, 4, 8]), np.zeros(1, np.uint8))
-    places = [np.array(one) for one in ([0, 4], [2, 6], [6, 2], [8, 4], [FOLLOWS_NOT, FOLLOWS_NOT])]
-    order = np.array([[1, 1, 0.5], [1, 0, 2.0]])
-    found = by_document(passages, Rows(*places), np.zeros((2, 3)), order)
-    assert [(one.pairs_right, one.pairs_nats) for one in found] == [(1, 0.5), (0, 2.0)]
+    places = [np.array(one) for one in ([0, 4], [2, 6], [6, 2], [8, 4], [FOLLOWS_NOT, FOLLOWS_NOT], [0, 1])]
+    found = by_document(Rows(passages, *places, np.zeros(2, bool)), [[0.5, 1, 1], [2.0, 0, 1]])
+    assert found.tolist() == [[[0, 0, 0], [0.5, 1, 1]], [[0, 0, 0], [2.0, 0, 1]]]
 
 
 def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
@@ -446,6 +446,6 @@ def test_pairs_are_scored_unmasked_and_in_rows_that_no_seed_changes():
         passages = task.encoded("valid")
         units = task.input.units(passages)
         nats.append(task.judged(model, passages)[~units.masked, 0])
-        first.append(units.rows.first.tolist())
+        first.append(units.first.tolist())
     assert nats[0] == pytest.approx(nats[1], rel=1e-5) and sum(nats[0]) > 0
     assert first[0] == first[1]

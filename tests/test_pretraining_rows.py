@@ -263,8 +263,8 @@ def test_a_batch_is_framed_and_its_masked_words_are_what_stood_there(passages, t
     how = Masking(Documents.model_construct(), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
     pair, single = int(np.flatnonzero(rows.labels == FOLLOWS)[0]), int(np.flatnonzero(rows.labels == NO_QUESTION)[0])
     for double in (False, True):
-        batch = collate_rows(passages, rows, [pair, single], how, (1, 0), double, OWN)
-        plain = collate_rows(passages, rows, [pair, single], None, (1, 0), double, OWN)
+        batch = collate_rows(rows.select([pair, single]), how, (1, 0), double, OWN)
+        plain = collate_rows(rows.select([pair, single]), None, (1, 0), double, OWN)
         for row, one in enumerate((pair, single)):
             ids = [START, *passages.ids[rows.first[one] : rows.first_end[one]], END]
             if one == pair:
@@ -280,13 +280,13 @@ def test_a_batch_is_framed_and_its_masked_words_are_what_stood_there(passages, t
 
 def test_the_lengths_of_rows_are_those_of_batches(passages):
     rows = draw_rows(passages, Cut(61), 1, 0)
-    batch = collate_rows(passages, rows, list(range(40)), None, (1, 0), False, OWN)
+    batch = collate_rows(rows.select(range(40)), None, (1, 0), False, OWN)
     assert batch.inputs["mask"].sum(1).tolist() == rows.lengths[:40].tolist()
 
 
 def test_unknown_words_are_never_to_be_predicted(tokenizer):
     flags = np.full(5, PIECE, np.uint8)
     passages = Passages(np.array([UNKNOWN, UNKNOWN, 7, UNKNOWN, 8]), flags, np.array([0, 5]), np.zeros(1, np.uint8))
-    rows = Rows(*(np.array([place]) for place in (0, 5, 5, 5, NO_QUESTION)))
+    rows = Rows(passages, *(np.array([place]) for place in (0, 5, 5, 5, NO_QUESTION, 0)))
     how = Masking(Documents.model_construct(mask_share=1.0), tokenizer.mask, np.arange(5, tokenizer.vocab_size))
-    assert collate_rows(passages, rows, [0], how, (1, 0), False, OWN).targets["words"].tolist() == [7, 8]
+    assert collate_rows(rows, how, (1, 0), False, OWN).targets["words"].tolist() == [7, 8]

@@ -282,13 +282,12 @@ def test_weights_have_the_permissions_of_other_files(tmp_path):
 
 
 def test_a_checkpoint_with_weights_that_are_not_finite_is_not_imported():
-    from heed.exchange.huggingface.files import Loaded
-    from heed.runs.checkpoints import _fill
+    from heed.training.weights import apply_weights
 
     model = torch.nn.Linear(2, 3)
     tensors = {"weight": torch.tensor([[0.0, 1.0], [2.0, float("nan")], [3.0, 4.0]]), "bias": torch.zeros(3)}
     with pytest.raises(RunError, match=r"some/bert: 1 of the 6 numbers of tensor 'weight' are not finite"):
-        _fill(model, Loaded(tensors), "some/bert")
+        apply_weights(model, tensors, "some/bert")
 
 
 def test_huge_weights_are_finite():

@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel
 
 from heed.config.data import Sources
-from heed.config.sections import IsPath, ModelSection, RunConfig
+from heed.config.sections import IsPath, RunConfig
 from heed.errors import ConfigError
 from heed.storage.files import open_regular, plain
 
@@ -40,32 +40,12 @@ class _OnceLoader(yaml.SafeLoader):
         """
         seen: set[str] = set()
         for key, _ in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                continue
-            if not isinstance(key.value, str):
+            if key.tag == "tag:yaml.org,2002:merge" or not isinstance(key.value, str):
                 continue
             if key.value in seen:
                 raise RepeatedFieldError(None, None, f"the field '{key.value}' occurs twice", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
-
-
-def load_yaml(text: str) -> Any:
-    """The plain values of a YAML document.
-
-    Raises:
-        yaml.YAMLError: It is not YAML, or a mapping in it has a key twice.
-        ValueError: Its values are nested too deep, expand to too many, or are not values of their type.
-    """
-
-    def load(text: str) -> Any:
-        loader = _OnceLoader(text)
-        try:
-            return loader.get_single_data()
-        finally:
-            loader.dispose()
-
-    return plain(text, load)
 
 
 def read_config(path: str | Path) -> dict[str, Any]:
@@ -85,13 +65,12 @@ def read_config(path: str | Path) -> dict[str, Any]:
     if len(content) > _LARGEST:
         raise ConfigError(f"'{path}' has more than {_LARGEST:,} bytes, expected a file of settings")
     try:
-        values = load_yaml(text)
+        values = plain(text, lambda text: yaml.load(text, _OnceLoader))
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"'{path}'" + (f" line {mark.line + 1}" if mark is not None else "")
-        problem = getattr(error, "problem", error)
-        is_yaml = isinstance(error, RepeatedFieldError)
-        raise ConfigError(f"{where}: {problem}" if is_yaml else f"{where} is not YAML: {problem}") from None
+        where += ":" if isinstance(error, RepeatedFieldError) else " is not YAML:"
+        raise ConfigError(f"{where} {getattr(error, 'problem', error)}") from None
     if not isinstance(values, dict):
         found = {str: "text", list: "a list", type(None): "nothing"}.get(type(values), f"the value {values!r}")
         raise ConfigError(f"'{path}' contains {found}, expected fields such as 'task: translation'")
@@ -137,7 +116,10 @@ def _map_paths(values: Any, annotation: Any, change: _Change, place: Sequence[st
                 inner = mark.classes.get(mark.source(values), Any)
         return _map_paths(values, inner, change, place)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel) and isinstance(values, dict):
-        types = _types(annotation)
+        types = {
+            field.alias or name: Annotated[(field.annotation, None, *field.metadata)]
+            for name, field in annotation.model_fields.items()
+        }
         return {key: _map_paths(value, types.get(key, Any), change, (*place, key)) for key, value in values.items()}
     if isinstance(values, list):
         (inner,) = [get_args(one)[0] for one in (annotation, *get_args(annotation)) if get_origin(one) is list] or [Any]
@@ -148,14 +130,6 @@ def _map_paths(values: Any, annotation: Any, change: _Change, place: Sequence[st
         if (made := _map_paths(values, member, change, place)) != values:
             return made
     return values
-
-
-def _types(section: type[BaseModel]) -> dict[str, Any]:
-    """The types of a section's fields, by their names in a file."""
-    return {
-        field.alias or name: Annotated[(field.annotation, None, *field.metadata)]
-        for name, field in section.model_fields.items()
-    }
 
 
 def apply_overrides(values: dict[str, Any], overrides: list[str]) -> dict[str, Any]:
@@ -227,32 +201,13 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
         model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
             section with these values are left out.
     """
-    values = {"task": config.task, **_differing(config, model_defaults or {})}
+    sections = ((name, one) for name, one in config if isinstance(one, BaseModel))
+    dumped = {name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for name, one in sections}
+    if config.data.is_embedded:  # the name says which data it is, though each has only its own
+        dumped["data"] = {"name": config.data.name, **dumped["data"]}
+    values = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
+    usual, extra = json.loads(json.dumps(dict(model_defaults or {}))), config.model.model_extra or {}
+    if "model" in values:
+        written = values["model"].items()
+        values["model"] = {k: v for k, v in written if k not in extra or k not in usual or usual[k] != v}
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _differing(section: BaseModel, model_defaults: Mapping[str, Any]) -> dict[str, Any]:
-    written = section.model_dump(mode="json", by_alias=True)
-    found: dict[str, Any] = {}
-    for name, field in type(section).model_fields.items():
-        key, value = field.alias or name, getattr(section, name)
-        default = ... if field.is_required() else field.get_default(call_default_factory=True)
-        if isinstance(value, BaseModel):
-            fields = _differing(value, model_defaults)
-            if fields or value != default:
-                found[key] = fields
-        elif isinstance(value, list) and value and all(isinstance(one, BaseModel) for one in value):
-            found[key] = [_differing(one, model_defaults) for one in value]
-        elif value != default or _is_tag(field.annotation):
-            found[key] = written[key]
-    if isinstance(section, ModelSection):
-        for key in section.model_extra or {}:
-            if key not in model_defaults or json.loads(json.dumps(model_defaults[key])) != written[key]:
-                found[key] = written[key]
-    return found
-
-
-def _is_tag(annotation: Any) -> bool:
-    """True for a field with one possible value, which identifies the section: `name: dates`."""
-    values = get_args(annotation) if get_origin(annotation) is Literal else ()
-    return len(values) == 1 and isinstance(values[0], str)

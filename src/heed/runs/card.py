@@ -30,15 +30,12 @@ def scores_text(run: Run, scores: dict[str, dict[str, Any]], place: str | None =
 
 
 def _block(run: Run, name: str, report: dict[str, Any], command: str) -> str:
+    baselines, spec = baseline_lines(report, command), spec_of(run.config.task)
     if "examples" not in report:  # the validation scores of training
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
-        return "\n".join([f"{name}: {numbers} ({report['note']})", *baseline_lines(report, command)])
-    spec = spec_of(run.config.task)
-    block = [f"{name}: {counted(report['examples'], spec.scored_unit or spec.unit)}", *run.body(report)]
-    block += baseline_lines(report, command)
-    if "note" in report:
-        block.append(f"  {report['note']}")
-    return "\n".join(block)
+        return "\n".join([f"{name}: {numbers} ({report['note']})", *baselines])
+    head, note = counted(report["examples"], spec.scored_unit or spec.unit), report.get("note")
+    return "\n".join([f"{name}: {head}", *run.body(report), *baselines, *([f"  {note}"] if note else [])])
 
 
 def write_card(run: Run) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
 
 from heed import folder as folders
 from heed.config import TokenizerConfig, set_field, write_config
@@ -31,7 +30,7 @@ from heed.tasks import capability, check_config, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
 from heed.tasks.base.transfer import shapes_of, unshared
 from heed.tasks.run import Run
-from heed.training.weights import check_finite, save_tensors, save_weights
+from heed.training.weights import apply_weights, save_tensors, save_weights
 from heed.visible import markdown, shell_word
 
 if TYPE_CHECKING:
@@ -94,13 +93,17 @@ def import_checkpoint(
     name = folder.resolve().name if os.path.exists(source) else str(source)
     task_name = _task_of(checkpoint)
     run, loaded = build(checkpoint, task_name, name, given)
-    with folders.create_whole(out, run.config, _size_of(run.model.state_dict())) as (path, part):
+    needed = sum(one.nbytes for one in run.model.state_dict().values())
+    with folders.create_whole(out, run.config, needed) as (path, part):
         run.folder = path
         run.task.save(part)
         Origin.of(checkpoint, name).write(part)
         save_weights(run.model, part / folders.WEIGHTS)
         write_config(run.config, part / folders.CONFIG)
-        run.report = _report(run, name, checkpoint, loaded)
+        origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
+        versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
+        known = about(run.task, run.model)
+        run.report = {**known, "imported": origin, "data": {}, "scores": {}, "versions": versions}
         folders.write_report(part, run.report)
         _write_card(run, name, checkpoint, part)
     remarks = (*checkpoint.remarks, *HEADS[spec_of(task_name).checkpoints].remarks(checkpoint))
@@ -161,15 +164,16 @@ def build(
     }
     config = check_config(_with_given(values, given or {}), str(settings.path))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
-    body, _ = task.model_and_head()
-    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, checkpoint.tied)))
+    wanted = Wanted(settings, task.model_and_head()[0], heads, checkpoint.vocabularies, checkpoint.tied)
+    table = kind.placed(family.table(wanted))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
         raise ConfigError(f"{settings.path}: no model has these sizes: {' '.join(str(error).split())}") from None
     loaded = load_tensors(table, checkpoint.files, shapes)  # compared before a model of these sizes is made
     model = task.build_model()
-    _fill(model, loaded, str(checkpoint.folder))
+    empty = {name: tensor for name, tensor in model.state_dict().items() if not tensor.numel()}  # without labels
+    apply_weights(model, {**empty, **loaded.tensors}, str(checkpoint.folder))
     return Run(checkpoint.folder, task.config, task, model, {}), loaded
 
 
@@ -219,29 +223,6 @@ def kind_of(tokenizer: TextTokenizer) -> str:
     kind = "byte_bpe" if tokenizer.is_of_bytes else {"BPE": "bpe", "Unigram": "unigram"}.get(name, name.lower())
     assert kind in str(TokenizerConfig.model_fields["kind"].annotation), kind
     return kind
-
-
-@torch.no_grad()
-def _fill(model: nn.Module, loaded: Loaded, source: str) -> None:
-    """Copy the loaded tensors into a model; all its tensors must be loaded, with finite numbers."""
-    state = model.state_dict()
-    places = {id_: name for name, tensor in unshared(model).items() if (id_ := tensor.data_ptr())}
-    filled = {places.get(state[name].data_ptr(), name) for name in loaded.tensors}
-    assert not (missing := set(places.values()) - filled), f"the table has no line for {sorted(missing)}"
-    for name, tensor in loaded.tensors.items():
-        check_finite(tensor, name, source)
-        state[name].copy_(tensor)
-
-
-def _size_of(tensors: Mapping[str, torch.Tensor]) -> int:
-    """Bytes of tensors."""
-    return sum(one.numel() * one.element_size() for one in tensors.values())
-
-
-def _report(run: Run, name: str, checkpoint: Checkpoint, loaded: Loaded) -> dict[str, Any]:
-    origin = {"from": name, "architecture": checkpoint.architecture, "unused_tensors": list(loaded.unused)}
-    versions = {"heed": metadata.version("heed-attention"), "torch": torch.__version__}
-    return {**about(run.task, run.model), "imported": origin, "data": {}, "scores": {}, "versions": versions}
 
 
 def _write_card(run: Run, name: str, checkpoint: Checkpoint, folder: Path) -> None:
@@ -369,24 +350,23 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
     written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
     table = kind.placed(family.table(Wanted(*written)))
-    model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
-    tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, model.state_dict()).items()}
+    tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, run.model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
-    missing = exportable.held(unshared(model)).keys() - known
+    missing = exportable.held(unshared(run.model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    with write_folder(final, _size_of(tensors), checksums=out is None, replace=out is None) as part:
+    needed = sum(one.nbytes for one in tensors.values())
+    with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)
         family.write_tokenizers(vocabularies, part)
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)
-    return ExportedCheckpoint(
-        final, settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference,
-        exportable.notes, bool(vocabularies),
-    )  # fmt: skip
+    size, architecture = (final / SAFETENSORS).stat().st_size, settings["architectures"][0]
+    has_tokens, notes = bool(vocabularies), exportable.notes
+    return ExportedCheckpoint(final, architecture, size, numbered_as, difference, notes, has_tokens)
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:

@@ -7,11 +7,11 @@ trained longer counts as unfinished too. In Python the message is a `HeedWarning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from warnings import warn
 
 import torch
@@ -24,66 +24,26 @@ from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, task_class
 from heed.tasks.base.beside import check_one_task, load_step
-from heed.tasks.base.transfer import without_numbers
 from heed.tasks.run import Run
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.device import choose_device
 from heed.training.weights import load_weights
 from heed.visible import shell_word
 
-T = TypeVar("T")
 _CERTAIN = 2**27
 """Bytes of weights below which memory is not checked."""
-_SMALLER = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
 
 
-def build_to_train(task: Any) -> Any:
-    """A task's new model, after checking that memory suffices for it, its gradients and the optimiser's moments.
-
-    Raises:
-        OutOfMemoryError: It does not; the message has the number of parameters.
-    """
-    count = _parameters(task)
-    moments = 8 if task.config.training.optimizer != "sgd" else 0
-    when = f"while building a model of {count:,} parameters" if count else "while building the model"
-    return _built(task, 4 * count, (8 + moments) * count, when, _SMALLER)
-
-
-def build_to_load(task: Any, weights: Path) -> Any:
-    """The model of a run folder, after checking that memory holds its weights twice, as reading them requires.
+def built(task: Any, weights: int, copies: int, when: str, lower: str) -> Any:
+    """A task's model, after checking that memory suffices for some copies of its `weights` bytes.
 
     Raises:
-        OutOfMemoryError: It does not.
+        OutOfMemoryError: It does not; the message says when, and what takes less.
     """
-    size = weights.stat().st_size if weights.is_file() else 0
-    when, lower = f"while loading {weights.parent}", "close other programs, or use a machine with more memory"
-    return _built(task, size, 2 * size, when, lower)
-
-
-def _built(task: Any, weights: int, needed: int, when: str, lower: str) -> Any:
     if weights >= _CERTAIN:
-        check_memory(needed, when, lower)
+        check_memory(copies * weights, when, lower)
     with memory_explained(when, lower):
         return task.build_model()
-
-
-def _parameters(task: Any) -> int:
-    """Number of parameters of a task's model, counted on the device "meta"; 0 if it cannot be built there."""
-    try:
-        return sum(p.numel() for p in without_numbers(task).parameters())
-    except (NotImplementedError, RuntimeError):
-        return 0
-
-
-def _retried(attempt: Callable[[], T], may_succeed: Callable[[], bool]) -> T:
-    """The result of `attempt`, in three tries: training that is still running, or ends, changes files meanwhile."""
-    for _ in range(2):
-        try:
-            return attempt()
-        except RunError:
-            if not may_succeed():
-                raise
-    return attempt()
 
 
 def check_can_be_used(path: Path, finished: bool) -> None:
@@ -134,20 +94,13 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
         check_own(one, folders.made_of(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
-    return f"{_which(progress, config)}; if it was interrupted, resume it with: heed train {shell_word(path)} --resume"
-
-
-def _which(progress: dict[str, Any], config: RunConfig) -> str:
-    done, total = progress["step"], progress.get("total_steps")
-    so_far = f"training has not finished (saved up to update {done:,}{'' if total is None else f' of {total:,}'})"
-    if not progress.get("best_step"):
-        return f"{so_far}: using the weights of its newest checkpoint, which were not validated yet"
-    name, rank = config.evaluation.select_by, progress["best_rank"][0]
-    value = -rank if name == "loss" else rank
-    return (
-        f"{so_far}: using the best weights so far, of update {progress['best_step']:,} "
-        f"(validation {name.replace('_', ' ')} {value:.4g})"
-    )
+    total, name = progress.get("total_steps"), config.evaluation.select_by
+    done = f"saved up to update {progress['step']:,}{'' if total is None else f' of {total:,}'}"
+    which = "the weights of its newest checkpoint, which were not validated yet"
+    if step := progress.get("best_step"):
+        score = f"{name.replace('_', ' ')} {(-1 if name == 'loss' else 1) * progress['best_rank'][0]:.4g}"
+        which = f"the best weights so far, of update {step:,} (validation {score})"
+    return f"training has not finished ({done}): using {which}; if it was interrupted, {folders.how_to_finish(path)}"
 
 
 def load(
@@ -177,13 +130,14 @@ def load(
     """
     where = choose_device(str(device), "device")
     path = folders.find(run, folders.State.FINISHED if finished and not force else folders.State.USABLE)
-    seals: list[bytes | None] = []
-
-    def attempt() -> Run:
-        seals.append(_seal(path))
-        return _open(path, finished, force)
-
-    opened = _retried(attempt, lambda: _seal(path) != seals[-1])
+    for is_last in (False, False, True):
+        state = _state(path)
+        try:
+            opened = _open(path, finished, force)
+            break
+        except RunError:
+            if is_last or _state(path) == state:
+                raise
     if step is not None:
         load_step(path, step, opened.model, force)
         opened.so_far = f"using the weights of update {step:,}"
@@ -199,12 +153,13 @@ def _move(run: Run, device: torch.device) -> None:
         run.model.to(device)
 
 
-def _seal(path: Path) -> bytes | None:
-    """The present content of the checksums file; None if it cannot be read."""
+def _state(path: Path) -> tuple[bytes, list[Path]]:
+    """The present checksums, and checkpoints, of a run, which training that is still running, or ends, changes."""
+    checkpoints = sorted((path / "checkpoints").glob("step-*"))
     try:
-        return read_bytes(path / CHECKSUMS)
+        return read_bytes(path / CHECKSUMS), checkpoints
     except RunError:
-        return None
+        return b"", checkpoints
 
 
 def _open(path: Path, finished: bool, force: bool) -> Run:
@@ -221,11 +176,13 @@ def _open(path: Path, finished: bool, force: bool) -> Run:
         config = check_config(*folders.read_settings(path))
         task = task_class(config.task).restore(config, path)
         task.folder = path
-        model = build_to_load(task, weights)
+        size = weights.stat().st_size if weights.is_file() else 0
+        lower = "close other programs, or use a machine with more memory"
+        model = built(task, size, 2, f"while loading {path}", lower)  # reading holds the weights twice
     if is_final:
         load_weights(model, weights)
     else:
-        so_far = _retried(lambda: load_best_so_far(path, config, model, force), lambda: True)
+        so_far = load_best_so_far(path, config, model, force)
         if not (path / CHECKSUMS).exists():
             so_far += f"; {CHECKSUMS} is missing, so the other files could not be compared"
     opened = Run(path, config, task, model, folders.read_report(path))

@@ -6,8 +6,7 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,13 +20,15 @@ from heed.config.settling import has_open_gpu_batch, with_share_of_pass, with_st
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.errors import ConfigError, DataError, RunError
-from heed.runs.loading import build_to_train
+from heed.runs.loading import built
 from heed.runs.resume import Unfinished, write_settings
 from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership
 from heed.tasks import DEFAULT, check_config, config_class, task_class, task_names
-from heed.tasks.base.data_files import write_digests
+from heed.tasks.base.data_files import DATA, write_digests
 from heed.tasks.base.report import unknown_lines
+from heed.tasks.base.transfer import without_numbers
+from heed.tasks.run import Run
 from heed.tasks.work import Work
 from heed.training.device import check_compiler, check_micro_batches, choose_device, recompute_blocks
 from heed.training.processes import current
@@ -63,16 +64,6 @@ Given = Mapping[str, Sequence[Any]]
 """Examples passed in Python, by split."""
 
 
-@dataclass(frozen=True)
-class PreparedRun:
-    """A run that is ready to train: folder, task, new model, and the settings changed since the run began."""
-
-    folder: Path
-    task: Any
-    model: Any
-    changed: frozenset[str] = frozenset()
-
-
 def prepare_run(
     config: RunConfig,
     out: str | Path | None,
@@ -81,22 +72,23 @@ def prepare_run(
     ownership: Ownership,
     given: Given | None = None,
     settings: Callable[[Work], str] | None = None,
-) -> PreparedRun:
-    """Make a run folder, or open one to resume; see `train_config`."""
+) -> tuple[Run, Collection[str]]:
+    """Make a run folder with a new model, or open one to resume; see `train_config`.
+
+    Returns:
+        The run, and the settings changed since it began.
+    """
     check_log(config.training.log)
     if given is None and config.data.origin == "memory":
         raise DataError(config.data.not_kept)
     if out is not None and not resume:
         folders.check_free(Path(out))  # reading the data may take minutes
-    kind = task_class(config.task)
-    held = {} if given is None else {"given": given}
-    unfinished = Unfinished.find(Path(out), config) if resume and out is not None else None
-    task: Any = kind.prepare(config, **held) if unfinished is None else unfinished.task(kind, **held)
+    before = Unfinished.find(Path(out), config) if resume and out is not None else None
+    task: Any = task_class(config.task).prepare(config, given) if before is None else before.task(given)
     settle_updates(task)
     config = task.config
-    torch.manual_seed(config.training.seed)
     model = model_to_train(task)
-    started = task.start(model) if unfinished is None else {}
+    started = task.start(model) if before is None else {}
     if current().count == 1:
         device = choose_device(config.training.device)  # an error must come before the folder is made
         if config.training.compile:
@@ -106,40 +98,31 @@ def prepare_run(
     if settings is not None:
         reporter.say(settings(task))
     reporter.say(f"run folder {path}")
-    remarks = [] if unfinished is None else unfinished.remarks(config)
-    with folders.unsealed(path, *(() if unfinished is None else unfinished.changing)):
-        if unfinished is None:
+    said = [f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}"]
+    if any(one.unit == "word" for one in task.tokenizers().values()):
+        said += unknown_lines(task.report_counts()["train"])
+    said += map(str, started.values())
+    if before is not None:
+        said += before.remarks(config)
+        said += [f"changed since the run began: {change}" for change in before.changes]
+    with folders.unsealed(path, *(() if before is None else (folders.CONFIG, DATA, *before.lost))):
+        if before is None:
             task.save(path)
             folders.sign(path, config)
             if (parent := config.model.from_ or config.tokenizer.from_) is not None:
-                _carry_origin(folders.find(parent) / folders.ORIGIN, path / folders.ORIGIN)
+                origin = folders.find(parent) / folders.ORIGIN
+                if origin.is_file():  # as it is: only an export refuses a record of another format
+                    write_whole(path / folders.ORIGIN, lambda part: part.write_bytes(origin.read_bytes()))
         else:
-            unfinished.drop_damaged()
-        if unfinished is None or not (path / folders.REPORT).exists():
+            for name in before.lost:  # so that it is not used meanwhile
+                (path / name).unlink(missing_ok=True)
+        if before is None or not (path / folders.REPORT).exists():
             folders.write_report(path, {**described, **{name: one.as_report() for name, one in started.items()}})
         write_settings(config, path)
         write_digests(config, path)
-    reporter.say(f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}")
-    if any(one.unit == "word" for one in task.tokenizers().values()):
-        for line in unknown_lines(task.report_counts()["train"]):
-            reporter.say(line)
-    for one in started.values():
-        reporter.say(str(one))
-    for remark in remarks:
-        reporter.say(remark)
-    changes = () if unfinished is None else unfinished.changes
-    for change in changes:
-        reporter.say(f"changed since the run began: {change}")
-    return PreparedRun(path, task, model, frozenset(change.name for change in changes))
-
-
-def _carry_origin(record: Path, copy: Path) -> None:
-    """Copy a parent's record of the checkpoint that it was imported from.
-
-    It is copied as it is: training does not need it, so only an export refuses a record of another format.
-    """
-    if record.is_file():
-        write_whole(copy, lambda part: part.write_bytes(record.read_bytes()))
+    for line in said:
+        reporter.say(line)
+    return Run(path, config, task, model, {}), () if before is None else [change.name for change in before.changes]
 
 
 def about(task: Any, model: nn.Module) -> dict[str, Any]:
@@ -149,7 +132,7 @@ def about(task: Any, model: nn.Module) -> dict[str, Any]:
     return {"format": folders.FORMAT, "task": config.task, "model": config.model.name, "parameters": parameters}
 
 
-def join_run(path: Path, given: Given | None) -> PreparedRun:
+def join_run(path: Path, given: Given | None) -> Run:
     """Join, from another process, the run that the first process has begun; it is read from its folder.
 
     Raises:
@@ -160,21 +143,29 @@ def join_run(path: Path, given: Given | None) -> PreparedRun:
             f"process {current().rank} cannot see the run folder '{path}'; put it on a disk that all machines share"
         )
     config = check_config(*folders.read_settings(path))
-    task: Any = task_class(config.task).resume(config, path, **({} if given is None else {"given": given}))
-    torch.manual_seed(config.training.seed)
-    return PreparedRun(path, task, model_to_train(task))
+    task: Any = task_class(config.task).resume(config, path, given)
+    return Run(path, config, task, model_to_train(task), {})
 
 
 def model_to_train(task: Any) -> Any:
-    """A task's new model, prepared for training as its configuration says.
+    """A task's new model, drawn from its seed and prepared for training as its configuration says.
 
     Raises:
+        OutOfMemoryError: Memory does not suffice for it, its gradients and the optimiser's moments.
         ConfigError: The model cannot be trained with these settings.
     """
-    model = build_to_train(task)
-    if task.config.training.activation_checkpointing:
+    training = task.config.training
+    torch.manual_seed(training.seed)
+    try:
+        count = sum(p.numel() for p in without_numbers(task).parameters())
+    except (NotImplementedError, RuntimeError):  # a model that cannot be built on the device "meta"
+        count = 0
+    when = f"while building a model of {count:,} parameters" if count else "while building the model"
+    lower = "choose a smaller model.size, fewer layers or widths, or a smaller tokenizer.vocab_size"
+    model = built(task, 4 * count, 2 if training.optimizer == "sgd" else 4, when, lower)
+    if training.activation_checkpointing:
         recompute_blocks(model, task.config.model.name)
-    check_micro_batches(model, task.config.model.name, task.config.training.micro_batches)
+    check_micro_batches(model, task.config.model.name, training.micro_batches)
     task.groups(model)  # an error about freezing must come before the folder is made
     return model
 
@@ -220,12 +211,8 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
     data = {name: value for name, value in splits.items() if is_data(value, task)}
     if not data:
         return {}
-    elsewhere = [f"{name}={value!r:.60}" for name, value in others.items() if value is not None]
-    elsewhere += [
-        f"{name}={value!r:.60}"
-        for name, value in splits.items()
-        if name not in data and value is not None and (isinstance(value, str | Path | Sequence) or name == "train")
-    ]
+    others = {name: value for name, value in {**others, **splits}.items() if name not in data and value is not None}
+    elsewhere = [f"{name}={one!r:.60}" for name, one in others.items() if name == "train" or not isinstance(one, int)]
     if elsewhere or "train" not in data:
         what = elsewhere[0] if elsewhere else "no training data"
         raise ConfigError(
@@ -233,7 +220,7 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
             "as files"
         )
     section = {
-        k: v for k, v in (values.get("data") or {}).items() if k not in ("train", "valid", "test", "hub", "name")
+        name: value for name, value in (values.get("data") or {}).items() if name not in (*splits, "hub", "name")
     }
     values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
     return data
@@ -266,31 +253,6 @@ def content(examples: Sequence[Any]) -> str:
         else:
             digest.update(repr(one.keys).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
-
-
-def check_same(folder: Path, config: RunConfig) -> None:
-    """Refuse to resume a run with data other than it began with.
-
-    Raises:
-        ConfigError: A split differs; the message says which, and how.
-    """
-    where = folder / folders.CONFIG
-    if config.data.origin != "memory" or not os.path.isfile(where):
-        return
-    began = check_config(*folders.read_settings(folder)).data
-    before, now = began.memory or {}, config.data.memory
-    for split in before.keys() | now.keys():
-        old, new = before.get(split), now.get(split)
-        if old != new:
-            if old is None or new is None:
-                what = f"it began {'without' if old is None else 'with'} data for {split}"
-            elif old["examples"] != new["examples"]:
-                what = f"{split} had {old['examples']:,} examples when it began and has {new['examples']:,} now"
-            else:
-                what = (
-                    f"the {new['examples']:,} examples of {split} are not those it began with, or are in another order"
-                )
-            raise ConfigError(f"the run in {folder} cannot be resumed with this data: {what}; pass the same data")
 
 
 def settings_text(task: Any, whole: bool = False) -> str:

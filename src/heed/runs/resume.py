@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,7 +22,7 @@ from heed.config import RunConfig, data_files, read_config, write_config
 from heed.errors import ConfigError, DataError, RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import CHECKSUMS, describe_damage, difference, listed, recorded
-from heed.tasks import check_config
+from heed.tasks import check_config, task_class
 from heed.tasks.base.data_files import DATA, changed_files
 from heed.tasks.base.transfer import shapes_of
 from heed.tasks.work import Task, Work
@@ -89,6 +90,7 @@ class Unfinished:
         if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
             began = kept
             given = merged(written, given) if type(given) is type(written) else given
+        _refuse_other_data(folder, began, given)
         checkpoints = checkpoints_in(folder / "checkpoints")
         if not checkpoints:
             same = type(began) is type(given) and began.model.from_ is None and merged(began, given) == began
@@ -97,18 +99,16 @@ class Unfinished:
             raise ConfigError(f"'{folder}' is a run of {began.task} and cannot be resumed as {given.task}")
         _refuse_damage(folder, damage)
         check_all_own(folder / "checkpoints", folders.made_of(folder))
-        for name in ("name", "size"):
-            old, new = getattr(began.model, name), getattr(given.model, name)
-            if name in given.model.model_fields_set and new not in (old, "auto"):
-                raise ConfigError(
-                    f"model.{name} is {new!r}, but the run in {folder} began with {old!r}, and its weights fit only "
-                    f"that model; start a new run (--from {shell_word(folder)} reuses the weights that fit), or remove "
-                    "the setting"
-                )
         config = merged(began, given)
-        _refuse_fewer_updates(folder, config.training.steps, step_of(checkpoints[0]))
+        if (steps := config.training.steps) is not None and steps < (done := step_of(checkpoints[0])):
+            raise ConfigError(  # training would never stop
+                f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a "
+                "larger number, or remove the setting"
+            )
         changes = tuple(differences(began.model_dump(by_alias=True), config.model_dump(by_alias=True)))
         for change in changes:
+            if change.name in ("model.name", "model.size"):
+                raise _unfit(folder, [change])
             if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
                 raise ConfigError(
                     f"{change}: the tokenizer was trained when the run in {folder} began; start a new run, "
@@ -128,41 +128,28 @@ class Unfinished:
                 f"warning: {self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to "
                 "compare it with; using its present settings"
             )
-        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self._lost]
+        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
 
     @property
-    def changing(self) -> tuple[str, ...]:
-        """The files that resuming writes; the checksums of the others stay valid."""
-        return folders.CONFIG, DATA, *self._lost
-
-    def drop_damaged(self) -> None:
-        """Remove the damaged files that resuming writes again, so that they are not used meanwhile."""
-        for name in self._lost:
-            (self.folder / name).unlink(missing_ok=True)
-
-    @property
-    def _lost(self) -> list[str]:
+    def lost(self) -> list[str]:
+        """The damaged files that resuming writes again."""
         return [name for name in _MADE_AGAIN if name in self.damage]
 
-    def task(self, kind: Task, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
+    def task(self, given: Mapping[str, Sequence[Any]] | None = None) -> Work:
         """The task with its tokenizers and labels from the start of the run; `given` is data passed in Python.
 
         Raises:
             ConfigError: The model's tensors would have different shapes.
             DataError: The data cannot be read; of files that are not there, the message names the field to set.
         """
+        kind: Task = task_class(self.config.task)
         try:
-            task = kind.resume(self.config, self.folder, **({} if given is None else {"given": given}))
+            task = kind.resume(self.config, self.folder, given)
         except (DataError, ConfigError) as error:
             raise type(error)(f"{error}{self._new_place(str(error))}") from None
         of_model = [change for change in self.changes if change.name.startswith("model.")]
-        if of_model:
-            if shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
-                raise ConfigError(
-                    f"{'; '.join(map(str, of_model))}: the weights of the run in {self.folder} have different shapes; "
-                    f"start a new run (--from {shell_word(self.folder)} reuses the weights that fit), or remove the "
-                    "setting"
-                )
+        if of_model and shapes_of(kind.restore(self.began, self.folder)) != shapes_of(task):
+            raise _unfit(self.folder, of_model)
         self._check_sizes(task)
         return task
 
@@ -197,28 +184,34 @@ class Unfinished:
                 )
 
 
+def _refuse_other_data(folder: Path, began: RunConfig, given: RunConfig) -> None:
+    """Refuse data passed in Python that is not the data that the run began with."""
+    if given.data.origin == "memory":
+        for change in differences(began.data.memory or {}, given.data.memory, "data.memory"):
+            raise ConfigError(
+                f"the run in {folder} cannot be resumed with this data ({change}); pass the same data, in the same "
+                "order"
+            )
+
+
 def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
     """Refuse a run folder with a damaged file that training needs and cannot write again."""
     for name, problem in damage.items():
-        if name == CHECKSUMS:
-            raise RunError(
-                f"{folder / name} is {problem}; the files of the run cannot be verified. Restore it from a copy of the "
-                "run folder; or delete it, if you are sure that the other files are unaltered"
-            )
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
+            why, instead = "training cannot be resumed", "train a new run with another --out"
+            if name == CHECKSUMS:
+                why, instead = "the files of the run cannot be verified", "delete it, if you trust the other files"
             raise RunError(
-                f"{folder / name} is {problem}; training cannot be resumed. Restore the file from a copy of the run "
-                "folder, or train a new run with another --out"
+                f"{folder / name} is {problem}; {why}. Restore it from a copy of the run folder, or {instead}"
             )
 
 
-def _refuse_fewer_updates(folder: Path, steps: int | None, done: int) -> None:
-    """Refuse a number of updates that is already exceeded: training would never stop."""
-    if steps is not None and steps < done:
-        raise ConfigError(
-            f"training.steps is {steps:,}, but the run in {folder} has already made {done:,} updates; give a larger "
-            "number, or remove the setting"
-        )
+def _unfit(folder: Path, changes: Sequence[Change]) -> ConfigError:
+    """The error for changed settings of the model that its weights do not fit."""
+    return ConfigError(
+        f"{'; '.join(map(str, changes))}: the weights of the run in {folder} fit only the model that it began with; "
+        f"start a new run (--from {shell_word(folder)} reuses the weights that fit), or remove the setting"
+    )
 
 
 def write_settings(config: RunConfig, folder: Path) -> None:
@@ -267,11 +260,6 @@ def differences(before: Any, after: Any, name: str = "") -> list[Change]:
     return [] if before == after else [Change(name, before, after)]
 
 
-_SPEEDS = "target_tokens_per_second", "padding_share", "waiting_share"
-_READ = {"updates", "planned_updates", "ended", "kept", *_SPEEDS}
-"""Fields read from `training` of a report."""
-
-
 def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     """The result of a run that is whole and finished, with no setting changed; None if there is something to do.
 
@@ -291,13 +279,15 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     if found is None or found.changes or found.damage:
         return None
     report = folders.read_report(folder)
-    training = report.get("training", {})
-    if not _READ <= training.keys() or "valid" not in report.get("scores", {}) or not check_run(folder).whole:
+    try:
+        training, scores = report["training"], report["scores"]["valid"]
+        progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
+        reason, kept = training["ended"], training["kept"]
+        speeds = [training[name] for name in ("target_tokens_per_second", "padding_share", "waiting_share")]
+    except KeyError:  # the folder was altered
         return None
-    progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
-    validation = {name: value for name, value in report["scores"]["valid"].items() if isinstance(value, float)}
-    speeds = (training[name] for name in _SPEEDS)
-    return TrainResult(folder, True, training["ended"], progress, validation, training["kept"], *speeds)
+    validation = {name: value for name, value in scores.items() if isinstance(value, float)}
+    return TrainResult(folder, True, reason, progress, validation, kept, *speeds) if check_run(folder).whole else None
 
 
 @dataclass(frozen=True)
@@ -317,14 +307,11 @@ class RunState:
     def __str__(self) -> str:
         width = max(map(len, self.files), default=0)
         lines = [f"  {name:{width}}  {state}" for name, state in self.files.items()]
-        bad = sum(state != "ok" for state in self.files.values())
-        verdict = (
-            f"{bad} of {len(self.files)} files {'is' if bad == 1 else 'are'} missing, altered or unusable"
-            if bad
-            else "all files are intact"
-        )
-        if not self.finished:
-            verdict = f"not finished; {verdict if bad else 'all files with a checksum are intact'}"
+        verdict = "all files are intact" if self.finished else "all files with a checksum are intact"
+        if bad := sum(state != "ok" for state in self.files.values()):
+            are = "is" if bad == 1 else "are"
+            verdict = f"{bad} of {len(self.files)} files {are} missing, altered or unusable"
+        verdict = verdict if self.finished else f"not finished; {verdict}"
         return "\n".join([f"run folder {self.folder}: {verdict}", *lines, *self.remarks])
 
 
@@ -347,7 +334,7 @@ def check_run(run: str | Path = "last") -> RunState:
         remarks.append(f"training has not finished; {folders.how_to_finish(path)}")
     checkpoints, foreign = path / "checkpoints", False
     named = [p for p in checkpoints.glob("step-*") if p.name.removeprefix("step-").isdecimal()]
-    for folder in sorted(named, key=lambda p: int(p.name.removeprefix("step-"))):
+    for folder in sorted(named, key=step_of):
         states = _states(folder, before := f"checkpoints/{folder.name}/")
         try:
             check_own(folder, folders.made_of(path))
@@ -357,9 +344,8 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= states
     for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
-    resumable = [p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p)]
-    if resumable:
-        remarks.append(f"a resumed run starts from {resumable[0]}")
+    whole = (p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p))
+    remarks += [f"a resumed run starts from {name}" for name in islice(whole, 1)]
     return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import metadata
@@ -25,9 +25,7 @@ from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
     Given,
-    PreparedRun,
     about,
-    check_same,
     handed_over,
     hold_all,
     join_run,
@@ -260,8 +258,6 @@ def train(
             set_field(values, name, value)
     config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
     config, held = hold_all(config, handed) if handed else (config, None)
-    if resume and out is not None:
-        check_same(Path(out), config)
     run, result = train_config(
         config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held, callback=callback
     )
@@ -319,13 +315,14 @@ def train_config(
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
         begun = prepare_run(config, out, reporter, resume, ownership, given, settings) if processes.is_first else None
-        path = processes.broadcast(begun.folder if begun is not None else Path())
-        return _train(begun or join_run(path, given), reporter, resume, callback, began)
+        path = processes.broadcast(Path() if begun is None else begun[0].folder)
+        return _train(*(begun or (join_run(path, given), ())), reporter, resume, callback, began)
 
 
 @fixed()
 def _train(
-    begun: PreparedRun,
+    run: Run,
+    changed: Collection[str],
     reporter: Reporter,
     resume: bool,
     callback: Callback | None,
@@ -333,13 +330,10 @@ def _train(
 ) -> tuple[Run | None, TrainResult]:
     """Train what has begun; see `train_config`."""
     processes = current()
-    path, task, model = begun.folder, begun.task, begun.model
-    config = task.config
-    run = Run(path, config, task, model, {})
-
+    path, task, config = run.folder, run.task, run.config
     if not processes.is_first:
         reporter = Quiet()
-    asked = model, task, config.training, config.evaluation.select_by, path, reporter
+    asked = run.model, task, config.training, config.evaluation.select_by, path, reporter
     trainer = Trainer(*asked, began=began, try_scoring=partial(try_scoring, run))
     run.precision = trainer.precision
     if callback is not None:
@@ -352,7 +346,7 @@ def _train(
     if not resume and (advice := before_budget(task, predicted.seconds, trainer.budget.elapsed)):
         reporter.say(advice)
     with logged(config.training.log, trainer, path):
-        result = trainer.run(resume, begun.changed)
+        result = trainer.run(resume, changed)
     with processes.first_alone():
         if result.finished and processes.is_first:
             _finish(run, trainer, result, predicted)
@@ -440,7 +434,6 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     prepared = time.perf_counter() - began
     config = task.config
     training = config.training
-    torch.manual_seed(training.seed)
     model = model_to_train(task)
     trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -236,34 +236,21 @@ def _last(conversation: Conversation, turn: int) -> str:
     return "\n".join(conversation.turns[max(0, turn - _LAST) : turn])
 
 
-class Known:
-    """The responses that a run was trained on, read when one is first asked for."""
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    @cached_property
-    def _responses(self) -> tuple[str, NearestSentence]:
-        """The most frequent training response, and all by the turns before them."""
-        input: Any = self._run.input
-        found = [(one, turn) for one in self._run.learned_from() for turn in input.responses(one)]
-        frequent = Counter(one.turns[turn] for one, turn in found).most_common(1)
-        nearest = NearestSentence((_last(one, turn), one.turns[turn]) for one, turn in found)
-        return frequent[0][0] if frequent else "", nearest
-
-    def frequent(self, conversations: Sequence[Conversation]) -> list[str]:
-        """The most frequent response, to each conversation."""
-        return [self._responses[0]] * len(conversations)
-
-    def nearest(self, conversations: Sequence[Conversation]) -> list[str]:
-        """The response to the nearest history of each conversation."""
-        return self._responses[1].translate([_last(one, len(one.turns)) for one in conversations])
-
-
 def baselines(run: Run) -> Baselines:
     """The most frequent response of the training set, and its response to the nearest history."""
-    known = Known(run)
-    return {"most frequent response": known.frequent, "response to the nearest history": known.nearest}
+    input: Any = run.input
+
+    @cache
+    def known() -> tuple[str, NearestSentence]:
+        """The most frequent training response, and all by the turns before them."""
+        pairs = [(_last(one, turn), one.turns[turn]) for one in run.learned_from() for turn in input.responses(one)]
+        frequent = Counter(response for _, response in pairs).most_common(1)
+        return frequent[0][0] if frequent else "", NearestSentence(pairs)
+
+    return {
+        "most frequent response": lambda some: [known()[0]] * len(some),
+        "response to the nearest history": lambda some: known()[1].translate([_last(a, len(a.turns)) for a in some]),
+    }
 
 
 _LOOKS = ("turns", "words", "cross")

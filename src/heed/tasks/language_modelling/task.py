@@ -69,13 +69,11 @@ class Trigram:
     def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
         stream = np.asarray(ids[:_MOST], dtype=np.int64)
         self._size = vocab_size
-        pairs = stream[:-1] * vocab_size + stream[1:]
-        triples = pairs[:-1] * vocab_size + stream[2:]
         self._ones = np.bincount(stream, minlength=vocab_size)
         self._before_pairs = np.bincount(stream[:-1], minlength=vocab_size)
-        self._pairs, self._triples, self._before_triples = (
-            np.unique(keys, return_counts=True) for keys in (pairs, triples, pairs[:-1])
-        )
+        pairs = stream[:-1] * vocab_size + stream[1:]
+        self._last_pair = pairs[-1:]
+        self._pairs, self._triples = np.sort(pairs), np.sort(pairs[:-1] * vocab_size + stream[2:])
 
     def log_probs(self, ids: NDArray[np.int64], first_token: int) -> NDArray[np.float64]:
         """Natural log-probability of each of the tokens of a document, `(tokens,)`, the first after `first_token`."""
@@ -83,22 +81,16 @@ class Trigram:
         before, own = read[:-1], read[1:]
         chances = (self._ones[own] + 1) / (self._ones.sum() + self._size)
         pairs = before * self._size + own
-        chances = _mixed(_looked_up(self._pairs, pairs), self._before_pairs[before], chances)
-        if len(own) > 1:
-            triples = pairs[:-1] * self._size + own[1:]
-            seen = _looked_up(self._before_triples, pairs[:-1])
-            chances[1:] = _mixed(_looked_up(self._triples, triples), seen, chances[1:])
+        chances = _mixed(_counts(self._pairs, pairs), self._before_pairs[before], chances)
+        before_triples = _counts(self._pairs, pairs[:-1]) - np.isin(pairs[:-1], self._last_pair)
+        triples = pairs[:-1] * self._size + own[1:]
+        chances[1:] = _mixed(_counts(self._triples, triples), before_triples, chances[1:])
         return np.log(chances)
 
 
-def _looked_up(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each key occurs, from the sorted known keys and how often each of these occurs."""
-    known, numbers = counts
-    if not len(known):
-        return np.zeros(len(keys), np.int64)
-    places = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-    found: NDArray[np.int64] = np.where(known[places] == keys, numbers[places], 0)
-    return found
+def _counts(ordered: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each key occurs among ordered ones."""
+    return np.searchsorted(ordered, keys, side="right") - np.searchsorted(ordered, keys, side="left")
 
 
 def _mixed(count: NDArray[np.int64], total: NDArray[np.int64], chances: NDArray[np.float64]) -> NDArray[np.float64]:

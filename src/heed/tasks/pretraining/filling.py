@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from heed.data.tokens.special import BLANK, CONTINUED, MASK, is_continued
+from heed.data.tokens.special import BLANK, CONTINUED, MASK, around_masks, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces, with_unread
@@ -105,8 +104,7 @@ class RankedWord:
 
 def parts_of(text: str, tokenizer: TextTokenizer) -> list[str]:
     """The parts of a text between its masks: "[MASK]", or the tokenizer's own mask token."""
-    names = {MASK} if tokenizer.mask is None else {MASK, tokenizer.token(tokenizer.mask)}
-    return re.split("|".join(map(re.escape, sorted(names))), text)
+    return around_masks(text, MASK if tokenizer.mask is None else tokenizer.token(tokenizer.mask), with_blank=False)
 
 
 def check_masks(text: str, tokenizer: TextTokenizer, where: str = "the text") -> None:
@@ -192,7 +190,7 @@ def rank_words(run: Any, text: str, choices: Sequence[str]) -> list[RankedWord]:
         for pieces in all_pieces
         for known in range(len(pieces))
     ]
-    scores = iter(run.task.answers(run.model, input.units_of(rows)))
+    scores = iter(run.task.answers(run.model, input.rows_of(rows, [0] * len(rows))))
     # The first mask of each row is the next piece's.
     totals = [sum(float(next(scores)[0][piece]) for piece in pieces) for pieces in all_pieces]
     shares = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()
@@ -256,9 +254,7 @@ class NextSentence(Prediction):
         return [{name: getattr(self, name) for name in ("text", "second", "follows", "probability")}]
 
     def as_json(self) -> dict[str, Any]:
-        probability = round(self.probability, 6)
-        values = {"text": self.text, "second": self.second, "follows": self.follows, "probability": probability}
-        return with_unread(values, self)
+        return with_unread({**self.rows()[0], "probability": round(self.probability, 6)}, self)
 
     def summary(self) -> str:
         return f"{self.answer}\t{self.probability:.4f}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,8 +27,8 @@ from heed.tasks.base.report import interval, with_interval
 from heed.tasks.contracts import Batch, Facts, Head, Input
 from heed.tasks.pretraining.config import PretrainingHead, objectives
 from heed.tasks.pretraining.filling import NextSentence, filled
-from heed.tasks.pretraining.passages import TextRows, Units
-from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION, Passages, Rows
+from heed.tasks.pretraining.passages import TextRows
+from heed.tasks.pretraining.rows import FOLLOWS, NO_QUESTION, Rows
 from heed.tasks.work import Work
 from heed.training.contracts import Loss
 from heed.training.loss import vocabulary_loss
@@ -37,10 +36,11 @@ from heed.training.processes import current
 
 _PIECE = 2**22
 """Numbers of one piece of logits."""
-WORDS, PAIRS = ("masked_accuracy", "masked_loss"), ("next_accuracy", "next_loss")
-"""Measures of masked words, and of pairs."""
-_WORDS, _PAIRS = ("masked words right", "nats per masked word"), ("next sentences right", "nats per pair")
-"""Their labels."""
+MEASURES = {
+    "masked": (("masked_accuracy", "masked words right"), ("masked_loss", "nats per masked word"), "masked words"),
+    "pairs": (("next_accuracy", "next sentences right"), ("next_loss", "nats per pair"), "pairs"),
+}
+"""Of masked words and of pairs: names and labels of share and loss, and what is counted."""
 
 
 class Pretrainer(nn.Module):
@@ -74,7 +74,7 @@ class Pretrainer(nn.Module):
         self.pooling = head.pooling
         if not head.next_sentence:
             body.without_last()
-        if head.next_sentence:
+        else:
             self.order = nn.Linear(body.d_output, 2)
             nn.init.normal_(self.order.weight, std=0.02)
             nn.init.zeros_(self.order.bias)
@@ -91,56 +91,38 @@ class Pretrainer(nn.Module):
         return self.order(pooled)  # type: ignore[no-any-return]
 
 
-@dataclass(frozen=True)
-class DocumentScores:
-    """Scores of one document by a model, or of its pairs by a baseline; 0 of 0 if not learned."""
+def by_document(rows: Rows, judged: Any) -> Array:
+    """The scores of each document, `(documents, 2, 3)`, the sums of those of its rows, `(rows, 3)`.
 
-    masked: int = 0  # number of masked words
-    masked_right: int = 0  # number of masked words that had the highest score
-    masked_nats: float = 0.0  # negative sum of their log-probabilities
-    pairs: int = 0  # number of pairs, which are read unmasked
-    pairs_right: int = 0  # number of pairs that were answered right
-    pairs_nats: float = 0.0  # negative sum of the log-probabilities of the right answers
-    tokens: int = 0  # number of tokens read
-
-
-def by_document(passages: Passages, rows: Rows, words: Array, order: Array) -> list[DocumentScores]:
-    """Sums over the rows of each document, of `(rows, 3)` counts, right answers and nats."""
-    owner = passages.document_at(rows.first)
-    sums = np.zeros((passages.num_documents, 7))
-    np.add.at(sums, owner, np.concatenate([words, order, rows.lengths[:, None]], axis=1))
-    return [DocumentScores(int(a), int(b), c, int(d), int(e), f, int(g)) for a, b, c, d, e, f, g in sums.tolist()]
+    They are nats, right answers and targets, of masked words and of pairs. A pair counts for the document of its first
+    text.
+    """
+    sums = np.zeros((rows.passages.num_documents, 2, 3))
+    np.add.at(sums, (rows.passages.document_at(rows.first), np.where(rows.masked, 0, 1)), np.reshape(judged, (-1, 3)))
+    return sums
 
 
 def answers(scores: Array, labels: NDArray[np.int64]) -> Array:
-    """For each pair 1, 1 if it was answered right, and the nats, `(pairs, 3)`, from log-probabilities."""
+    """For each pair the nats, 1 if it was answered right, and 1, `(pairs, 3)`, from log-probabilities."""
     nats = -scores[np.arange(len(labels)), labels]
     right = nats < -scores[np.arange(len(labels)), 1 - labels]
-    return np.stack([np.ones(len(labels)), right, nats], axis=1)
+    return np.stack([nats, right, np.ones(len(labels))], axis=1)
 
 
-def outcomes_of(scores: Sequence[DocumentScores]) -> Outcomes:
-    """Accuracies, and losses in nats per masked word and per pair; only those that the model learns.
-
-    A pair counts for the document of its first text.
-    """
-
-    def column(name: str) -> Array:
-        return np.array([*map(attrgetter(name), scores)], dtype=np.float64)
-
-    main, further, details = [], [], {}
-    for (right, nats), names, kind in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
-        counts = column(kind)
+def outcomes_of(scores: Any) -> Outcomes:
+    """Accuracies, and losses in nats per masked word and per pair, of `by_document`; only those that are learned."""
+    table, main, further, details = np.array(scores).reshape(-1, 2, 3), [], [], {}
+    for (kind, (right, loss, _)), (nats, correct, counts) in zip(
+        MEASURES.items(), table.transpose(1, 2, 0), strict=True
+    ):
         details[kind] = int(counts.sum())
         if details[kind]:
-            main.append(share(right, names[0], column(f"{kind}_right").tolist(), counts.tolist()))
-            further.append(rate(nats, names[1], column(f"{kind}_nats"), counts, 3))
-    return Outcomes(tuple(map(_output, scores)), tuple(main), tuple(further), details=details)
-
-
-def _output(one: DocumentScores) -> str:
-    parts = [f"{one.masked_right} of {one.masked} masked words"] * bool(one.masked)
-    return ", ".join(parts + [f"{one.pairs_right} of {one.pairs} pairs"] * bool(one.pairs))
+            main.append(share(*right, correct.tolist(), counts.tolist()))
+            further.append(rate(*loss, nats, counts, 3))
+    both = [[f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in one] for one in table.tolist()]
+    units = [unit for *_, unit in MEASURES.values()]
+    texts = (", ".join(f"{n} {unit}" for n, unit in zip(one, units, strict=True) if n) for one in both)
+    return Outcomes(tuple(texts), tuple(main), tuple(further), details=details)
 
 
 @dataclass(frozen=True)
@@ -196,8 +178,7 @@ class Masked(Head):
         """Nats, right answers and number of the masked words of each row, or of the pair that it is."""
         if "order" in batch.targets:
             scores = log_softmax(model.order_scores(states, batch.inputs["mask"]).double(), dim=-1)
-            each = answers(scores.cpu().numpy(), batch.targets["order"].cpu().numpy())
-            return torch.from_numpy(each[:, ::-1].copy())
+            return torch.from_numpy(answers(scores.cpu().numpy(), batch.targets["order"].cpu().numpy()))
         assert model.words is not None
         places, words = batch.targets["places"], batch.targets["words"]
         hidden, owners = model.words.states(states.flatten(0, 1)[places]), places // states.shape[1]
@@ -214,18 +195,18 @@ class Masked(Head):
     def validated(self, work: Work, model: Any) -> dict[str, float]:
         """Both losses, their sum and both accuracies; the processes share the rows."""
         input: Any = work.input
-        units: Units = input.units(work.encoded("valid"))
-        masked = int(units.masked.sum())
+        units: Rows = input.units(work.encoded("valid"))
+        masked = np.count_nonzero(units.masked)
         numbers = [*work.validated_part(range(masked)), *work.validated_part(range(masked, len(units)))]
         judged = current().map(lambda part: work.judged_units(model, units, part), numbers)
-        outcomes = outcomes_of(_summed(units.select(numbers), [row for rows in judged for row in rows]))
+        outcomes = outcomes_of(by_document(units.select(numbers), judged))
         values = values_of((*outcomes.measures, *outcomes.further))
         return {"loss": sum(values[name] for name in ("masked_loss", "next_loss") if name in values), **values}
 
-    def document_scores(self, run: Any, examples: Sequence[Any]) -> list[DocumentScores]:
+    def document_scores(self, run: Any, examples: Sequence[Any]) -> Array:
         """Score the masked words and pairs of each document; the second text of a pair may be of another one."""
         encoded = run.input.encode(examples)
-        return _summed(run.input.units(encoded), run.task.judged(run.model, encoded))
+        return by_document(run.input.units(encoded), run.task.judged(run.model, encoded))
 
     def scored(self, run: Any, examples: Sequence[Any], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
         found = outcomes_of(self.document_scores(run, examples) if outputs is None else outputs)
@@ -238,10 +219,10 @@ class Masked(Head):
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         lines = []
-        for (right, nats), names, count in ((WORDS, _WORDS, "masked"), (PAIRS, _PAIRS, "pairs")):
+        for kind, ((right, label), (loss, unit), _) in MEASURES.items():
             if right in scores:
-                lines.append(f"  {names[0]:<22} {interval(scores[right])}")
-                lines.append(f"  {names[1]:<22}  {with_interval(scores[nats])}  of {scores[count]:,}")
+                lines.append(f"  {label:<22} {interval(scores[right])}")
+                lines.append(f"  {unit:<22}  {with_interval(scores[loss])}  of {scores[kind]:,}")
         return lines
 
     # Answers --------------------------------------------------------------------------------------------------
@@ -271,12 +252,3 @@ class Masked(Head):
 def _check(options: PretrainingHead) -> None:
     if not (options.masked_words or options.next_sentence):
         raise ConfigError("model.masked_words and model.next_sentence are both false; set one of them to true")
-
-
-def _summed(units: Units, judged: Any) -> list[DocumentScores]:
-    """The scores of documents from those of their rows, `(units, 3)` nats, right answers and targets."""
-    words, order = np.zeros((len(units.rows), 3)), np.zeros((len(units.rows), 3))
-    each = np.array(judged).reshape(-1, 3)[:, ::-1]
-    words[units.numbers[units.masked]] = each[units.masked]
-    order[units.numbers[~units.masked]] = each[~units.masked]
-    return by_document(units.passages, units.rows, words, order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from heed.tasks.pretraining.rows import (
     Cut,
     Masking,
     Passages,
-    Places,
     Rows,
     check_pairs,
     collate_rows,
@@ -64,39 +63,6 @@ _SHOWN = {
 def num_pieces(characters: int) -> int:
     """The vocabulary size: one piece per 4,000 characters of text, from 1,000 to 30,000."""
     return min(30_000, max(1_000, characters // 4_000 // 500 * 500))
-
-
-class Unit(NamedTuple):
-    """A row to score or to answer."""
-
-    row: int
-    masked: bool
-    """True if its words are masked."""
-    unread: int
-    """Tokens of the texts that are not in the row."""
-
-
-@dataclass(frozen=True, eq=False)
-class Units(Sequence[Unit]):
-    """Rows to score or to answer, `(units,)` each."""
-
-    passages: Passages
-    rows: Rows
-    numbers: Places  # the row of each
-    masked: NDArray[np.bool_]  # True where its words are masked
-    unread: Places  # tokens of the texts that are not in the row
-
-    def __len__(self) -> int:
-        """Number of units."""
-        return len(self.numbers)
-
-    def __getitem__(self, n: Any) -> Any:
-        return Unit(int(self.numbers[n]), bool(self.masked[n]), int(self.unread[n]))
-
-    def select(self, chosen: Sequence[int]) -> Units:
-        """Some of the units."""
-        which = np.asarray(chosen, dtype=np.int64)
-        return replace(self, numbers=self.numbers[which], masked=self.masked[which], unread=self.unread[which])
 
 
 @dataclass(frozen=True)
@@ -162,7 +128,17 @@ class TextRows(Tokens):
         Raises:
             ConfigError: The tokenizer has no mask token.
         """
-        return Masking.of(self.config.data, self.tokenizer) if self.objectives.masked_words else None
+        tokenizer = self.tokenizer
+        if not self.objectives.masked_words:
+            return None
+        if tokenizer.mask is None:
+            raise ConfigError(
+                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
+                "tokenizer.from out), or set model.masked_words=false"
+            )
+        never = {*tokenizer.special, tokenizer.mask, *tokenizer.tags.values()}
+        others = [i for i in range(tokenizer.vocab_size) if i not in never]
+        return Masking(self.config.data, tokenizer.mask, np.array(others, dtype=np.int64))
 
     def fields(self, given: dict[str, Any], work: Work) -> dict[str, Any]:
         """As many positions as a row has and, with pairs, one head that initially attends to equal tokens.
@@ -215,12 +191,12 @@ class TextRows(Tokens):
         """
         passages: Any = work.encoded(split)
         words, rows = self.objectives.masked_words, draw_rows(passages, self.cut, *draw)
-        check_pairs(passages, rows, self.cut)
+        check_pairs(rows, self.cut)
         lengths, pairs = rows.lengths, rows.labels != NO_QUESTION
         weight = float(lengths.sum()) / float(lengths[pairs].sum()) if words and pairs.any() else 1.0
 
         def collate(pieces: Sequence[int]) -> Batch:
-            batch = self.batch(passages, rows, pieces, self.masking, draw)
+            batch = self.batch(rows.select(pieces), self.masking, draw)
             return replace(batch, targets={**batch.targets, "pair_weight": weight})
 
         def described(pieces: Sequence[int]) -> str:
@@ -231,11 +207,9 @@ class TextRows(Tokens):
         batches = plan_pass(lengths, work.config.training.batch_tokens, *draw, chosen)
         return Pass(batches, collate, lengths.reshape(-1, 1), described=described)
 
-    def batch(
-        self, passages: Passages, rows: Rows, indices: Sequence[int], masking: Masking | None, seeds: tuple[int, int]
-    ) -> Batch:
+    def batch(self, rows: Rows, masking: Masking | None, seeds: tuple[int, int]) -> Batch:
         """Some rows, see `collate_rows`."""
-        return collate_rows(passages, rows, indices, masking, seeds, self.double_separator, self.tokenizer.special)
+        return collate_rows(rows, masking, seeds, self.double_separator, self.tokenizer.special)
 
     # Scoring --------------------------------------------------------------------------------------------------
 
@@ -243,36 +217,33 @@ class TextRows(Tokens):
         """The rows in which documents are scored, always the same."""
         return draw_rows(passages, self.cut, 0, None)
 
-    def units(self, encoded: Any) -> Units:
+    def units(self, encoded: Any) -> Rows:
         """What is scored of documents: rows with masked words, then pairs as they are."""
         rows, wanted = self.scored_rows(encoded), self.objectives
         masked = np.arange(len(rows) * wanted.masked_words)
         pairs = np.flatnonzero((rows.labels != NO_QUESTION) & wanted.next_sentence)
-        numbers = np.concatenate([masked, pairs])
-        return Units(encoded, rows, numbers, np.arange(len(numbers)) < len(masked), np.zeros_like(numbers))
+        chosen = rows.select(np.concatenate([masked, pairs]))
+        return replace(chosen, masked=np.arange(len(chosen)) < len(masked))
 
     def num_answers(self, split: str, work: Work) -> int:
         return len(work.encoded(split))
 
     def costs(self, encoded: Any) -> NDArray[np.int64]:
-        costs: NDArray[np.int64] = encoded.rows.lengths[encoded.numbers]
-        return costs
+        lengths: NDArray[np.int64] = encoded.lengths
+        return lengths
 
     def scoring(self, encoded: Any, tokens: int) -> list[list[int]]:
-        costs = self.costs(encoded)
         alike = (np.flatnonzero(encoded.masked == masked) for masked in (True, False))
-        return [batch for chosen in alike for batch in plan_pass(costs, tokens, chosen=chosen)]
+        return [batch for chosen in alike for batch in plan_pass(encoded.lengths, tokens, chosen=chosen)]
 
     def collate(self, encoded: Any, indices: list[int], draw: Draw | None) -> Batch:
-        """Units that are all masked, all pairs or all texts with masks; only what is asked of them is a target."""
-        masked = bool(encoded.masked[indices[0]])
-        batch = self.batch(
-            encoded.passages, encoded.rows, encoded.numbers[indices], self.masking if masked else None, _SEEDS
-        )
+        """Rows that are all masked, all pairs or all texts with masks; only what is asked of them is a target."""
+        rows = encoded.select(indices)
+        batch = self.batch(rows, self.masking if rows.masked[0] else None, _SEEDS)
         asked, tokens = batch.targets, batch.inputs["tokens"]
-        if masked:
+        if rows.masked[0]:
             targets = {name: asked[name] for name in ("places", "words")}
-        elif int(asked["order"][0]) != NO_QUESTION:
+        elif rows.labels[0] != NO_QUESTION:
             targets = {"order": asked["order"]}
         else:
             targets = {"places": (tokens == self.tokenizer.mask).flatten().nonzero().squeeze(1)}
@@ -283,11 +254,11 @@ class TextRows(Tokens):
     def questions(self, given: Any) -> tuple[list[str], bool]:
         return self.texts_asked(given, ("text",))
 
-    def encoded_for(self, other: Any, examples: Sequence[Question]) -> Units:
-        asked: Units = other.asked(examples)
+    def encoded_for(self, other: Any, examples: Sequence[Question]) -> Rows:
+        asked: Rows = other.asked(examples)
         return asked
 
-    def asked(self, questions: Sequence[Question]) -> Units:
+    def asked(self, questions: Sequence[Question]) -> Rows:
         """Texts with masks, all of which are read, or pairs, of which the parts are read where the two meet.
 
         Raises:
@@ -300,21 +271,18 @@ class TextRows(Tokens):
             row, gone = self._masked(question) if isinstance(question, str) else self._pair(*question)
             rows.append(row)
             unread.append(gone)
-        return self.units_of(rows, unread)
+        return self.rows_of(rows, unread)
 
-    def units_of(self, rows: Sequence[Sequence[list[int]]], unread: Sequence[int] | None = None) -> Units:
+    def rows_of(self, rows: Sequence[Sequence[list[int]]], unread: Sequence[int]) -> Rows:
         """Rows of the tokens of one text, or of two, as they are."""
         ids = np.array([token for row in rows for text in row for token in text], dtype=np.int64)
-        sizes = np.array([[len(row[0]), len(row[1]) if len(row) > 1 else 0] for row in rows], dtype=np.int64)
-        ends = np.cumsum(sizes.reshape(-1)).reshape(-1, 2)
-        starts = ends - sizes.reshape(-1, 2)
+        lengths = np.array([[len(row[0]), sum(map(len, row[1:]))] for row in rows], dtype=np.int64).reshape(-1, 2)
+        ends = lengths.cumsum().reshape(-1, 2)
+        starts = ends - lengths
         labels = np.array([FOLLOWS if len(row) > 1 else NO_QUESTION for row in rows], dtype=np.int64)
-        nothing = np.zeros(len(ids), np.uint8)
-        passages = Passages(ids, nothing, np.append(starts[:, 0], len(ids)), np.zeros(0, np.uint8))
-        places = Rows(starts[:, 0], ends[:, 0], starts[:, 1], ends[:, 1], labels)
-        numbers = np.arange(len(rows))
-        gone = np.zeros_like(numbers) if unread is None else np.array(unread, dtype=np.int64)
-        return Units(passages, places, numbers, np.zeros(len(rows), bool), gone)
+        passages = Passages(ids, np.zeros(len(ids), np.uint8), np.array([0, len(ids)]), np.zeros(0, np.uint8))
+        places, masked = (starts[:, 0], ends[:, 0], starts[:, 1], ends[:, 1]), np.zeros(len(rows), bool)
+        return Rows(passages, *places, labels, np.arange(len(rows)), masked, np.array(unread, dtype=np.int64))
 
     def _masked(self, text: str) -> tuple[list[list[int]], int]:
         if not text.strip():
@@ -330,17 +298,12 @@ class TextRows(Tokens):
         Raises:
             ConfigError: The masks lie further apart.
         """
-        room = self.room_for(is_pair=False)
-        if len(ids) <= room:
-            return ids
-        places = [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
-        first, last = places[0], places[-1]
-        if last - first >= room:
+        room, places = self.room_for(is_pair=False), [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
+        if (span := places[-1] - places[0] + 1) > room:
             raise InputError(
-                f"the masks span {last - first + 1:,} tokens, but the model reads at most {room} at once; fill them "
-                "one by one"
+                f"the masks span {span:,} tokens, but the model reads at most {room} at once; fill them one by one"
             )
-        start = min(max(0, first - (room - (last - first + 1)) // 2), len(ids) - room)
+        start = max(0, min(places[0] - (room - span) // 2, len(ids) - room))
         return ids[start : start + room]
 
     def _pair(self, first: str, second: str) -> tuple[list[list[int]], int]:
@@ -350,17 +313,16 @@ class TextRows(Tokens):
         room = self.room_for(is_pair=True)
         a, b = (self.tokenizer.encode(self.as_read(text)).ids for text in (first, second))
         total = len(a) + len(b)
-        if total > room:
-            b = b[: max(room // 2, room - len(a))]
-            a = a[len(a) - min(len(a), room - len(b)) :]
+        b = b[: max(room // 2, room - len(a))]
+        a = a[max(0, len(a) + len(b) - room) :]
         return [a, b], total - len(a) - len(b)
 
     def as_read(self, text: str) -> str:
         """A text as the tokenizer is given it: as in training, or, in an imported run, as it is."""
         return text if getattr(self.config.data, "imported", None) is not None else plain_text(text)[0]
 
-    def unread(self, encoded: Unit) -> int:
-        return encoded.unread
+    def unread(self, encoded: Any) -> int:
+        return int(encoded.unread[0])
 
     def finished(self, head: Head, made: Sequence[Any], examples: Sequence[Any], unread: Sequence[int]) -> list[Any]:
         return [replace(one, unread=gone) for one, gone in zip(made, unread, strict=True)]
@@ -390,9 +352,8 @@ class TextRows(Tokens):
         )
         yield "\nsamples as the model sees them in the first pass; below each, the masked words to predict:"
         for label, what in _SHOWN.items():
-            found = np.flatnonzero(rows.labels == label)[:1].tolist()
-            if found:
-                batch = self.batch(passages, rows, found, self.masking, seeds)
+            if len(first := rows.select(np.flatnonzero(rows.labels == label)[:1])):
+                batch = self.batch(first, self.masking, seeds)
                 yield f"  {what}"
                 for ids in (batch.inputs["tokens"][0], batch.targets["words"]):
                     if len(ids):

@@ -24,20 +24,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from heed.config.data import Documents
+from heed.data.batch import frame, pad_rows
 from heed.data.examples import STEP, mixed, split_sentences
 from heed.data.kinds.documents import Document
 from heed.data.kinds.encoded_documents import EncodedDocuments, encode_documents
 from heed.data.tokens.special import Special, refused_texts
 from heed.data.tokens.tokenizer import TextTokenizer
-from heed.errors import ConfigError, DataError
+from heed.errors import DataError
 from heed.tasks.contracts import Batch
 
 PIECE, WORD, SENTENCE = 1, 2, 4
@@ -129,19 +131,32 @@ class Cut:
     pairs: bool = True  # True if rows are pairs
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Places in the tokens of some documents, `(rows,)` each."""
+@dataclass(frozen=True, eq=False)
+class Rows(Sequence[Any]):
+    """Rows of one or two texts: places in the tokens of some documents, and what is asked, `(rows,)` each."""
 
+    passages: Passages
     first: Places  # where the first text begins
     first_end: Places  # where it ends
     second: Places  # where the second text begins
     second_end: Places  # where it ends; equal to `second` if there is none
     labels: Places  # `FOLLOWS`, `FOLLOWS_NOT` or `NO_QUESTION`
+    numbers: Places  # the number of each in its pass, on which its masks depend
+    masked: Any = None  # bool, True where words are masked, for scoring; None in training
+    unread: Places | None = None  # tokens of the texts of a question that are not in its row
 
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.first)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self.select([row])
+
+    def select(self, chosen: Sequence[int] | NDArray[Any]) -> Rows:
+        """Some of the rows."""
+        which = np.asarray(chosen, dtype=np.int64)
+        parts: dict[str, Any] = {n: part[which] for n, part in vars(self).items() if isinstance(part, np.ndarray)}
+        return replace(self, **parts)
 
     @property
     def lengths(self) -> Places:
@@ -165,12 +180,12 @@ def draw_rows(passages: Passages, cut: Cut, seed: int, epoch: int | None) -> Row
         half = len(chosen) // 2
         negative = chosen[half:] if epoch is not None and epoch % 2 else chosen[:half]
         documents, sizes = passages.document_at(first), passages.characters(middle[negative], end[negative])
-        given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
+        negative, given, possible = _exchanged(documents, end - middle, sizes, negative, generator)
         second[negative], second_end[negative] = middle[given], end[given]
         labels[negative] = np.where(possible, FOLLOWS_NOT, NO_QUESTION)
         # If the exchanged text is too long for the row, the first text begins later.
         first = np.maximum(first, middle - (cut.length - (second_end - second)))
-    return Rows(first, middle, second, second_end, labels)
+    return Rows(passages, first, middle, second, second_end, labels, np.arange(len(first)))
 
 
 def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: bool) -> tuple[Places, Places, Places]:
@@ -184,20 +199,19 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
     last = np.searchsorted(bounds, passages.starts[1:])  # one after the last unit of each document
     at = np.searchsorted(bounds, passages.starts[:-1])
     at, last = at[at < last], last[at < last]
-    parts: list[tuple[Places, Places]] = []
+    begins, stops = [at[:0]], [at[:0]]
     while len(at):
-        shorter = generator.random(len(at)) if shifts and not parts else np.ones(len(at))
+        shorter = generator.random(len(at)) if shifts and len(begins) == 1 else np.ones(len(at))
         if cut.words is not None:
             most = np.ceil(2 * cut.words * shorter).astype(np.int64)
             stop = np.minimum(at + most, last)
         else:
             room = np.maximum(1, np.ceil(cut.length * np.maximum(shorter, 0.25))).astype(np.int64)
             stop = np.clip(np.searchsorted(ends, ends[at] + room, side="right") - 1, at + 1, last)
-        parts.append((at, stop))
+        begins.append(at)
+        stops.append(stop)
         at, last = stop[stop < last], last[stop < last]
-    begin, stop = (np.concatenate([part[i] for part in parts]) if parts else np.zeros(0, np.int64) for i in (0, 1))
-    order = np.argsort(begin, kind="stable")
-    begin, stop = begin[order], stop[order]
+    begin, stop = (np.sort(np.concatenate(parts)) for parts in (begins, stops))
     if not cut.pairs:
         middle = stop
     elif cut.words is not None:
@@ -211,38 +225,33 @@ def _cut(passages: Passages, cut: Cut, generator: np.random.Generator, shifts: b
     half = cut.length // 2
     if cut.words is not None:  # so many words may be more tokens than fit into a row; the two texts stay adjacent
         is_pair = second < end
-        first = np.where(is_pair, np.maximum(first, second - half), first)
-        end = np.where(is_pair, np.minimum(end, second + half), end)
-        second = np.where(is_pair, second, np.minimum(second, first + cut.length))
-        end = np.where(is_pair, end, second)
+        first[is_pair] = np.maximum(first, second - half)[is_pair]
+        end[is_pair] = np.minimum(end, second + half)[is_pair]
+        second[~is_pair] = end[~is_pair] = np.minimum(second, first + cut.length)[~is_pair]
     return first, second, end
 
 
 def _units(passages: Passages, cut: Cut) -> Places:
     """Where the units of rows begin; no sentence is longer than half a row."""
     if cut.words is not None:
-        bounds = passages.begins(WORD)
-    elif not cut.pairs:
-        bounds = passages.begins(PIECE)
-    else:
-        bounds = passages.begins(SENTENCE)
-        words = passages.begins(PIECE)
-        longest = max(1, cut.length // 2)
-        ends = np.append(bounds[1:], len(passages))
-        further = []
-        for start, end in zip(bounds[ends - bounds > longest], ends[ends - bounds > longest], strict=True):
-            while end - start > longest:  # a long sentence is cut into several, between words
-                place = words[np.searchsorted(words, start + longest, side="right") - 1]
-                start = place if place > start else start + longest
-                further.append(start)
-        bounds = np.sort(np.concatenate([bounds, np.array(further, dtype=np.int64)]))
-    return bounds
+        return passages.begins(WORD)
+    pieces = passages.begins(PIECE)
+    if not cut.pairs:
+        return pieces
+    bounds, longest, further = passages.begins(SENTENCE), max(1, cut.length // 2), list[int]()
+    ends = np.append(bounds[1:], len(passages))
+    for start, end in zip(bounds[ends - bounds > longest], ends[ends - bounds > longest], strict=True):
+        while end - start > longest:  # a long sentence is cut into several, between words
+            place = pieces[np.searchsorted(pieces, start + longest, side="right") - 1]
+            start = place if place > start else start + longest
+            further.append(start)
+    return np.sort(np.concatenate([bounds, np.array(further, dtype=np.int64)]))
 
 
 def _exchanged(
     documents: Places, lengths: Places, sizes: Places, rows: Places, generator: np.random.Generator
-) -> tuple[Places, NDArray[np.bool_]]:
-    """For each chosen row, the row of another document whose second text it receives; and whether there was one.
+) -> tuple[Places, Places, NDArray[np.bool_]]:
+    """The chosen rows in another order, for each the row whose second text it receives; and False if of its document.
 
     Every second text is used once. Rows exchange with those of similar length, in tokens and then in characters: texts
     of one document are similar in both, so that unequal lengths would give a negative away.
@@ -254,8 +263,7 @@ def _exchanged(
         rows: The chosen rows.
         generator: Random generator.
     """
-    order = np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))
-    ordered = rows[order]
+    ordered = rows[np.lexsort((generator.random(len(rows)), sizes, lengths[rows]))]
     count = len(ordered)
     given = np.arange(count)
     for start in range(0, max(1, count - _NEAR + 1), _NEAR):
@@ -273,11 +281,7 @@ def _exchanged(
             other = int(np.clip(place + generator.integers(-reach, reach + 1), 0, count - 1))
             if document[place] != document[given[other]] and document[other] != document[given[place]]:
                 given[place], given[other] = given[other], given[place]
-    result = np.empty(count, dtype=np.int64)
-    result[order] = ordered[given]
-    possible = np.empty(count, dtype=bool)
-    possible[order] = document != document[given]
-    return result, possible
+    return ordered, ordered[given], document != document[given]
 
 
 @dataclass(frozen=True)
@@ -287,22 +291,6 @@ class Masking:
     options: Documents  # the shares of tokens, and whether the pieces of a word are chosen together
     mask: int  # the mask token
     others: NDArray[np.int64]  # `(n,)`, the tokens that random ones are drawn from
-
-    @classmethod
-    def of(cls, options: Documents, tokenizer: TextTokenizer) -> Self:
-        """The masking for a tokenizer.
-
-        Raises:
-            ConfigError: The tokenizer has no mask token.
-        """
-        if tokenizer.mask is None:
-            raise ConfigError(
-                "the tokenizer has no mask token, so no words can be masked; train a tokenizer here (leave "
-                "tokenizer.from out), or set model.masked_words=false"
-            )
-        never = {*tokenizer.special, tokenizer.mask, *tokenizer.tags.values()}
-        others = [i for i in range(tokenizer.vocab_size) if i not in never]
-        return cls(options, tokenizer.mask, np.array(others, dtype=np.int64))
 
 
 def mask_rows(
@@ -330,23 +318,15 @@ def mask_rows(
     wanted = np.maximum(np.rint(how.mask_share * candidates.sum(1)), candidates.any(1)).astype(np.int64)
     keys = draw[0]
     if how.whole_words:
-        # Each piece has the random number of its word's first piece; the stable sort keeps them together.
+        # Each piece has the random number of its word's first piece.
         starts = word_starts | ~candidates | ~np.roll(candidates, 1, axis=1)
         starts[:, 0] = True
         keys = np.take_along_axis(keys, np.maximum.accumulate(np.where(starts, places, 0), axis=1), axis=1)
     keys = np.where(candidates, keys, 2.0)
-    order = np.argsort(keys, axis=1, kind="stable")
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.broadcast_to(places, order.shape), axis=1)
-    chosen = candidates & (rank < wanted[:, None])
-    if how.whole_words:
-        # A word that does not fit whole is left out, except the first.
-        last = np.take_along_axis(keys, order, axis=1)
-        first_out = np.minimum(wanted, last.shape[1] - 1)[:, None]
-        limit = np.take_along_axis(last, first_out, axis=1)
-        fits = keys < limit
-        none = ~(fits & candidates).any(1, keepdims=True)
-        chosen = candidates & (fits | (none & (keys == last[:, :1])))
+    limits = np.pad(np.sort(keys, axis=1), ((0, 0), (0, 1)), constant_values=2.0)
+    # A word that does not fit whole is left out, except the first.
+    chosen = keys < np.take_along_axis(limits, wanted[:, None], axis=1)
+    chosen |= candidates & ~chosen.any(1, keepdims=True) & (keys == limits[:, :1])
     read = np.where(chosen & (draw[1] < how.mask_token_share), masking.mask, tokens)
     is_random = chosen & (draw[1] >= how.mask_token_share)
     is_random &= draw[1] < how.mask_token_share + how.random_token_share
@@ -372,41 +352,7 @@ def _mixed(number: NDArray[np.uint64] | np.uint64) -> NDArray[np.uint64]:
         return np.asarray(mixed(np.asarray(number + STEP, dtype=np.uint64)), dtype=np.uint64)
 
 
-def _framed(
-    passages: Passages, rows: Rows, indices: Sequence[int], double: bool, special: Special
-) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tokens `(rows, length)` of some rows, their mask, and the beginnings of words."""
-    chosen = np.asarray(indices, dtype=np.int64)
-    table = np.stack([rows.first, rows.first_end, rows.second, rows.second_end])[:, chosen].T.tolist()
-    lengths = rows.lengths[chosen] + double * (rows.second_end > rows.second)[chosen]
-    width = int(lengths.max(initial=1))
-    tokens = np.zeros((len(chosen), width), dtype=np.int64)
-    start_token, end_token = special.start, special.end
-    begins = np.zeros(tokens.shape, dtype=bool)
-    for row, (first, first_end, second, second_end) in enumerate(table):
-        stop = 1 + first_end - first
-        tokens[row, 0] = start_token
-        tokens[row, 1:stop] = passages.ids[first:first_end]
-        tokens[row, stop] = end_token
-        begins[row, 1:stop] = passages.flags[first:first_end] & PIECE
-        if second_end > second:
-            start, stop = stop + 1 + double, stop + 1 + double + second_end - second
-            tokens[row, start - 1] = end_token
-            tokens[row, start:stop] = passages.ids[second:second_end]
-            tokens[row, stop] = end_token
-            begins[row, start:stop] = passages.flags[second:second_end] & PIECE
-    return tokens, np.arange(width) < lengths[:, None], begins
-
-
-def collate_rows(
-    passages: Passages,
-    rows: Rows,
-    indices: Sequence[int],
-    masking: Masking | None,
-    seeds: tuple[int, int],
-    double: bool,
-    special: Special,
-) -> Batch:
+def collate_rows(rows: Rows, masking: Masking | None, seeds: tuple[int, int], double: bool, special: Special) -> Batch:
     """Rows `START a END` or `START a END b END`, B of length L, of a pass; without a masking no word is masked.
 
     | name | shape | |
@@ -421,26 +367,32 @@ def collate_rows(
     Targets are the masked words, or the pairs if no words are masked. `seeds` are the seed and the pass; with `double`,
     two end tokens are put between two texts.
     """
-    tokens, mask, begins = _framed(passages, rows, indices, double, special)
-    numbers = np.asarray(indices, dtype=np.int64)
-    labels = rows.labels[numbers]
-    read, places, words = tokens, np.zeros(0, np.int64), np.zeros(0, np.int64)
-    shares = np.ones(len(tokens), np.float32)
+    ends = np.stack([rows.first, rows.first_end, rows.second, rows.second_end], axis=1).tolist()
+
+    def framed(values: NDArray[Any]) -> tuple[Tensor, Tensor]:
+        """The values of the tokens of each row, padded, and their mask."""
+        sides = ((values[a:b].tolist(), values[c:d].tolist() if d > c else None) for a, b, c, d in ends)
+        return pad_rows([frame(*texts, double, special) for texts in sides])
+
+    tokens, mask = framed(rows.passages.ids)
+    read, places, words = tokens.numpy(), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    shares = np.ones(len(rows), np.float32)
     if masking is not None:
-        candidates = mask & (tokens != special.start) & (tokens != special.end) & (tokens != special.unknown)
-        read, chosen = mask_rows(tokens, candidates, begins, masking, seeds, numbers)
+        candidates = (mask & ~torch.isin(tokens, torch.tensor([special.start, special.end, special.unknown]))).numpy()
+        begins = (framed(rows.passages.flags)[0] & PIECE).bool().numpy()
+        read, chosen = mask_rows(tokens.numpy(), candidates, begins, masking, seeds, rows.numbers)
         places, shares = np.flatnonzero(chosen), chosen.sum(1).astype(np.float32)
-        words = tokens.reshape(-1)[places]
-    targets = {"places": places, "words": words, "order": labels, "shares": shares}
+        words = tokens.flatten().numpy()[places]
+    targets = {"places": places, "words": words, "order": rows.labels, "shares": shares}
     return Batch(
-        list(indices),
-        {"tokens": torch.from_numpy(read), "mask": torch.from_numpy(mask)},
-        len(places) if masking is not None else int((labels != NO_QUESTION).sum()),
+        rows.numbers.tolist(),
+        {"tokens": torch.from_numpy(read), "mask": mask},
+        len(places) if masking is not None else int((rows.labels != NO_QUESTION).sum()),
         targets={name: torch.from_numpy(values) for name, values in targets.items()},
     )
 
 
-def check_pairs(passages: Passages, rows: Rows, cut: Cut) -> None:
+def check_pairs(rows: Rows, cut: Cut) -> None:
     """Refuse documents of which no pairs can be made.
 
     Raises:
@@ -449,10 +401,10 @@ def check_pairs(passages: Passages, rows: Rows, cut: Cut) -> None:
     if not cut.pairs or (rows.labels == FOLLOWS_NOT).any():
         return
     hint = "or set model.next_sentence=false to train on masked words alone"
-    if passages.num_documents < 2:
+    if (count := rows.passages.num_documents) < 2:
         raise DataError(
             "model.next_sentence needs at least two documents, because a text that does not follow comes from another, "
-            f"but there is {passages.num_documents}; name more files, cut the file with data.separator, {hint}"
+            f"but there is {count}; name more files, cut the file with data.separator, {hint}"
         )
     what = "two sentences" if cut.words is None else f"two texts of {cut.words} words (data.side_words)"
     raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,15 +13,15 @@ from markupsafe import Markup
 from heed.data.kinds.documents import Document
 from heed.data.kinds.inputs import pairs_typed
 from heed.errors import ConfigError, DataError
-from heed.evaluation.measures import Outcomes
+from heed.evaluation.measures import Array, Outcomes
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.predictions import TextOutputs, Written, check_choices, one_line
 from heed.tasks.pretraining.config import objectives
 from heed.tasks.pretraining.filling import FilledText, NextSentence, check_masks, rank_words
 from heed.tasks.pretraining.look import explain, look_at_row
-from heed.tasks.pretraining.masked import PAIRS, WORDS, DocumentScores, Masked, by_document, outcomes_of
-from heed.tasks.pretraining.overlap import NAME, OverlapClassifier
+from heed.tasks.pretraining.masked import MEASURES, Masked, answers, by_document, outcomes_of
 from heed.tasks.pretraining.passages import TextRows
+from heed.tasks.pretraining.rows import NO_QUESTION, Rows
 from heed.tasks.run import Run
 from heed.tasks.work import Baselines, Looks, Task
 from heed.visible import to_json
@@ -39,10 +40,11 @@ class PretrainingOutputs(TextOutputs):
     two arguments, or two columns of a line.
     """
 
+    limit = "model.max_length"
+
     def __init__(self, run: Run, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._in_lines = False
-        self._unread = 0
         choices, is_pair = options["choice"], options["next"]
         if choices:
             check_choices(choices, "words")
@@ -70,11 +72,10 @@ class PretrainingOutputs(TextOutputs):
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         if self.options["choice"]:
-            yield from (Written(self._ranked(text, above=self._in_lines)) for text in texts)
-        else:
-            for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
-                self._unread = max(self._unread, 0 if one is None else one.unread)
-                yield Written(("",) if one is None else self.lines(text, one))
+            yield from (Written(self._ranked(text)) for text in texts)
+            return
+        for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
+            yield Written(("",)) if one is None else Written(self.lines(text, one), unread=one.unread)
 
     def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
@@ -83,62 +84,84 @@ class PretrainingOutputs(TextOutputs):
         found = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
         return [next(found) if "".join(pair).strip() else None for pair in texts]
 
-    def notes(self) -> list[str]:
-        if not self._unread:
-            return []
-        part = "the part where the two meet" if self.pairs else "the part around the masks"
-        most = self.run.input.most_positions
-        return [f"a text is longer than the {most} tokens that the model reads at once: only {part} was read"]
-
-    def _ranked(self, text: str, above: bool = False) -> tuple[str, ...]:
-        """The given words as a table, if asked for below the text."""
+    def _ranked(self, text: str) -> tuple[str, ...]:
+        """The given words as a table; of a line of a file, below the text."""
         ranked = self.run.rank(text, self.options["choice"]) if text.strip() else []
         if self.options["json"]:
             return (to_json({"text": text, "choices": [one.as_json() for one in ranked]}),)
         if not ranked:
             return ("",)
-        lines = [one_line(text)] if above else []
-        return (*lines, "probability  log-prob  pieces  choice", *(str(one) for one in ranked))
+        lines = [one_line(text)] if self._in_lines else []
+        return (*lines, "probability  log-prob  pieces  choice", *map(str, ranked))
 
     def answer(self, text: Any) -> str:
         if self.options["choice"]:
             return "\n".join(self._ranked(text))
         (found,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
-        if found is None:
-            return ""
-        return found.summary() if isinstance(found, FilledText) else self.lines(text, found)[0]
+        return "" if found is None else found.summary() + self.not_read(found)
+
+
+_WORD = re.compile(r"\w+")
+_MOST_PAIRS = 20_000
+"""Largest number of training pairs that the baseline is fitted to."""
 
 
 def baselines(run: Run) -> Baselines:
-    """For pairs, a linear classifier of word overlap and lengths, fitted once to the training set."""
+    """For pairs, a logistic regression of word overlap and lengths, fitted once to the training set.
+
+    Its numbers are the count of shared words, their share of all words of the two, and the distinct words and the
+    characters of each text, standardised.
+    """
+    from sklearn.linear_model import LogisticRegression  # heavy
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    input: Any = run.input
+
+    def pairs_of(passages: Any) -> Rows:
+        rows: Rows = input.scored_rows(passages)
+        pairs = rows.select(np.flatnonzero(rows.labels != NO_QUESTION))
+        return replace(pairs, masked=np.zeros(len(pairs), bool))
+
+    def table(pairs: Rows) -> Array:
+        numbers = np.zeros((len(pairs), 6))
+        sides = (pairs.first, pairs.first_end), (pairs.second, pairs.second_end)
+        for n in range(len(pairs)):
+            ids = (pairs.passages.ids[start[n] : stop[n]].tolist() for start, stop in sides)
+            a, b = (run.tokenizer.decode(some).lower() for some in ids)
+            words, others = set(_WORD.findall(a)), set(_WORD.findall(b))
+            both = len(words & others)
+            numbers[n] = both, both / max(1, len(words | others)), len(words), len(others), len(a), len(b)
+        return numbers
+
     if not objectives(run.config).next_sentence or run.known() is None:
         return {}
-    input: Any = run.input
-    train: Any = run.task.encoded("train")
-    classifier = OverlapClassifier(train, input.scored_rows(train), run.tokenizer.decode)
+    known = pairs_of(run.task.encoded("train"))
+    known = known.select(range(0, len(known), max(1, -(-len(known) // _MOST_PAIRS))))
+    if len({*known.labels.tolist()}) < 2:
+        return {}
+    classifier = make_pipeline(StandardScaler(), LogisticRegression(C=1e3, solver="newton-cholesky"))
+    classifier.fit(table(known), known.labels)
 
-    def scores(documents: Sequence[Document]) -> list[DocumentScores]:
-        passages = input.encode(documents)
-        rows = input.scored_rows(passages)
-        order = classifier.scores(passages, rows)
-        if not order.any():
+    def scores(documents: Sequence[Document]) -> Any:
+        pairs = pairs_of(input.encode(documents))
+        if not len(pairs):
             raise DataError("there are no pairs to score")
-        return by_document(passages, rows, np.zeros((len(rows), 3)), order)
+        return by_document(pairs, answers(classifier.predict_log_proba(table(pairs)), pairs.labels))
 
-    return {NAME: scores}
+    return {"word overlap and lengths": scores}
 
 
-class PretrainingExaminer(Examiner[Any, Document, DocumentScores]):
+class PretrainingExaminer(Examiner[Any, Document, Any]):
     """Compares the masked words and pairs of the same documents, by the measures that all runs have."""
 
     def _references(self) -> tuple[list[str], list[str]]:
         """Choose the measures that all runs have, and remark on different tokens, masking or pairs."""
         references, remarks = super()._references()
         heads = [objectives(run.config) for run in self.runs]
-        self._names = [
-            *(WORDS if all(head.masked_words for head in heads) else ()),
-            *(PAIRS if all(head.next_sentence for head in heads) else ()),
-        ]
+        learned = all(head.masked_words for head in heads), all(head.next_sentence for head in heads)
+        kinds = [kind for kind, is_common in zip(MEASURES.values(), learned, strict=True) if is_common]
+        self._names = [name for (right, _), (loss, _), _ in kinds for name in (right, loss)]
         if not self._names:
             raise ConfigError(
                 "the runs have no task in common: some predict only masked words, others only pairs; compare runs that "
@@ -157,13 +180,13 @@ class PretrainingExaminer(Examiner[Any, Document, DocumentScores]):
             remarks.append("Some runs read pairs and others single texts, so masked words have different context.")
         return references, remarks
 
-    def predict(self, run: Any, examples: Sequence[Document], beam_size: int | None) -> list[DocumentScores]:
-        return run.head.document_scores(run, examples)  # type: ignore[no-any-return]  # of pairs from the same documents
+    def predict(self, run: Any, examples: Sequence[Document], beam_size: int | None) -> Any:
+        return run.head.document_scores(run, examples)  # of pairs from the same documents
 
-    def count_tokens(self, run: Any, outputs: Sequence[DocumentScores]) -> int:
-        return sum(one.tokens for one in outputs)
+    def count_tokens(self, run: Any, outputs: Any) -> int:
+        return int(run.input.scored_rows(run.input.encode(self.examples)).lengths.sum())
 
-    def outcomes(self, run: Any, outputs: Sequence[DocumentScores]) -> Outcomes:
+    def outcomes(self, run: Any, outputs: Any) -> Outcomes:
         found = outcomes_of(outputs)
         kept = [tuple(m for m in measures if m.name in self._names) for measures in (found.measures, found.further)]
         return replace(found, measures=kept[0], further=kept[1])
