@@ -580,10 +580,6 @@ class Head(Part):
         """The scores of one set, as lines for people."""
         raise NotImplementedError
 
-    def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong examples of a report, as lines for people."""
-        raise NotImplementedError
-
     def shown_truth(self, example: Any) -> str:
         """The correct output of a sample, for `heed check`."""
         truth: str = example.truth

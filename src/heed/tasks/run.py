@@ -33,7 +33,7 @@ from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import LooksAtText
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
-from heed.tasks.base.report import baseline_scores
+from heed.tasks.base.report import baseline_scores, error_lines
 from heed.tasks.base.tracing import HasLens, HasPatching
 from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
@@ -495,7 +495,7 @@ class Run:
 
     def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
         """The wrong examples of a report, as lines for people."""
-        return self.head.errors(report, most)
+        return error_lines(report, most)
 
     def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         """An HTML page of the wrong examples of reports, by the name of the set."""
