@@ -74,25 +74,42 @@ def score_lines(report: Mapping[str, Any], labels: Mapping[str, str], width: int
 
 
 _NOTES = {
-    "cut": ("text", "longer than data.max_length; the rest was not read"),
+    "cut": ("text", "is", "are", "longer than data.max_length; the rest was not read"),
     "unknown_tokens": (
         "token",
+        "is",
+        "are",
         "unknown to the tokenizer: the text they replace is not scored, so bits and perplexity are not those of the "
         "raw text",
     ),
     "changed_documents": (
         "document",
+        "is",
+        "are",
         "normalised or lower-cased before reading: bits are those of the changed text, per character and byte of the "
         "raw text",
     ),
-    "history_cut": ("response", "to a history whose first turns were not read"),
+    "history_cut": ("response", "is", "are", "to a history whose first turns were not read"),
+    "cut_off": ("output", "was", "were", "cut off at generation.max_length"),
 }
 
 
-def note_lines(report: Mapping[str, Any]) -> list[str]:
-    """A sentence for each count of a report that readers should know of, if it is not 0."""
-    found = ((report.get(name), *note) for name, note in _NOTES.items())
-    return [f"  {counted_are(count, unit)} {note}" for count, unit, note in found if count]
+def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
+    """A sentence for each of these counts of a report that is not 0."""
+    found = ((report.get(name), *_NOTES[name]) for name in names)
+    return [f"  {counted(n, unit)} {was if n == 1 else were} {note}" for n, unit, was, were, note in found if n]
+
+
+_SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
+
+def signature_lines(report: Mapping[str, Any]) -> list[str]:
+    """The signatures of the scores of texts, and what they say of case."""
+    found = {name: report[key]["signature"] for key, name in _SIGNED.items() if key in report}
+    lines = [f"  {name}: {signature}" for name, signature in found.items()]
+    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
+        lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
+    return lines
 
 
 _LABEL_SCORES = {
@@ -110,7 +127,7 @@ def label_body(report: dict[str, Any]) -> list[str]:
     lines = score_lines(
         report, {name: label for name, label in _LABEL_SCORES.items() if not same or name != "micro_f1"}
     )
-    return [*lines, *per_name(report, "label"), *confusion_lines(report), *note_lines(report)]
+    return [*lines, *per_name(report, "label"), *confusion_lines(report), *note_lines(report, "cut")]
 
 
 def per_name(report: Mapping[str, Any], kind: str) -> list[str]:

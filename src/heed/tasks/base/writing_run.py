@@ -117,23 +117,6 @@ def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     return None
 
 
-def signature_lines(report: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """The signatures of the scores of a report, each under its name for people, and what they say of case."""
-    found = {name: report[key]["signature"] for key, name in names.items() if key in report}
-    lines = [f"  {name}: {signature}" for name, signature in found.items()]
-    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
-        lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
-    return lines
-
-
-def cut_off_lines(report: Mapping[str, Any]) -> list[str]:
-    """The number of outputs of a report that were cut off, for people."""
-    if not report.get("cut_off"):
-        return []
-    were = "was" if report["cut_off"] == 1 else "were"
-    return [f"  {counted(report['cut_off'], 'output')} {were} cut off at generation.max_length"]
-
-
 class WritingExaminer(Examiner[R, E, O]):
     """Runs that write by beam search; scores per token are compared only if all runs have the same tokens."""
 

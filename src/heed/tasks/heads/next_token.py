@@ -16,7 +16,7 @@ from heed.data.kinds.documents import Document
 from heed.evaluation.measures import Outcomes
 from heed.generation import SamplingOptions
 from heed.models.base import LanguageModel
-from heed.tasks.base.report import counted_are, span, with_interval
+from heed.tasks.base.report import counted, length_lines, note_lines, score_lines
 from heed.tasks.contracts import Batch, Draw, Facts, Head
 from heed.tasks.heads.continuing import (
     LENGTH,
@@ -143,7 +143,7 @@ class NextToken(Head):
         return round(activations * max(TOGETHER, input.context) / layers) + 4 * piece + scores
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        lines = [f"  {label:<20} {with_interval(scores[name])}" for name, label in _LINES.items() if name in scores]
+        lines = score_lines(scores, _LINES)
         counts = ", ".join(f"{scores[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
         lines.append(f"  of {counts}; every token is scored once")
         over = scores["intervals_over"]
@@ -151,22 +151,11 @@ class NextToken(Head):
         lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
         lines.append(f"  {_context(scores)}")
         if scores["end_tokens"]:
-            ends = f"{scores['end_tokens']:,} end token{'s' if scores['end_tokens'] > 1 else ''}"
+            ends = counted(scores["end_tokens"], "end token")
             lines.append(f"  {ends} not counted above: {scores['end_token_loss']:.4g} nats each")
-        if scores["unknown_tokens"]:
-            lines.append(
-                f"  {counted_are(scores['unknown_tokens'], 'token')} unknown to the tokenizer: the text they replace "
-                "is not scored, so bits and perplexity are not those of the raw text"
-            )
-        if scores["changed_documents"]:
-            lines.append(
-                f"  {counted_are(scores['changed_documents'], 'document')} normalised or lower-cased before reading: "
-                "bits are those of the changed text, per character and byte of the raw text"
-            )
-        lines.append("  nats per token by position in the context (0 is the first):")
-        for part in scores["by_place"]:
-            lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
-        return lines
+        title = "nats per token by position in the context (0 is the first)"
+        by_place = length_lines(title, scores["by_place"], "loss", "tokens", 12)
+        return [*lines, *note_lines(scores, "unknown_tokens", "changed_documents"), *by_place]
 
     # Writing --------------------------------------------------------------------------------------------------
 

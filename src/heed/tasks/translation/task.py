@@ -24,16 +24,14 @@ from heed.generation import SamplingOptions, Writer
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.tasks.base.predictions import short
-from heed.tasks.base.report import interval, points, span
+from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
     WritingOutputs,
-    cut_off_lines,
     map_html,
-    signature_lines,
 )
 from heed.tasks.contracts import Batch, Facts
 from heed.tasks.heads.alignment import AlignsWords, aligned_counts, replace_unknown
@@ -48,8 +46,13 @@ from heed.training.contracts import Loss
 if TYPE_CHECKING:
     from heed.tasks.run import Run
 
-_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"}
-_LINKS = {"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"}
+_SCORES = {
+    **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"},
+    **{"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"},
+    "alignment": "alignment error",  # the reason why there is none although links are known
+    **{"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"},
+    "perplexity": "perplexity",
+}
 _BLANK = WrittenText("", 0.0, 0.0, (), (), True, ())
 
 
@@ -219,21 +222,9 @@ class Translated(Written):
         return Outcomes(tuple(texts), tuple(measures), lengths=tuple(encoded.lengths[:, 0].tolist()), details=details)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
-        lines = [f"  {label:<20} {points(scores[key])}" for key, label in _TEXT_NAMES.items() if key in scores]
-        lines += [f"  {label:<20} {interval(scores[key])}" for key, label in names.items() if key in scores]
-        if "alignment" in scores:  # the reason why there is no alignment error although links are known
-            lines.append(f"  {names['alignment_error']:<20} {scores['alignment']}")
-        if "aer" in scores:
-            lines += [f"  {label:<20} {interval(scores[key])}" for key, label in _LINKS.items()]
-        lines.append(f"  {'perplexity':<20} {scores['perplexity']:.4f}")
-        shown, show = ("chrf", points) if "chrf" in scores else ("exact_match", interval)
-        lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
-        for bucket in scores["by_source_length"]:
-            lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
-        signed = {key: label.partition(",")[0] for key, label in _TEXT_NAMES.items() if key in scores}
-        lines += signature_lines(scores, signed)
-        return [*lines, *cut_off_lines(scores)]
+        name = "chrf" if "chrf" in scores else "exact_match"
+        by_length = length_lines(f"{_SCORES[name]} by source tokens", scores["by_source_length"], name, "examples")
+        return [*score_lines(scores, _SCORES), *by_length, *signature_lines(scores), *note_lines(scores, "cut_off")]
 
 
 class TranslationOutputs(WritingOutputs):
