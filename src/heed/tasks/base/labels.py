@@ -16,7 +16,7 @@ from heed.errors import DataError
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.observe.effects import Answer
-from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unread
+from heed.tasks.base.predictions import Prediction, in_line, one_line
 from heed.visible import escaped, visible
 
 _SCIKIT = 95 * 2**20
@@ -78,13 +78,9 @@ class LabelPrediction(Prediction):
         of_each = {f"P({label})": probability for label, probability in self.probabilities.items()}
         return [{"label": self.label, "probability": self.probability, **of_each}]
 
-    def as_json(self) -> dict[str, Any]:
-        values = {
-            "label": list(self.labels) if self.several else self.label,
-            "probability": round(self.probability, 6),
-            "probabilities": {label: round(p, 6) for label, p in self.probabilities.items()},
-        }
-        return with_unread(values, self)
+    def values(self) -> dict[str, Any]:
+        label = list(self.labels) if self.several else self.label
+        return {"label": label, "probability": self.probability, "probabilities": self.probabilities}
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         """`label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""

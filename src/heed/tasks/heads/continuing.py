@@ -34,7 +34,7 @@ from heed.data.tokens.tokenizer import END, Encoded
 from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
-from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short
 from heed.tasks.heads.token_scores import ScoredText, Scorer, score_each
 
 if TYPE_CHECKING:
@@ -70,17 +70,9 @@ class Continuation(Prediction):
     def __repr__(self) -> str:
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "score": round(self.score, 6),
-            "log_prob": round(self.log_prob, 6),
-            "tokens": self.tokens,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-            "finished": self.finished,
-            "stopped_by": self.stopped_by,
-            "unread": self.unread,
-        }
+    def values(self) -> dict[str, Any]:
+        names = ("text", "score", "log_prob", "tokens", "log_probs", "finished", "stopped_by", "unread")
+        return {name: getattr(self, name) for name in names}
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"prompt": self.prompt, "text": self.text, "log_prob": self.log_prob, "finished": self.finished}]
@@ -488,13 +480,8 @@ class RankedChoice:
 
     def as_json(self) -> dict[str, Any]:
         """The values of `heed predict --choice --json`."""
-        numbers = {name: round(getattr(self, name), 6) for name in ("log_prob", "per_token", "per_byte", "probability")}
-        return {
-            "choice": self.choice,
-            **numbers,
-            "tokens": self.tokens,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-        }
+        names = ("choice", "log_prob", "per_token", "per_byte", "probability", "tokens", "log_probs")
+        return {name: rounded(getattr(self, name)) for name in names}
 
     def line(self) -> str:
         """A row of the table of `heed predict --choice`."""

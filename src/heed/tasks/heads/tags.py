@@ -113,10 +113,9 @@ class TagPrediction(Prediction):
             line = "\t".join([f"{self.uncertainty:.4f}", one_line(given), line])
         return (line,)
 
-    def as_json(self) -> dict[str, Any]:
-        words = [{"text": row.pop("word"), **row, "probability": round(row["probability"], 6)} for row in self.rows()]
-        entities = [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities]
-        return {"words": words, "entities": entities}
+    def values(self) -> dict[str, Any]:
+        words = [{"text": row.pop("word"), **row} for row in self.rows()]
+        return {"words": words, "entities": [*map(vars, self.entities)]}
 
 
 class TagHead(nn.Module):

@@ -32,6 +32,7 @@ from heed.data.kinds.documents import Document
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
+from heed.tasks.base.predictions import rounded
 from heed.threads import threads_for
 from heed.training.loss import piece_positions
 from heed.training.processes import current
@@ -273,16 +274,9 @@ class ScoredText:
 
     def as_json(self) -> dict[str, Any]:
         """The values of `heed predict --score --json`."""
-        return {
-            "text": self.text,
-            "log_prob": round(self.log_prob, 6),
-            "bits_per_byte": round(self.bits_per_byte, 6) if self.text else None,
-            "tokens": self.tokens,
-            "spans": self.spans,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-            "ranks": self.ranks,
-            "end_log_prob": None if self.end_log_prob is None else round(self.end_log_prob, 6),
-        }
+        names = ("text", "log_prob", "bits_per_byte", "tokens", "spans", "log_probs", "ranks", "end_log_prob")
+        values = {name: rounded(getattr(self, name)) for name in names}
+        return values if self.text else {**values, "bits_per_byte": None}
 
     def lines(self) -> tuple[str, ...]:
         """A line for each token, and a line for the text."""
