@@ -46,7 +46,7 @@ class Speed:
     passes: int  # how often the whole set was predicted
 
 
-def predict_timed(examiner: Examiner[Any, Any, Any], run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
+def predict_timed(examiner: Examiner, run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
     """The outputs for all examples and their speed, measured after a warm-up on a few examples."""
     examples = examiner.examples
     examiner.predict(run, examples[: min(16, len(examples))], beam_size)
@@ -175,7 +175,7 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
 def common_examples(
     runs: Sequence[Run],
     split: str | None,
-    kind: type[Examiner[Any, Any, Any]],
+    kind: type[Examiner],
     files: Sequence[str] = (),
 ) -> tuple[str, list[Any]]:
     """The name of a split, and its examples, that all runs are scored on.
@@ -220,7 +220,7 @@ def common_examples(
     return split, first
 
 
-def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]], run: Run) -> str:
+def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner], run: Run) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
     for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
@@ -282,7 +282,7 @@ class Predicted:
     """The outputs of several entries for the same examples."""
 
     split: str  # name of the set of examples
-    examiner: Examiner[Any, Any, Any]  # of the task
+    examiner: Examiner  # of the task
     outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
     speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty if not measured
     resampling: Resampling  # of intervals and p-values
@@ -339,7 +339,7 @@ def predict_all(
     return Predicted(name, examiner, tuple(outcomes), tuple(speeds), resampling, conditions)
 
 
-def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
+def remarks_on(examiner: Examiner, split: str, beam_size: int | None) -> tuple[str, ...]:
     """Remarks on the scores and speeds of runs."""
     remarks, runs = [], examiner.runs
     if split == "valid":

@@ -197,6 +197,7 @@ class Run:
         """The prediction for each input, as `predict` takes several."""
         return self.predicted(self.input.questions(list(texts))[0], **options)
 
+    @_in_precision
     def predicted(self, examples: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each example."""
         if not len(examples):

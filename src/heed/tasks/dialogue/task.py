@@ -260,7 +260,7 @@ _LOOKS = ("turns", "words", "cross")
 """Attention to the conversation, from the widest view on."""
 
 
-class DialogueExaminer(WritingExaminer[Any, Conversation, list[WrittenText]]):
+class DialogueExaminer(WritingExaminer):
     """Conversations and the responses in them, each to the turns that come before it in the data."""
 
     kind = "conversations"
@@ -290,10 +290,6 @@ class DialogueExaminer(WritingExaminer[Any, Conversation, list[WrittenText]]):
 
     def count_tokens(self, run: Any, outputs: Sequence[list[WrittenText]]) -> int:
         return sum(len(one.tokens) for answers in outputs for one in answers)
-
-    def outcomes(self, run: Any, outputs: Sequence[list[WrittenText]]) -> Outcomes:
-        others = self.per_token, self.literal, self.bleu_tokenize
-        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         one = self.examples[index]

@@ -128,7 +128,7 @@ def baselines(run: Run) -> Baselines:
     return {NAME: scores}
 
 
-class PretrainingExaminer(Examiner[Any, Document, DocumentScores]):
+class PretrainingExaminer(Examiner):
     """Compares the masked words and pairs of the same documents, by the measures that all runs have."""
 
     def _references(self) -> tuple[list[str], list[str]]:

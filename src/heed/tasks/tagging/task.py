@@ -18,7 +18,6 @@ from heed.data.kinds.tagged import ColumnFile, by_sentence
 from heed.data.tables import Head as Beginning
 from heed.errors import ConfigError
 from heed.evaluation.labels import mark_entities
-from heed.evaluation.measures import Outcomes
 from heed.tasks.base.comparison import Examiner, shadings_html
 from heed.tasks.base.predictions import FileOutputs, TextOutputs, in_line
 from heed.tasks.heads.tags import TagPrediction, Tags
@@ -110,7 +109,7 @@ def outputs(run: Any, options: Mapping[str, Any]) -> TaggingOutputs | ColumnOutp
     return ColumnOutputs(run, options) if options["columns"] else TaggingOutputs(run, options)
 
 
-class TaggingExaminer(Examiner[Any, Sentence, TagPrediction]):
+class TaggingExaminer(Examiner):
     """Compares the tags of words."""
 
     @classmethod
@@ -120,16 +119,12 @@ class TaggingExaminer(Examiner[Any, Sentence, TagPrediction]):
     def _lengths(self) -> tuple[list[int], str]:
         return [len(sentence.words) for sentence in self.examples], "words"
 
-    def predict(self, run: Any, examples: Sequence[Sentence], beam_size: int | None) -> list[TagPrediction]:
-        made: list[TagPrediction] = run.predicted(examples)
-        return made
-
     def count_tokens(self, run: Any, outputs: Sequence[TagPrediction]) -> int:
         return int(run.input.encode(self.examples).lengths[:, 0].sum())
 
-    def outcomes(self, run: Any, outputs: Sequence[TagPrediction]) -> Outcomes:
-        made: Outcomes = run.outcomes(self.examples, outputs, any(one.head.plain for one in self.runs))
-        return made
+    @property
+    def known(self) -> bool:
+        return any(run.head.plain for run in self.runs)
 
     def drawing(self, run: Any, index: int, *given: Any) -> Markup:
         return shadings_html(look_at_tags(run.task, run.model, self.examples[index].words))

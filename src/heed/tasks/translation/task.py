@@ -257,18 +257,11 @@ class TranslationOutputs(WritingOutputs):
         return super().lines(text, prediction)
 
 
-class TranslationExaminer(WritingExaminer[Any, Pair, WrittenText]):
+class TranslationExaminer(WritingExaminer):
     """Comparison of runs that write a text for a text."""
-
-    def predict(self, run: Any, examples: Sequence[Pair], beam_size: int | None) -> list[WrittenText]:
-        return run.predict([pair.source for pair in examples], beam_size=beam_size)  # type: ignore[no-any-return]
 
     def count_tokens(self, run: Any, outputs: Sequence[WrittenText]) -> int:
         return sum(len(output.tokens) for output in outputs)
-
-    def outcomes(self, run: Any, outputs: Sequence[WrittenText]) -> Outcomes:
-        others = self.per_token, self.literal, self.bleu_tokenize
-        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
