@@ -558,7 +558,7 @@ class Run:
         return capability(self, "align").task.task.aligns
 
     def aligner(self, **options: Any) -> Any:
-        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        """Links of several pairs; see `heed.tasks.heads.alignment.align`, also for the options."""
         return self._links.aligner(self, **options)
 
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -574,9 +574,6 @@ class Run:
         """Scores of the links against those of a file, and remarks."""
         scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
         return scores
-
-    def _links_of(self, source: str, prediction: Any) -> Any:
-        return self._links._links_of(self, source, prediction)
 
     beams: Any = HasBeams.beams
     patch: Any = HasPatching.patch

@@ -34,7 +34,8 @@ from heed.tasks.base.writing_run import (
     map_html,
 )
 from heed.tasks.contracts import Batch, Facts
-from heed.tasks.heads.alignment import AlignsWords, aligned_counts, replace_unknown
+from heed.tasks.heads import alignment
+from heed.tasks.heads.alignment import aligned_counts, replace_unknown
 from heed.tasks.heads.written import Written, settings
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
@@ -318,6 +319,6 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=with_body,
     taken_from=taken_from,
-    aligns=AlignsWords,
+    aligns=alignment,
     export=export,
 )
