@@ -567,7 +567,8 @@ class Work(Transfers, Trainable):
         return self.head.build(body, options, Facts({kind: self.row_names(kind) for kind in self.axes()}, special))
 
     def body(self, model: Any) -> nn.Module:
-        return self.head.body_of(model)
+        body: nn.Module = getattr(model, "body", model)
+        return body
 
     def start(self, model: Any) -> dict[str, Started]:
         before = self.input.start(model, self)

@@ -90,6 +90,12 @@ class ToWrite(NamedTuple, Generic[S]):
     longest: int  # most tokens of an output
 
 
+def or_usual(usual: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of writing, with those of the section `generation` where they are None or not given."""
+    names = ("min_length", "length_penalty")
+    return {**given, **{name: getattr(usual, name) for name in names if given.get(name) is None}}
+
+
 def bleu_of(config: Any) -> str:
     """Sacrebleu's tokenizer for BLEU; runs older than the setting are scored with 13a."""
     chosen: str = config.evaluation.bleu_tokenize

@@ -119,10 +119,6 @@ class Summaries(Translated):
             )
         return PointerGenerator(body)
 
-    def body_of(self, model: Any) -> nn.Module:
-        body: nn.Module = model.body if isinstance(model, PointerGenerator) else model
-        return body
-
     def scored(self, run: Any, examples: Sequence[Pair], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
         made = super().scored(run, examples, outputs, others)
         cut = run.input.cut_in([pair.source for pair in examples])
