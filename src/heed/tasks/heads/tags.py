@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,6 @@ from heed.data.corpus import Corpus, corpus_of
 from heed.data.examples import Sentence, in_turn, is_entity_tag, label_order, take
 from heed.data.kinds.tagged import entities, may_follow
 from heed.data.splits import Splits
-from heed.data.tokens.special import Special
 from heed.errors import ConfigError, suggest
 from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_measures, tag_outcomes
 from heed.evaluation.measures import Measure, Outcomes
@@ -189,26 +188,22 @@ class Tagger(nn.Module):
     Source: Graves and Schmidhuber 2005, "Framewise phoneme classification", for the delay.
     """
 
-    def __init__(
-        self,
-        body: TokenEncoder,
-        head: TagHead,
-        characters: CharacterFeatures | AffixFeatures | None,
-        delay: int,
-        word: Literal["mean", "first"],
-        word_dropout: float,
-        special: Special,
-    ) -> None:
+    def __init__(self, body: TokenEncoder, options: TaggingHead, facts: Facts, in_bio: bool) -> None:
+        """`in_bio`: only legal sequences of tags are possible, for a CRF."""
         super().__init__()
-        self.word_dropout = word_dropout
-        self.special = special
-        self.delay = delay
-        self.word = word
+        assert facts.special is not None
+        self.delay, self.word, self.special = options.delay, options.word, facts.special
+        self.word_dropout = options.word_dropout or 0.0
         self.body = body
         self._positions = learned_positions(body.config_class, vars(body.config))
+        self.characters: CharacterFeatures | AffixFeatures | None = None
+        if known := facts.rows.get("characters"):
+            if options.characters == "cnn":
+                self.characters = CharacterFeatures(len(known), options.d_character, options.num_filters)
+            else:
+                self.characters = AffixFeatures(len(known), options.num_filters)
+        self.head = TAG_HEADS[options.head](body.d_output, facts.rows["labels"], in_bio)
         body.without_last()
-        self.characters = characters
-        self.head = head
 
     def forward(
         self, tokens: Tensor, mask: Tensor, word_of: Tensor | None, word_mask: Tensor, characters: DistinctWords | None
@@ -357,19 +352,7 @@ class Tags(Named):
     # The model ----------------------------------------------------------------------------------------------------
 
     def build(self, body: Any, options: TaggingHead, facts: Facts) -> Tagger:
-        assert facts.special is not None
-        characters: CharacterFeatures | AffixFeatures | None = None
-        if known := facts.rows.get("characters"):
-            width = options.num_filters
-            is_cnn = options.characters == "cnn"
-            characters = (
-                CharacterFeatures(len(known), options.d_character, width)
-                if is_cnn
-                else AffixFeatures(len(known), width)
-            )
-        head = TAG_HEADS[options.head](body.d_output, facts.rows["labels"], self.in_bio)
-        further = options.delay, options.word, options.word_dropout or 0.0, facts.special
-        return Tagger(body, head, characters, *further)
+        return Tagger(body, options, facts, self.in_bio)
 
     def loss(self, model: Tagger, states: Tensor, batch: Batch, smoothing: float) -> Tensor:
         return model.head.loss(states, batch.targets["tags"], batch.inputs["word_mask"], smoothing)
