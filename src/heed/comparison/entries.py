@@ -318,7 +318,8 @@ def predict_all(
                 outputs, speeds[id(run)] = predict_timed(examiner, run, beam_size)
             else:
                 outputs = examiner.predict(run, examples, beam_size)
-            return examiner.outcomes(run, outputs)
+            made: Outcomes = examiner.outcomes(run, outputs)
+            return made
 
     with fixed(count):
         outcomes = tuple(tuple(map(outcomes_of, entry.runs)) for entry in entries)

@@ -195,7 +195,7 @@ class Run:
     @_in_precision
     def predictions(self, texts: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each input, as `predict` takes several."""
-        return self.predicted(self.input.questions(list(texts))[0], **options)
+        return self.predicted(self.input.questions(list(texts))[0], **options)  # type: ignore[no-any-return]
 
     @_in_precision
     def predicted(self, examples: Sequence[Any], **options: Any) -> list[Any]:
@@ -446,7 +446,7 @@ class Run:
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
         self._check(examples)
-        return self.predicted(examples)
+        return self.predicted(examples)  # type: ignore[no-any-return]
 
     def _check(self, examples: Sequence[Any], others: Any = None) -> None:
         """Refuse examples that cannot be scored, before anything is predicted."""

@@ -177,7 +177,7 @@ def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
     """The first errors of a report, for people; each text is on one line, with invisible characters escaped."""
     title, lines = "no errors", []
     for error in report["errors"][:most]:
-        e = {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
+        e: dict[str, Any] = {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
         true, predicted = e["true"], e["predicted"]
         if "count" in e:
             title, line = "most frequent errors:", f"  {e['count']:>6,}  {true} predicted as {predicted}"

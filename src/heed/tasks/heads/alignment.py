@@ -506,7 +506,8 @@ def align(
     if isinstance(target, WrittenText):
         return links_of(run, str(source).strip(), target)
     if isinstance(source, str) and isinstance(target, str):
-        return list(align(run, [source], [target], **options)[0].links)
+        found: Any = align(run, [source], [target], **options)
+        return list(found[0].links)
     if isinstance(source, str) or isinstance(target, str):
         raise ConfigError("align takes two texts, or a list of sources and a list of targets")
     if len(source) != len(target):

@@ -177,7 +177,7 @@ class Labels(Named):
     @property
     def weighting(self) -> Literal["none", "balanced"] | dict[str, float]:
         """How much each class counts in the loss, as configured."""
-        return getattr(self.config.data, "class_weights", "none")  # type: ignore[no-any-return]
+        return getattr(self.config.data, "class_weights", "none")
 
     # Truths -------------------------------------------------------------------------------------------------------
 

@@ -246,7 +246,7 @@ class Tagger(nn.Module):
                 most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
             pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
             parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
-            states = [states_of(self.body, *part, self.special, further) for *part, further in parts]
+            states = [states_of(self.body, *part, self.special, further) for *part, further in parts]  # type: ignore[call-arg]
             return states[0] if len(states) == 1 else torch.cat(states, dim=1)
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
