@@ -74,30 +74,21 @@ def score_lines(report: Mapping[str, Any], labels: Mapping[str, str], width: int
 
 
 _NOTES = {
-    "cut": ("text", "is", "are", "longer than data.max_length; the rest was not read"),
-    "unknown_tokens": (
-        "token",
-        "is",
-        "are",
-        "unknown to the tokenizer: the text they replace is not scored, so bits and perplexity are not those of the "
-        "raw text",
-    ),
-    "changed_documents": (
-        "document",
-        "is",
-        "are",
-        "normalised or lower-cased before reading: bits are those of the changed text, per character and byte of the "
-        "raw text",
-    ),
-    "history_cut": ("response", "is", "are", "to a history whose first turns were not read"),
-    "cut_off": ("output", "was", "were", "cut off at generation.max_length"),
+    "cut": "text is|are longer than data.max_length; the rest was not read",
+    "unknown_tokens": "token is|are unknown to the tokenizer: the text they replace is not scored, so bits and "
+    "perplexity are not those of the raw text",
+    "changed_documents": "document is|are normalised or lower-cased before reading: bits are those of the changed "
+    "text, per character and byte of the raw text",
+    "history_cut": "response is|are to a history whose first turns were not read",
+    "cut_off": "output was|were cut off at generation.max_length",
 }
+"""For a count of a report its unit, the verb for one and for several, and what is said of them."""
 
 
 def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
     """A sentence for each of these counts of a report that is not 0."""
-    found = ((report.get(name), *_NOTES[name]) for name in names)
-    return [f"  {counted(n, unit)} {was if n == 1 else were} {note}" for n, unit, was, were, note in found if n]
+    found = ((report[name], *_NOTES[name].split(" ", 2)) for name in names if report.get(name))
+    return [f"  {counted(n, unit)} {verb.split('|')[n != 1]} {note}" for n, unit, verb, note in found]
 
 
 _SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -112,13 +103,8 @@ def signature_lines(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-_LABEL_SCORES = {
-    "accuracy": "accuracy",
-    "top_5": "top-5 accuracy",
-    "macro_f1": "macro F1",
-    "micro_f1": "micro F1",
-    "calibration_error": "calibration error",
-}
+_LABEL_SCORES = {"accuracy": "accuracy", "top_5": "top-5 accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+_LABEL_SCORES |= {"calibration_error": "calibration error"}
 
 
 def label_body(report: dict[str, Any]) -> list[str]:

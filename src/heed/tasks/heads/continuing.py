@@ -35,7 +35,7 @@ from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
 from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short
-from heed.tasks.heads.token_scores import ScoredText, Scorer, score_each
+from heed.tasks.heads.token_scores import ScoredText, score_each
 
 if TYPE_CHECKING:
     from heed.tasks.inputs.stream import Stream
@@ -479,7 +479,7 @@ class RankedChoice:
 
 
 def rank(
-    input: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
+    input: Stream, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
 ) -> list[list[RankedChoice]]:
     """Rank the choices of each question.
 
