@@ -45,6 +45,7 @@ from heed.comparison.results import (
     Bucket,
     Difference,
     Result,
+    Score,
     best_first,
     best_of,
     deviation_text,
@@ -68,7 +69,6 @@ from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked
 from heed.observe.shown import Shown, framed, map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
-from heed.tasks.run import Run
 from heed.visible import clean, to_json
 
 _AT_RANDOM = 2 / 3
@@ -132,11 +132,11 @@ class Comparison(Predicted, Shown):
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes of the training set, rising; none if all entries have the same."""
-        runs = {entry.train_size: entry.runs[0] for entry in self.entries}
-        if len(runs) < 2:
-            return ()
-        sizes = (Size(asked, _examples(run, asked)) for asked, run in runs.items())
-        return tuple(sorted(sizes, key=lambda size: (size.asked is None, size.examples)))
+        found = []
+        for asked, run in {entry.train_size: entry.runs[0] for entry in self.entries}.items():
+            counted = run.report.get("data", {}).get("train", {}).get("examples") if asked is None else asked
+            found.append(Size(asked, counted or len(run.task.splits.examples["train"])))
+        return tuple(sorted(found, key=lambda size: (size.asked is None, size.examples))) if len(found) > 1 else ()
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -272,10 +272,10 @@ class Comparison(Predicted, Shown):
         self, title: str, columns: Sequence[str], cell: Callable[[int, int], Cell], *notes: str, mark: str = _MARK
     ) -> ScoreTable:
         """A table with a row for each entry; `cell` gives the cell of an entry and a column."""
-        rows = []
-        for i, entry in enumerate(self.entries):
-            cells = tuple(cell(i, j) for j in range(len(columns)))
-            rows.append((entry.label + self._mark(i, mark), cells))
+        rows = (
+            (entry.label + self._mark(i, mark), tuple(cell(i, j) for j in range(len(columns))))
+            for i, entry in enumerate(self.entries)
+        )
         return ScoreTable(title, tuple(columns), tuple(rows), notes)
 
     def _mark(self, entry: int, mark: str = _MARK) -> str:
@@ -285,7 +285,7 @@ class Comparison(Predicted, Shown):
     def _scores(self) -> ScoreTable:
         title = f"scores on {len(self.examples):,} {set_name(self.split)} examples"
         notes = (*self.remarks, self._intervals(), *self._seeds(), *self._explained(self.measures))
-        heads = [head_of(measure) for measure in self.measures]
+        heads = [*map(head_of, self.measures)]
         return self._table(title, heads, lambda i, j: self._score(self.measures[j], i), *notes)
 
     def _score(self, measure: Measure, entry: int) -> Cell:
@@ -298,18 +298,14 @@ class Comparison(Predicted, Shown):
 
     def _significance(self) -> list[ScoreTable]:
         """Differences and p-values: against the best, and against the baseline if it is not the best."""
-        best = {measure.name: self.best(measure.name) for measure in self.measures}
-        wanted: list[tuple[str, dict[str, int | None]]] = [("the best", best)]
-        if len(self.entries) > 2 and set(best.values()) != {self.baseline}:
-            wanted.append((self.entries[self.baseline].label, {m.name: self.baseline for m in self.measures}))
-        heads = [head_of(measure) for measure in self.measures]
+        best = [self.best(measure.name) for measure in self.measures]
+        wanted: list[tuple[str, list[int | None]]] = [("the best", best)]
+        if len(self.entries) > 2 and {*best} != {self.baseline}:
+            wanted.append((self.entries[self.baseline].label, [self.baseline] * len(best)))
 
-        def table(name: str, others: dict[str, int | None]) -> ScoreTable:
-            def cell(entry: int, column: int) -> Cell:
-                measure = self.measures[column]
-                return self._difference(measure, entry, others[measure.name], name)
-
-            return self._table(f"difference from {name}", heads, cell, self._tested())
+        def table(name: str, others: list[int | None]) -> ScoreTable:
+            cell = lambda i, j: self._difference(self.measures[j], i, others[j], name)  # noqa: E731
+            return self._table(f"difference from {name}", [*map(head_of, self.measures)], cell, self._tested())
 
         return [made for name, others in wanted if _has_differences(made := table(name, others))]
 
@@ -324,10 +320,7 @@ class Comparison(Predicted, Shown):
         measure = self.measures[0]
         columns = [f"{bucket.label} ({bucket.examples:,})" for bucket in self.buckets]
         title = f"{head_of(measure)} by {self.examiner.names[0]} {self.length_unit} (examples)"
-
-        def cell(entry: int, column: int) -> Cell:
-            return Cell(score_text(self.results[entry].by_length[column], measure))
-
+        cell = lambda i, j: Cell(score_text(self.results[i].by_length[j], measure))  # noqa: E731
         return [self._table(title, columns, cell, self._intervals())]
 
     def _cost(self) -> ScoreTable:
@@ -337,9 +330,8 @@ class Comparison(Predicted, Shown):
         heads = [_COSTS[name].format(targets=self.examiner.targets) for name in names]
 
         def cell(entry: int, column: int) -> Cell:
-            name = names[column]
-            value = found[entry][name]
-            return Cell("-" if value is None else f"{value:,.{int(name == 'training_minutes')}f}")
+            value = found[entry][names[column]]
+            return Cell("-" if value is None else f"{value:,.{int(names[column] == 'training_minutes')}f}")
 
         return self._table("cost", heads, cell, self._conditions())
 
@@ -362,10 +354,8 @@ class Comparison(Predicted, Shown):
         return self._by_size(title, partial(self._score, measure), *notes)
 
     def _difference_by_size(self, measure: Measure, name: str) -> ScoreTable:
-        def cell(entry: int) -> Cell:
-            other = self.best(measure.name, entry) if name == "the best" else self.baseline_at(entry)
-            return self._difference(measure, entry, other, name)
-
+        other = partial(self.best, measure.name) if name == "the best" else self.baseline_at
+        cell = lambda i: self._difference(measure, i, other(i), name)  # noqa: E731
         title = f"{head_of(measure)}: difference from {name} at the same size"
         return self._by_size(title, cell, self._tested())
 
@@ -388,11 +378,9 @@ class Comparison(Predicted, Shown):
         if not self.has_seeds:
             return []
         if self.sizes:
-            counts = sorted({len(entry.runs) for entry in self.entries})
-            several = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
             return [
-                f"Scores are means over {several} seeds; sd is their standard deviation over seeds (the draw of the "
-                "part, the initial weights and the order of the data)."
+                f"Scores are means over {self._counted_seeds} seeds; sd is their standard deviation over seeds (the "
+                "draw of the part, the initial weights and the order of the data)."
             ]
         listed = [f"seeds {' '.join(map(str, entry.seeds))}" for entry in self.entries]
         if len(set(listed)) > 1:
@@ -401,6 +389,12 @@ class Comparison(Predicted, Shown):
             f"Scores are means over seeds ({'; '.join(dict.fromkeys(listed))}); sd is their standard deviation over "
             "seeds."
         ]
+
+    @property
+    def _counted_seeds(self) -> str:
+        """The number of seeds of the entries: "3", or "1 to 3"."""
+        counts = [len(entry.runs) for entry in self.entries]
+        return " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
 
     def _conditions(self) -> str:
         given = self.conditions
@@ -422,29 +416,24 @@ class Comparison(Predicted, Shown):
         """Scores with their intervals: by size of the training set, a panel for each measure, or by length."""
         title = f"{', '.join(self.models)} on {self.entries[0].runs[0].config.data.name}"
         if not self.sizes:
-            lengths = {n: [result.by_length[n] for result in self.results] for n in range(len(self.buckets))}
             ticks = tuple((float(n), bucket.label) for n, bucket in enumerate(self.buckets))
-            lines = self._lines(self.measures[0], {float(n): dict(enumerate(scores)) for n, scores in lengths.items()})
-            panel = Panel(head_of(self.measures[0]), lines)
+            rows = [[*zip((x for x, _ in ticks), result.by_length, strict=True)] for result in self.results]
+            panel = Panel(head_of(self.measures[0]), self._lines(self.measures[0], rows))
             return Curves(title, (), f"{self.examiner.names[0]} {self.length_unit}", (panel,), ticks=ticks)
-        places = [math.log10(size.examples) for size in self.sizes]
+        ticks = tuple((math.log10(size.examples), size.label) for size in self.sizes)
+        at = [[(x, self.at(m, n)) for n, (x, _) in enumerate(ticks)] for m in range(len(self.models))]
         panels = []
         for measure in self.measures:
-            at: dict[float, dict[int, Any]] = {}
-            for size, x in enumerate(places):
-                found = {model: self.at(model, size) for model in range(len(self.models))}
-                at[x] = {m: self.results[i].scores[measure.name] for m, i in found.items() if i is not None}
-            panels.append(Panel(head_of(measure), self._lines(measure, at)))
-        ticks = tuple((x, size.label) for x, size in zip(places, self.sizes, strict=True))
+            rows = [[(x, self.results[i].scores[measure.name]) for x, i in row if i is not None] for row in at]
+            panels.append(Panel(head_of(measure), self._lines(measure, rows)))
         return Curves(title, (), self.unit, tuple(panel for panel in panels if panel.lines), ticks=ticks)
 
-    def _lines(self, measure: Measure, scores: dict[float, dict[int, Any]]) -> tuple[Line, ...]:
-        """A line for each row of scores, by place on the x axis."""
+    def _lines(self, measure: Measure, rows: Sequence[Sequence[tuple[float, Score]]]) -> tuple[Line, ...]:
+        """A line for each row of scores, each with its place on the x axis."""
         scale, lines = 100 if measure.is_share else 1, []
         labels = self.models if self.sizes else [entry.label + self._mark(i) for i, entry in enumerate(self.entries)]
-        for number, label in enumerate(labels):
-            own = [(x, here[number]) for x, here in scores.items() if number in here]
-            own = [(x, score) for x, score in own if not math.isnan(score.value)]
+        for number, (label, row) in enumerate(zip(labels, rows, strict=True)):
+            own = [(x, score) for x, score in row if not math.isnan(score.value)]
             points = tuple((x, scale * score.value) for x, score in own)
             spans = tuple(() if math.isnan(s.low) else (scale * s.low, scale * s.high) for _, s in own)
             seeds = tuple(tuple(scale * one for one in score.runs) if len(score.runs) > 1 else () for _, score in own)
@@ -482,7 +471,7 @@ class Comparison(Predicted, Shown):
         """The tables as text, fitted to the terminal's width; above them the learning curves of the main score."""
         shown = in_text(self.tables(), width, color)
         if self.looks:
-            shown += "\n\n" + "\n".join((*(text for _, text in self.looks[0].texts[:-1]), _LOOKED))
+            shown += f"\n\n{self._looked_at}\n{_LOOKED}"
         for entry, look in zip(self.entries, self.looks, strict=bool(self.looks)):
             maps = [map_to_text(one, width=width, color=color) for one in look.attention]
             shown += "\n\n".join([f"\n\n{entry.label}: {clean(look.target)}", *(maps or [_without(look)])])
@@ -524,8 +513,7 @@ class Comparison(Predicted, Shown):
 
         The best scores are bold. All tables and notes as text follow as comments.
         """
-        seeds = sorted({len(entry.runs) for entry in self.entries})
-        over = f", with the standard deviation over {' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds"
+        over = f", with the standard deviation over {self._counted_seeds} seeds"
         caption = (
             f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
             "best are bold; arrows point to better scores."
@@ -580,8 +568,13 @@ class Comparison(Predicted, Shown):
             drawn = Markup().join(maps) if maps else Markup('<p class="hint">{}</p>').format(_without(look))
             said = look.notes[0] if look.notes else ""
             outputs.append({"label": entry.label, "text": look.target, "said": said, "drawn": drawn, "open": True})
-        source = Markup('<dd dir="auto">{}</dd>').format(clean("\n".join(text for _, text in self.looks[0].texts[:-1])))
+        source = Markup('<dd dir="auto">{}</dd>').format(clean(self._looked_at))
         return {"names": self.looks[0].names, "source": source, "reference": None, "outputs": outputs}
+
+    @property
+    def _looked_at(self) -> str:
+        """The text of the looks."""
+        return "\n".join(text for _, text in self.looks[0].texts[:-1])
 
     def _training(self) -> dict[str, Any] | None:
         """The training curves of every run, a colour for each entry, for the page; None if no run has a log."""
@@ -743,12 +736,6 @@ def _uneven(entries: Sequence[Entry]) -> Iterator[str]:
                 f"The seeds of {entry.label} were trained for very different numbers of updates "
                 f"({', '.join(map(str, updates))}): their spread is not due to the seeds alone."
             )
-
-
-def _examples(run: Run, asked: int | None) -> int:
-    """The number of examples that a run was trained on."""
-    counted = run.report.get("data", {}).get("train", {}).get("examples")
-    return counted if asked is None and counted is not None else asked or len(run.task.splits.examples["train"])
 
 
 def _known(value: Any) -> Any:

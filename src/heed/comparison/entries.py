@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from heed.comparison.results import Resampling
-from heed.config import RunConfig
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
@@ -46,10 +45,10 @@ class Speed:
     passes: int  # how often the whole set was predicted
 
 
-def predict_timed(examiner: Examiner[Any, Any, Any], run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
+def predict_timed(examiner: Examiner, run: Any, beam_size: int | None) -> tuple[list[Any], Speed]:
     """The outputs for all examples and their speed, measured after a warm-up on a few examples."""
     examples = examiner.examples
-    examiner.predict(run, examples[: min(16, len(examples))], beam_size)
+    examiner.predict(run, examples[:16], beam_size)
     seconds: list[float] = []
     while not seconds or (sum(seconds) < _TIMED_SECONDS and len(seconds) < _MOST_PASSES):
         start = time.perf_counter()
@@ -125,11 +124,10 @@ def open_runs(runs: Sequence[Run | str | Path], force: bool = False) -> list[Run
     opened = [run if isinstance(run, Run) else load(run, finished=True, force=force, device="cpu") for run in runs]
     if len(opened) < 2:
         raise ConfigError(f"{'1 run' if opened else 'no run'} was given; a comparison takes two or more")
-    seen: dict[Path, Run] = {}
-    for run in opened:
-        if run.folder.absolute() in seen:
+    folders = [run.folder.absolute() for run in opened]
+    for number, run in enumerate(opened):
+        if folders[number] in folders[:number]:
             raise ConfigError(f"run '{run.folder}' was given twice")
-        seen[run.folder.absolute()] = run
     return opened
 
 
@@ -137,18 +135,14 @@ def group_by_seed(runs: Sequence[Run]) -> list[Entry]:
     """Group runs that differ only in their seed into one entry; if only one would be left, each run is an entry."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(_without_seed(run.config), []).append(run)
+        seedless = {"training": run.config.training.model_copy(update={"seed": 0})}
+        groups.setdefault(run.config.model_copy(update=seedless).model_dump_json(by_alias=True), []).append(run)
     kept = list(groups.values()) if len(groups) > 1 else [[run] for run in runs]
     labels = [_label([run.folder.name for run in group]) for group in kept]
     for i, group in enumerate(kept):  # folders of the same name in different places
         if labels.count(labels[i]) > 1:
             labels[i] = str(group[0].folder)
     return [Entry(label, tuple(group)) for label, group in zip(labels, kept, strict=True)]
-
-
-def _without_seed(config: RunConfig) -> str:
-    seedless = config.training.model_copy(update={"seed": 0})
-    return config.model_copy(update={"training": seedless}).model_dump_json(by_alias=True)
 
 
 def _label(names: list[str]) -> str:
@@ -175,7 +169,7 @@ def find_entry(entries: Sequence[Entry], name: str) -> int:
 def common_examples(
     runs: Sequence[Run],
     split: str | None,
-    kind: type[Examiner[Any, Any, Any]],
+    kind: type[Examiner],
     files: Sequence[str] = (),
 ) -> tuple[str, list[Any]]:
     """The name of a split, and its examples, that all runs are scored on.
@@ -199,9 +193,8 @@ def common_examples(
             "RUN --test FILE"
         )
     runs = owners
-    readers: list[Run] = []  # a data set that several runs share is read once
-    for run in runs:
-        readers.append(next((other for other in readers if other.config.data == run.config.data), run))
+    # A data set that several runs share is read once.
+    readers = [next(other for other in runs if other.config.data == run.config.data) for run in runs]
     if split is None:
         split = "test" if any("test" in run.task.split_names for run in readers) else "valid"
     for run, reader in zip(runs, readers, strict=True):
@@ -220,7 +213,7 @@ def common_examples(
     return split, first
 
 
-def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner[Any, Any, Any]], run: Run) -> str:
+def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner], run: Run) -> str:
     if len(first) != len(second):
         return f"{len(first):,} examples and {len(second):,}"
     for i, (one, other) in enumerate(zip(first, second, strict=True), start=1):
@@ -282,7 +275,7 @@ class Predicted:
     """The outputs of several entries for the same examples."""
 
     split: str  # name of the set of examples
-    examiner: Examiner[Any, Any, Any]  # of the task
+    examiner: Examiner  # of the task
     outcomes: tuple[tuple[Outcomes, ...], ...]  # per entry and run, the outputs
     speeds: tuple[tuple[Speed, ...], ...]  # per entry and run, the speed of prediction; empty if not measured
     resampling: Resampling  # of intervals and p-values
@@ -315,31 +308,28 @@ def predict_all(
     if beam_size is not None and not kind.has_beam:
         raise ConfigError(f"beam_size {beam_size} does not apply to runs of {opened[0].config.task}")
     name, examples = common_examples(opened, options.split, kind, options.files)
-    examiner = kind(opened, examples)
+    examiner, speeds = kind(opened, examples), dict[int, Speed]()
     count = threads or max(run.report.get("training", {}).get("threads", 1) for run in opened)
-    outcomes: list[tuple[Outcomes, ...]] = []
-    speeds: list[tuple[Speed, ...]] = []
+
+    def outcomes_of(run: Run) -> Outcomes:
+        say(f"{run.folder}: {len(examples):,} {set_name(name)} examples")
+        with _on(run, where):
+            if timed:
+                outputs, speeds[id(run)] = predict_timed(examiner, run, beam_size)
+            else:
+                outputs = examiner.predict(run, examples, beam_size)
+            made: Outcomes = examiner.outcomes(run, outputs)
+            return made
+
     with fixed(count):
-        for entry in entries:
-            found: list[Outcomes] = []
-            measured: list[Speed] = []
-            for run in entry.runs:
-                say(f"{run.folder}: {len(examples):,} {set_name(name)} examples")
-                with _on(run, where):
-                    if timed:
-                        outputs, speed = predict_timed(examiner, run, beam_size)
-                        measured.append(speed)
-                    else:
-                        outputs = examiner.predict(run, examples, beam_size)
-                    found.append(examiner.outcomes(run, outputs))
-            outcomes.append(tuple(found))
-            speeds.append(tuple(measured))
-    passes = [speed.passes for group in speeds for speed in group] or [1]
+        outcomes = tuple(tuple(map(outcomes_of, entry.runs)) for entry in entries)
+    passes = [speed.passes for speed in speeds.values()] or [1]
     conditions = Conditions(str(where), count, beam_size, (min(passes), max(passes)))
-    return Predicted(name, examiner, tuple(outcomes), tuple(speeds), resampling, conditions)
+    measured = tuple(tuple(speeds[id(run)] for run in entry.runs if timed) for entry in entries)
+    return Predicted(name, examiner, outcomes, measured, resampling, conditions)
 
 
-def remarks_on(examiner: Examiner[Any, Any, Any], split: str, beam_size: int | None) -> tuple[str, ...]:
+def remarks_on(examiner: Examiner, split: str, beam_size: int | None) -> tuple[str, ...]:
     """Remarks on the scores and speeds of runs."""
     remarks, runs = [], examiner.runs
     if split == "valid":

@@ -170,27 +170,23 @@ def best_first(measure: Measure) -> str:
 
 def head_of(measure: Measure) -> str:
     """The head of a column of scores: the measure with its unit."""
-    unit = " %" if measure.is_share else ""
-    return f"{measure.label}{unit}" + ("" if measure.higher_is_better else " (lower is better)")
+    return f"{measure.label}{' %' * measure.is_share}{' (lower is better)' * (not measure.higher_is_better)}"
 
 
 def score_text(score: Score, measure: Measure) -> str:
     """A score with its spread over seeds and its interval; "-" if there is none."""
-    if math.isnan(score.value):
-        return "-"
-    scale = 100 if measure.is_share else 1
-    form = f".{measure.digits}f"
-    spread = "" if score.deviation is None else f" sd {scale * score.deviation:{form}}"
-    return f"{scale * score.value:{form}}{spread} [{ends(vars(score), form, scale)}]"
+    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
+    shown = deviation_text(score, measure, "sd")
+    return shown if shown == "-" else f"{shown} [{ends(vars(score), form, scale)}]"
 
 
-def deviation_text(score: Score, measure: Measure) -> str:
+def deviation_text(score: Score, measure: Measure, deviation: str = "±") -> str:
     """A score and its standard deviation over seeds, if it has several; "-" if there is none."""
     if math.isnan(score.value):
         return "-"
-    scale = 100 if measure.is_share else 1
-    spread = "" if score.deviation is None else f" ± {scale * score.deviation:.{measure.digits}f}"
-    return f"{scale * score.value:.{measure.digits}f}{spread}"
+    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
+    spread = "" if score.deviation is None else f" {deviation} {scale * score.deviation:{form}}"
+    return f"{scale * score.value:{form}}{spread}"
 
 
 def difference_text(difference: Difference, measure: Measure, has_seeds: bool) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from heed.data.kinds.links import WordLink
 from heed.errors import DataError
-from heed.evaluation.measures import Array, Measure
+from heed.evaluation.measures import Array, Measure, ratio
 
 Cell = tuple[int, int]
 """A link (source word, target word), counted from 0."""
@@ -42,8 +42,8 @@ def alignment_measures(links: Sequence[Iterable[Cell]], gold: Sequence[Iterable[
     counts = counts.reshape(-1, 4)
     return [
         Measure("aer", "alignment error rate", counts, _error_rate, higher_is_better=False, is_share=True),
-        Measure("alignment_precision", "alignment precision", counts, _precision, is_share=True),
-        Measure("alignment_recall", "alignment recall", counts, _recall, is_share=True),
+        Measure("alignment_precision", "alignment precision", counts, lambda n: ratio(n[:, 1], n[:, 2]), is_share=True),
+        Measure("alignment_recall", "alignment recall", counts, lambda n: ratio(n[:, 0], n[:, 3]), is_share=True),
     ]
 
 
@@ -55,17 +55,4 @@ def _counts(links: set[Cell], gold: Sequence[WordLink]) -> tuple[int, int, int, 
 
 
 def _error_rate(sums: Array) -> Array:
-    return 1 - _ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])
-
-
-def _precision(sums: Array) -> Array:
-    return _ratio(sums[:, 1], sums[:, 2])
-
-
-def _recall(sums: Array) -> Array:
-    return _ratio(sums[:, 0], sums[:, 3])
-
-
-def _ratio(top: Array, bottom: Array) -> Array:
-    ratio: Array = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
-    return ratio
+    return 1 - ratio(sums[:, 0] + sums[:, 1], sums[:, 2] + sums[:, 3])

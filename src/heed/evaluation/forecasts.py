@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.evaluation.measures import Array, Measure
+from heed.evaluation.measures import Array, Measure, columns, first_by_second
 from heed.evaluation.significance import SEED, Interval, interval, resampled, score_interval
 
 Values = NDArray[np.float64]
@@ -89,8 +89,8 @@ def number_measures(true: Values, predicted: Values) -> tuple[Measure, ...]:
     """
     errors, centred = predicted - true, true - true.mean()  # centred: sums of squares far from 0 would round
     scale = np.abs(centred).max() or 1.0
-    squares = [(errors / scale) ** 2, (centred / scale) ** 2, centred / scale, np.ones(len(true))]
-    r2 = Measure("r2", "R2", np.stack(squares, axis=1), _explained, digits=3)
+    squares = columns((errors / scale) ** 2, (centred / scale) ** 2, centred / scale, np.ones(len(true)))
+    r2 = Measure("r2", "R2", squares, _explained, digits=3)
     return *_measures("", errors[:, None]).values(), r2
 
 
@@ -102,24 +102,19 @@ def _explained(sums: Array) -> Array:
 
 
 def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measure]:
-    counts = np.array([len(error) for error in errors], dtype=np.float64)
+    counts = [len(error) for error in errors]
     sizes = {"mae": [np.abs(error).sum() for error in errors], "rmse": [(error**2).sum() for error in errors]}
     return {
         kind: Measure(
             f"{column}_{kind}" if column else kind,
             f"{kind.upper()} of {column}" if column else kind.upper(),
-            np.stack([np.array(size), counts], axis=1),
-            _root if kind == "rmse" else _mean,
+            columns(size, counts),
+            _root if kind == "rmse" else first_by_second,
             higher_is_better=False,
         )
         for kind, size in sizes.items()
     }
 
 
-def _mean(sums: Array) -> Array:
-    mean: Array = sums[:, 0] / sums[:, 1]
-    return mean
-
-
 def _root(sums: Array) -> Array:
-    return np.sqrt(_mean(sums))
+    return np.sqrt(first_by_second(sums))

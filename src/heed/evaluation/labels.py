@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from heed.evaluation.significance import intervals
 
 Array = np.ndarray[Any, Any]
 _BINS = 15
+_SCORES = ("precision", "recall", "f1")
+"""Names of the scores of a label."""
 
 
 def f1_measures(true: Array, predicted: Array) -> tuple[Measure, Measure, Measure]:
@@ -76,8 +79,8 @@ def label_outcomes(
     details: dict[str, Any] = {
         **values_of([calibration]),
         "per_label": {
-            label: {"precision": float(p), "recall": float(r), "f1": float(f1), "support": int(support)}
-            for label, p, r, f1, support in zip(labels, *of_labels, strict=True)
+            label: {**dict(zip(_SCORES, map(float, scores), strict=True)), "support": int(support)}
+            for label, *scores, support in zip(labels, *of_labels, strict=True)
         },
     }
     if not several:
@@ -165,46 +168,31 @@ def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: boo
         tags per_tag. Undefined ratios (the precision of a type that was never predicted) are 0.
     """
     details: dict[str, Any] = {"words": sum(map(len, true))}
-    measures = tag_measures(true, predicted, plain)
+    measures, sides = tag_measures(true, predicted, plain), [[*map(list, side)] for side in (true, predicted)]
     if plain:
-        details["per_tag"] = _plain_report(true, predicted)
+        from sklearn.metrics import classification_report
+
+        flat = [[*chain(*side)] for side in sides]
+        names = sorted({*flat[0], *flat[1]})
+        values = classification_report(*flat, labels=names, output_dict=True, zero_division=0)
+        details["per_tag"] = {name: _numbers(values[name]) for name in names}
         return Outcomes(tuple(outputs), measures, details=details)
     from seqeval.metrics import classification_report
 
-    sides = [[list(tags) for tags in side] for side in (true, predicted)]
     found = any(entities(tags) for side in sides for tags in side)
-    values = (
-        classification_report(*sides, output_dict=True, zero_division=0)
-        if found
-        else {"micro avg": _NOTHING, "macro avg": _NOTHING}
-    )
-    macro = _numbers(values.pop("macro avg"))
-    for mean in ("micro avg", "weighted avg"):
-        values.pop(mean, None)
-    details |= values_of(measures[1:3])
-    details |= {"macro_f1": macro["f1"], "per_type": {kind: _numbers(numbers) for kind, numbers in values.items()}}
+    values = classification_report(*sides, output_dict=True, zero_division=0) if found else {}
+    macro_f1 = float(values["macro avg"]["f1-score"]) if found else 0.0
+    types = {kind: _numbers(one) for kind, one in values.items() if kind not in _MEANS}
+    details |= {**values_of(measures[1:3]), "macro_f1": macro_f1, "per_type": types}
     return Outcomes(tuple(outputs), measures, details=details)
 
 
-_NOTHING = {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}
+_MEANS = ("micro avg", "macro avg", "weighted avg")
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "precision": float(values["precision"]),
-        "recall": float(values["recall"]),
-        "f1": float(values["f1-score"]),
-        "support": int(values["support"]),
-    }
-
-
-def _plain_report(true: Tags, predicted: Tags) -> dict[str, Any]:
-    from sklearn.metrics import classification_report
-
-    flat = [[tag for tags in side for tag in tags] for side in (true, predicted)]
-    names = sorted(set(flat[0]) | set(flat[1]))
-    values = classification_report(*flat, labels=names, output_dict=True, zero_division=0)
-    return {name: _numbers(values[name]) for name in names}
+    scores = {name: float(values[key]) for name, key in zip(_SCORES, ("precision", "recall", "f1-score"), strict=True)}
+    return {**scores, "support": int(values["support"])}
 
 
 def score_words(
@@ -251,14 +239,12 @@ class EntityError:
         """The entity with `around` words on both sides, true entities in [ ], predicted ones in { }."""
         spans = [span for span in (self.true, self.predicted) if span is not None]
         first, last = min(span[1] for span in spans), max(span[2] for span in spans)
-        shown = []
-        for i in range(max(0, first - around), min(len(words), last + around)):
-            word = words[i]
-            for entity, signs in ((self.predicted, "{}"), (self.true, "[]")):
-                if entity is not None:
-                    word = (signs[0] if i == entity[1] else "") + word + (signs[1] if i == entity[2] - 1 else "")
-            shown.append(word)
-        return " ".join(shown)
+        shown = list(words)
+        for entity, signs in ((self.predicted, "{}"), (self.true, "[]")):
+            if entity is not None:
+                shown[entity[1]] = signs[0] + shown[entity[1]]
+                shown[entity[2] - 1] += signs[1]
+        return " ".join(shown[max(0, first - around) : last + around])
 
 
 def entity_errors(true: Sequence[str], predicted: Sequence[str]) -> list[EntityError]:

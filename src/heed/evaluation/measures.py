@@ -36,7 +36,7 @@ class Measure:
     @property
     def is_ratio(self) -> bool:
         """True if the score is the first sum divided by the second, such as correct answers by examples."""
-        return self.is_share and self.formula is _ratio
+        return self.is_share and self.formula is first_by_second
 
     def score(self) -> float:
         """The score over all examples."""
@@ -63,9 +63,8 @@ def share(
         of: Denominator of each example; ones by default.
         higher_is_better: True if a higher score is better.
     """
-    bottom = np.ones(len(right)) if of is None else np.asarray(of, dtype=np.float64)
-    statistics = np.stack([np.asarray(right, dtype=np.float64), bottom], axis=1)  # (examples, 2)
-    return Measure(name, label, statistics, _ratio, higher_is_better, is_share=True)
+    statistics = columns(right, np.ones(len(right)) if of is None else of)  # (examples, 2)
+    return Measure(name, label, statistics, first_by_second, higher_is_better, is_share=True)
 
 
 def rate(
@@ -86,19 +85,24 @@ def rate(
         digits: Digits after the point.
         last: The function of the ratio: `np.exp` for a perplexity.
     """
-
-    def formula(sums: Array) -> Array:
-        known = sums[:, 1] > 0
-        ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=known)
-        return last(np.minimum(ratios, 700.0))
-
-    statistics = np.stack([np.asarray(total, dtype=np.float64), np.asarray(count, dtype=np.float64)], axis=1)
-    return Measure(name, label, statistics, formula, higher_is_better=False, digits=digits)
+    formula = lambda sums: last(np.minimum(first_by_second(sums), 700.0))  # noqa: E731
+    return Measure(name, label, columns(total, count), formula, higher_is_better=False, digits=digits)
 
 
-def _ratio(sums: Array) -> Array:
-    ratios: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
+def columns(*each: Sequence[float] | Array) -> Array:
+    """Numbers of examples as the columns of statistics, `(examples, columns)`."""
+    return np.stack([np.asarray(one, dtype=np.float64) for one in each], axis=1)
+
+
+def ratio(top: Array, bottom: Array) -> Array:
+    """Ratios of sums, `(m,)`; NaN where nothing was counted."""
+    ratios: Array = np.divide(top, bottom, out=np.full(len(top), np.nan), where=bottom > 0)
     return ratios
+
+
+def first_by_second(sums: Array) -> Array:
+    """The formula of a share: the first sum divided by the second."""
+    return ratio(sums[:, 0], sums[:, 1])
 
 
 @dataclass(frozen=True)

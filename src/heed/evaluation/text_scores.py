@@ -14,13 +14,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from heed.errors import ConfigError
-from heed.evaluation.measures import Array, Measure, share
+from heed.evaluation.measures import Array, Measure, columns, first_by_second, share
 
 _LABELS = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
 _NEEDED = ("_extract_corpus_statistics", "_compute_score_from_stats")
@@ -178,10 +179,11 @@ def rouge_measures(
 
     scorer = RougeScorer(list(names), tokenizer=_Stems() if stem else _Words())
     scores = [scorer.score(reference, output) for output, reference in zip(outputs, references, strict=True)]
-    note = f"rouge-score:{_version()}|F1|mean|{'Porter stems' if stem else 'no stems'}|words:heed"
+    note = f"rouge-score:{version('rouge-score')}|F1|mean|{'Porter stems' if stem else 'no stems'}|words:heed"
     return [
-        Measure(name, ROUGE[name], _statistics([score[name].fmeasure for score in scores]), _mean, note=note)
+        Measure(name, ROUGE[name], columns(points, np.ones(len(points))), first_by_second, note=note)
         for name in names
+        for points in [[100.0 * score[name].fmeasure for score in scores]]
     ]
 
 
@@ -195,22 +197,6 @@ class _Stems(_Words):
 
     def tokenize(self, text: str) -> list[str]:
         return [self._english.tokenize(word)[0] if word.isascii() else word for word in rouge_words(text)]
-
-
-def _statistics(scores: Sequence[float]) -> Array:
-    """Points and ones, `(examples, 2)`: their sums give the mean."""
-    return np.stack([100.0 * np.asarray(scores, dtype=np.float64), np.ones(len(scores))], axis=1)
-
-
-def _mean(sums: Array) -> Array:
-    means: Array = np.divide(sums[:, 0], sums[:, 1], out=np.full(len(sums), np.nan), where=sums[:, 1] > 0)
-    return means
-
-
-def _version() -> str:
-    from importlib.metadata import version
-
-    return version("rouge-score")
 
 
 COMMONEST = 10

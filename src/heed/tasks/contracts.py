@@ -492,25 +492,20 @@ class Head(Part):
         return dict(options.model_dump())
 
     def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
-        """The model: the body and what stands on it, drawn in this order."""
-        raise NotImplementedError
-
-    def body_of(self, model: Any) -> nn.Module:
-        """The part of a model that other tasks can start from."""
-        body: nn.Module = model.body
+        """The model: the body, by itself or as `body` of a model that stands on it; drawn in this order."""
         return body
 
     def encode(self, examples: Sequence[Any], input: Input | None = None) -> Any:
-        """The truths of examples; `input` knows their places.
+        """The truths of examples, if the batch does not have them; `input` knows their places.
 
         Raises:
             DataError: One cannot be learned or scored; the message names its place.
         """
-        raise NotImplementedError
+        return ()
 
     def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
         """The batch with targets."""
-        raise NotImplementedError
+        return batch
 
     def states(self, model: Any, batch: Batch, carried: CarriedRows | None = None) -> Any:
         """The one pass over a batch; `carried` has the states of earlier batches that it goes on from."""
@@ -570,10 +565,6 @@ class Head(Part):
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
-        raise NotImplementedError
-
-    def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong examples of a report, as lines for people."""
         raise NotImplementedError
 
     def shown_truth(self, example: Any) -> str:

@@ -33,7 +33,7 @@ from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import look as look_at_text
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
-from heed.tasks.base.report import baseline_scores
+from heed.tasks.base.report import baseline_scores, error_lines
 from heed.tasks.base.tracing import lens as logit_lens
 from heed.tasks.base.tracing import patch as patch_states
 from heed.tasks.contracts import Head, Input
@@ -196,8 +196,9 @@ class Run:
     @_in_precision
     def predictions(self, texts: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each input, as `predict` takes several."""
-        return self.predicted(self.input.questions(list(texts))[0], **options)
+        return self.predicted(self.input.questions(list(texts))[0], **options)  # type: ignore[no-any-return]
 
+    @_in_precision
     def predicted(self, examples: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each example."""
         if not len(examples):
@@ -446,7 +447,7 @@ class Run:
 
     def _to_score(self, examples: Sequence[Any]) -> list[Any]:
         self._check(examples)
-        return self.predicted(examples)
+        return self.predicted(examples)  # type: ignore[no-any-return]
 
     def _check(self, examples: Sequence[Any], others: Any = None) -> None:
         """Refuse examples that cannot be scored, before anything is predicted."""
@@ -496,7 +497,7 @@ class Run:
 
     def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
         """The wrong examples of a report, as lines for people."""
-        return self.head.errors(report, most)
+        return error_lines(report, most)
 
     def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         """An HTML page of the wrong examples of reports, by the name of the set."""
@@ -552,7 +553,7 @@ class Run:
         return capability(self, "align").task.task.aligns
 
     def aligner(self, **options: Any) -> Any:
-        """Links of several pairs; see `heed.tasks.heads.alignment.AlignsWords`, also for the options."""
+        """Links of several pairs; see `heed.tasks.heads.alignment.align`, also for the options."""
         return self._links.aligner(self, **options)
 
     def align(self, source: Any, target: Any, **options: Any) -> Any:
@@ -568,9 +569,6 @@ class Run:
         """Scores of the links against those of a file, and remarks."""
         scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
         return scores
-
-    def _links_of(self, source: str, prediction: Any) -> Any:
-        return self._links._links_of(self, source, prediction)
 
     @wraps(look_at_text)
     def look(self: Any, text: Any, **options: Any) -> Any:

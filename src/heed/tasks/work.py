@@ -582,7 +582,8 @@ class Work(Trainable):
 
     def body(self, model: Any) -> nn.Module:
         """The part of a model that other tasks can start from."""
-        return self.head.body_of(model)
+        body: nn.Module = getattr(model, "body", model)
+        return body
 
     def start(self, model: Any) -> dict[str, Started]:
         """Initialise a new model; returns descriptions of the initial values, by name, for the report."""

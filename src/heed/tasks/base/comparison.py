@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from markupsafe import Markup
 
-from heed.data.examples import Example, label_order, without_breaks
+from heed.data.examples import label_order, without_breaks
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
 from heed.observe.looks import Look
@@ -18,22 +18,16 @@ from heed.observe.shown import ShownLook
 from heed.tasks import capability
 from heed.visible import clean
 
-R = TypeVar("R", bound=Any)
-"""A run."""
-E = TypeVar("E", bound=Example)
-O = TypeVar("O")  # noqa: E741
-"""A run's output for an example."""
 
-
-class Examiner(Generic[R, E, O]):
-    """Runs of one task and the examples that they are compared on."""
+class Examiner:
+    """Runs of one task and the examples that they are compared on; outputs are those of a run for the examples."""
 
     kind: ClassVar[str] = "sentences"
     """Plural name of the sources on a page."""
     has_beam: ClassVar[bool] = False
     """True if outputs are found by beam search."""
 
-    def __init__(self, runs: Sequence[R], examples: Sequence[E]) -> None:
+    def __init__(self, runs: Sequence[Any], examples: Sequence[Any]) -> None:
         self.runs = runs
         self.examples = examples
         self.sources = [example.source for example in examples]
@@ -51,9 +45,9 @@ class Examiner(Generic[R, E, O]):
         return str(self.runs[0].task.targets)
 
     @classmethod
-    def truth_of(cls, example: E) -> str:
+    def truth_of(cls, example: Any) -> str:
         """The correct output, as given in the data."""
-        return example.truth
+        return str(example.truth)
 
     def _references(self) -> tuple[list[str], list[str]]:
         return [self.truth_of(example) for example in self.examples], []
@@ -62,38 +56,43 @@ class Examiner(Generic[R, E, O]):
         """The length of each source, and its unit: tokens if all runs tokenize the sources alike."""
         return token_lengths([run.tokenizer for run in self.runs], [without_breaks(text) for text in self.sources])
 
-    def predict(self, run: R, examples: Sequence[E], beam_size: int | None) -> list[O]:
+    def predict(self, run: Any, examples: Sequence[Any], beam_size: int | None) -> list[Any]:
         """Outputs of a run for some examples; `beam_size` only if `has_beam`."""
-        reader: Any = run
-        return reader.predict([reader.input_of(example) for example in examples])  # type: ignore[no-any-return]
+        options = {"beam_size": beam_size} if self.has_beam else {}
+        return run.predicted(examples, **options)  # type: ignore[no-any-return]
 
-    def count_tokens(self, run: R, outputs: Sequence[O]) -> int:
+    def count_tokens(self, run: Any, outputs: Sequence[Any]) -> int:
         """Tokens written for all examples; tokens read, for a task that writes none."""
         return sum(map(len, run.tokenizer.encode_all(self.sources)))
 
-    def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
+    @property
+    def known(self) -> Any:
+        """What `Head.outcomes` must know of all runs."""
+        return None
+
+    def outcomes(self, run: Any, outputs: Sequence[Any]) -> Outcomes:
         """The outputs for all examples with the measures of the task, the most important first."""
-        return run.outcomes(self.examples, outputs)  # type: ignore[no-any-return]
+        return run.outcomes(self.examples, outputs, self.known)  # type: ignore[no-any-return]
 
     def source_html(self, index: int) -> Markup:
         """A source as HTML."""
         return Markup('<dd dir="auto">{}</dd>').format(clean(self.sources[index]))
 
-    def drawing(self, run: R, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
+    def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
         shown = capability(run, "look").look(run.input_of(self.examples[index]))
         assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
 
 
-class LabelExaminer(Examiner[R, E, O]):
+class LabelExaminer(Examiner):
     """Runs that give labels: scored over the labels of all runs and of the examples."""
 
-    def outcomes(self, run: R, outputs: Sequence[O]) -> Outcomes:
-        found = [label for one in self.runs for label in one.head.labels]
-        labels = label_order([*found, *(label for those in run.head.truths(self.examples) for label in those)])
-        several = any(one.head.several for one in self.runs)
-        return run.outcomes(self.examples, outputs, (labels, several))  # type: ignore[no-any-return]
+    @property
+    def known(self) -> tuple[list[str], bool]:
+        heads = [run.head for run in self.runs]
+        every = [*(head.labels for head in heads), *heads[0].truths(self.examples)]
+        return label_order(label for labels in every for label in labels), any(head.several for head in heads)
 
 
 def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:

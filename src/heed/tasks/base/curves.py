@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from heed.errors import RunError
 from heed.observe.curves import Curves, Line, Panel
 from heed.observe.shown import ShownCurves
 from heed.tasks import check_config
+from heed.tasks.base.report import counted
 from heed.training.progress import read_metrics
 
 _BINS = 200
@@ -80,13 +81,12 @@ class Log:
 
     def best(self, select_by: str) -> dict[str, Any] | None:
         """The best validation; the first of equal ones."""
-        best: tuple[tuple[float, ...], dict[str, Any]] | None = None
-        for event in self.validations:
+
+        def rank(event: dict[str, Any]) -> tuple[float, ...]:
             loss = event["loss"] if math.isfinite(event["loss"]) else math.inf
-            rank = (-loss,) if select_by == "loss" else (event.get(select_by, -math.inf), -loss)
-            if best is None or rank > best[0]:
-                best = rank, event
-        return best[1] if best is not None else None
+            return (-loss,) if select_by == "loss" else (event.get(select_by, -math.inf), -loss)
+
+        return max(self.validations, key=rank, default=None)
 
 
 def _finite(points: Iterator[Point]) -> tuple[Point, ...]:
@@ -141,22 +141,38 @@ def curves_of(folder: Path, config: RunConfig | None = None, force: bool = False
         for i, name in enumerate(n for n in log.updates[-1] if n.startswith("loss."))
     ]
     validated = [Line("validation", log.validated(_UPDATE, "loss"), 1, dots=True)]
-    panels = [Panel("loss", _kept([*training, *validated]), mark)]
-    scores = sorted(log.scores, key=lambda name: name != select_by)
-    panels += [Panel(_said(n), _kept([Line("", log.validated(_UPDATE, n), 1, dots=True)]), mark) for n in scores]
-    panels.append(Panel("learning rate", _kept([Line("", log.binned(_UPDATE, _rate), 0)]), whole=True))
-    panels.append(Panel("updates per second", _kept([Line("", log.binned(_UPDATE, _speed), 0)]), whole=True))
+    panels = [Panel("loss", (*training, *validated), mark), *_panels([("", 0, log)], _UPDATE, select_by, mark, 1)]
     title = f"{config.model.name} on {config.data.name} ({folder.name})"
-    facts = tuple(_facts(folder, config, log, best))
-    return ShownCurves(Curves(title, facts, _UPDATE, tuple(panel for panel in panels if panel.lines)))
+    return ShownCurves(Curves(title, tuple(_facts(folder, config, log, best)), _UPDATE, _filled(panels)))
 
 
 def _part_of(name: str) -> Callable[[Sequence[dict[str, Any]]], float]:
     return lambda part: sum(event.get(name, 0.0) for event in part) / len(part)
 
 
-def _kept(lines: list[Line]) -> tuple[Line, ...]:
-    return tuple(line for line in lines if line.points)
+def _panels(
+    logs: Sequence[tuple[str, int, Log]],
+    x: str,
+    select_by: str,
+    mark: tuple[float, str] | None = None,
+    further: int = 0,
+) -> Iterator[Panel]:
+    """Panels of scores, learning rate and speed of runs with their labels and colours.
+
+    `further` is added to the colours of scores.
+    """
+    scores = dict.fromkeys(name for *_, log in logs for name in log.scores)
+    for name in sorted(scores, key=lambda name: name != select_by):
+        lines = (Line(label, log.validated(x, name), color + further, dots=True) for label, color, log in logs)
+        yield Panel(_said(name), tuple(lines), mark)
+    for title, value in (("learning rate", _rate), ("updates per second", _speed)):
+        yield Panel(title, tuple(Line(label, log.binned(x, value), color) for label, color, log in logs), whole=True)
+
+
+def _filled(panels: Iterable[Panel]) -> tuple[Panel, ...]:
+    """The panels and lines that have points."""
+    kept = (replace(panel, lines=tuple(line for line in panel.lines if line.points)) for panel in panels)
+    return tuple(panel for panel in kept if panel.lines)
 
 
 def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | None) -> Iterator[str]:
@@ -164,11 +180,8 @@ def _facts(folder: Path, config: RunConfig, log: Log, best: dict[str, Any] | Non
     training = folders.read_report(folder).get("training", {})
     finished = (folder / folders.WEIGHTS).is_file()  # the card is drawn before the folder is sealed
     ended = f"; {training['ended']}" if finished and "ended" in training else "" if finished else "; not finished"
-    count = len(log.validations)
-    yield (
-        f"{done:,} update{'' if done == 1 else 's'} in {seconds:,.1f} s of training, {count} "
-        f"validation{'' if count == 1 else 's'}{ended}"
-    )
+    count = counted(len(log.validations), "validation")
+    yield f"{counted(done, 'update')} in {seconds:,.1f} s of training, {count}{ended}"
     if best is not None:
         names = dict.fromkeys((config.evaluation.select_by, "loss"))
         scores = ", ".join(f"{_said(name)} {best[name]:.4g}" for name in names if name in best)
@@ -198,20 +211,8 @@ def compared(runs: Sequence[tuple[str, int, Path, RunConfig]]) -> Curves | None:
     if not logs:
         return None
     x = _UPDATE if all(config.training.steps is not None for *_, config in runs) else _MINUTES
-    select_by = runs[0][3].evaluation.select_by
-    scores = dict.fromkeys(name for *_, log in logs for name in log.scores)
-    panels = [
-        _panel("training loss", [Line(label, log.binned(x, _loss), color) for label, color, log in logs]),
-        _panel("validation loss", [Line(label, log.validated(x, "loss"), color, True) for label, color, log in logs]),
-        *(
-            _panel(_said(name), [Line(label, log.validated(x, name), color, True) for label, color, log in logs])
-            for name in sorted(scores, key=lambda name: name != select_by)
-        ),
-        _panel("learning rate", [Line(label, log.binned(x, _rate), color) for label, color, log in logs], True),
-        _panel("updates per second", [Line(label, log.binned(x, _speed), color) for label, color, log in logs], True),
-    ]
-    return Curves("Training", (), x, tuple(panel for panel in panels if panel.lines), x == _MINUTES)
-
-
-def _panel(title: str, lines: list[Line], whole: bool = False) -> Panel:
-    return Panel(title, _kept(lines), whole=whole)
+    training = tuple(Line(label, log.binned(x, _loss), color) for label, color, log in logs)
+    validated = tuple(Line(label, log.validated(x, "loss"), color, True) for label, color, log in logs)
+    panels = [Panel("training loss", training), Panel("validation loss", validated)]
+    panels += _panels(logs, x, runs[0][3].evaluation.select_by)
+    return Curves("Training", (), x, _filled(panels), x == _MINUTES)

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.examples import label_order, spelt_alike
-from heed.errors import ConfigError, DataError, suggest
+from heed.errors import DataError
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
 from heed.observe.effects import Answer
-from heed.storage.disk import write_whole
-from heed.storage.files import damaged, read_list
-from heed.tasks.base.predictions import Prediction, in_line, one_line, with_unread
+from heed.tasks.base.predictions import Prediction, in_line, one_line
 from heed.visible import escaped, visible
 
 _SCIKIT = 95 * 2**20
@@ -51,45 +46,6 @@ def answer_of_labels(
     return Answer(model, tokens, logits, named, **words)
 
 
-ClassWeights = Literal["none", "balanced"] | dict[str, float]
-"""The field `data.class_weights`."""
-
-
-def check_weights(given: ClassWeights, labels: Sequence[str], unit: str) -> None:
-    """Refuse weights of classes that do not exist; `unit` names an example.
-
-    Raises:
-        ConfigError: The message names the class.
-    """
-    for label in given if isinstance(given, dict) else ():
-        if label not in labels:
-            raise ConfigError(f"data.class_weights: no training {unit} has the label '{label}'{suggest(label, labels)}")
-
-
-def label_loss(
-    logits: Tensor, labels: Tensor, sigmoid: bool, smoothing: float = 0.0, weights: Tensor | None = None
-) -> Tensor:
-    """Sum over the examples of the cross-entropy in nats, summed over all labels if there are several.
-
-    Args:
-        logits: `(batch, num_outputs)`.
-        labels: `(batch,)` label numbers; or `(batch, num_labels)` zeros and ones for several labels.
-        sigmoid: Each output is a separate decision; two classes need one output.
-        smoothing: Probability spread over all labels.
-        weights: `(num_labels,)`, how much an example of each class counts.
-    """
-    logits = logits.float()
-    if not sigmoid:
-        return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
-    if labels.dim() > 1:
-        target = labels * (1 - smoothing) + smoothing / 2
-        return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
-    target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
-    each = None if weights is None else weights[labels]
-    return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
-
-
-_LABELS = "labels.json"
 _SHOWN = 8
 """Most labels that a line lists."""
 _MOST = 0.7
@@ -122,13 +78,9 @@ class LabelPrediction(Prediction):
         of_each = {f"P({label})": probability for label, probability in self.probabilities.items()}
         return [{"label": self.label, "probability": self.probability, **of_each}]
 
-    def as_json(self) -> dict[str, Any]:
-        values = {
-            "label": list(self.labels) if self.several else self.label,
-            "probability": round(self.probability, 6),
-            "probabilities": {label: round(p, 6) for label, p in self.probabilities.items()},
-        }
-        return with_unread(values, self)
+    def values(self) -> dict[str, Any]:
+        label = list(self.labels) if self.several else self.label
+        return {"label": label, "probability": self.probability, "probabilities": self.probabilities}
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         """`label TAB probability`; with --nbest, lines `probability TAB label`; with --sort, also the text."""
@@ -146,25 +98,6 @@ class LabelPrediction(Prediction):
     def summary(self, most: int = 5) -> str:
         """The labels with their probabilities, most probable first, in one line."""
         return "  ".join(f"{label} {probability:.3f}" for label, probability in self.ranked[:most]) or "(blank)"
-
-
-def load_labels(folder: Path) -> list[str]:
-    """The label names of a run folder.
-
-    Raises:
-        RunError: The file is missing or damaged.
-    """
-    labels = read_list(folder / _LABELS, str)
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise damaged(folder / _LABELS, f"the label '{twice}' occurs twice")
-    return labels
-
-
-def save_labels(folder: Path, labels: Sequence[str]) -> None:
-    """Write label names into a run folder."""
-    text = json.dumps(labels, ensure_ascii=False, indent=1) + "\n"
-    write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
 
 
 def check_labels(labels: Sequence[str]) -> None:
@@ -207,25 +140,6 @@ def count_lines(counts: Mapping[str, int], unit: str, fix: str = "") -> list[str
     return lines
 
 
-def number_of(label: str, labels: Sequence[str], origin: str) -> int:
-    """The number of a label.
-
-    Raises:
-        DataError: The label does not occur in the training set.
-    """
-    try:
-        return labels.index(label)
-    except ValueError:
-        raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, labels)}") from None
-
-
-def most_probable(labels: Sequence[str], probabilities: Sequence[float]) -> LabelPrediction:
-    """The prediction of the most probable label."""
-    values = dict(zip(labels, probabilities, strict=True))
-    best = max(values, key=lambda label: values[label])
-    return LabelPrediction(best, (best,), values[best], values)
-
-
 def outcomes_of(
     outputs: Sequence[LabelPrediction],
     true: Sequence[Sequence[str]],
@@ -249,17 +163,3 @@ def outcomes_of(
         for one in [outputs[i]]
     ]
     return outcomes
-
-
-def difference(mine: Sequence[str], theirs: Sequence[str]) -> str:
-    """How the labels of two runs differ; "" if they are the same."""
-    if mine == theirs:
-        return ""
-    only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
-    return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
-
-
-def label_lines(counts: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Lines of `heed check` with how often each label occurs in each split."""
-    each = ((split, (f"{escaped(label)} {n:,}" for label, n in found.items())) for split, found in counts.items())
-    return ["\nlabels:", *(f"{split:20}" + "  ".join(shown) for split, shown in each)]

@@ -43,9 +43,14 @@ class Prediction:
         """The rows of a data frame: one, or one for each part such as a word."""
         return [self.as_json()]
 
-    def as_json(self) -> dict[str, Any]:
-        """The values of `heed predict --json`, without the input."""
+    def values(self) -> dict[str, Any]:
+        """The prediction as plain data, without the input."""
         raise NotImplementedError
+
+    def as_json(self) -> dict[str, Any]:
+        """The values of `heed predict --json`: rounded, with the number of tokens not read if there are any."""
+        values: dict[str, Any] = rounded(self.values())
+        return values | ({"unread": self.unread} if self.unread else {})
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         """The lines of `heed predict` for the input `given`, by the values of the task's flags."""
@@ -91,9 +96,13 @@ class Scores(dict[str, Any]):
         return "\n".join([f"scores of {count:,} example{'' if count == 1 else 's'}", *self._lines(self)])
 
 
-def with_unread(values: dict[str, Any], prediction: Prediction) -> dict[str, Any]:
-    """Values of JSON, with the number of tokens not read if there are any."""
-    return values | ({"unread": prediction.unread} if prediction.unread else {})
+def rounded(value: Any) -> Any:
+    """Plain data with its numbers rounded to six digits after the point, as JSON has them."""
+    if isinstance(value, dict):
+        return {name: rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(one) for one in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def data_frame(rows: Any, **options: Any) -> Any:

@@ -48,29 +48,78 @@ def with_interval(values: dict[str, float]) -> str:
     return f"{values['value']:.4g} [{ends(values, '.4g')}]"
 
 
-def label_body(report: dict[str, Any]) -> list[str]:
-    """The scores of labels."""
-    names = {"accuracy": "accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
-    if report["micro_f1"] == report["accuracy"]:  # with one label each, the two are the same number
-        del names["micro_f1"]
-    lines = [f"  {label:<20} {interval(report[key])}" for key, label in names.items()]
-    lines.append(f"  {'calibration error':<20} {report['calibration_error']:7.2%}")
-    lines += per_label(report["per_label"], "label")
-    if "confusion" in report:
-        lines += confusion_table(report["confusion"])
-    if report.get("cut"):
-        lines.append(f"  {counted_are(report['cut'], 'text')} longer than data.max_length; the rest was not read")
+_POINTS = ("bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL")
+"""Scores of 0 to 100."""
+_NUMBERS = ("perplexity", "word_perplexity", "bits_per_character", "bits_per_byte", "loss", "mae", "rmse", "r2")
+"""Scores in units of their own; all others are shares."""
+
+
+def shown_score(name: str, value: Any) -> str:
+    """A value of a report: a score with its interval, a score without one, a count, or a text."""
+    if isinstance(value, Mapping):
+        form = points if name in _POINTS else with_interval if name in _NUMBERS else interval
+        return form(value)  # type: ignore[arg-type]
+    if isinstance(value, float):
+        return f"{value:.4f}" if name in _NUMBERS else f"{value:7.2%}"
+    return f"{value:7,}" if isinstance(value, int) else str(value)
+
+
+def score_lines(report: Mapping[str, Any], labels: Mapping[str, str], width: int = 20) -> list[str]:
+    """A line for each of these values that a report has; `labels` are their names for readers."""
+    return [f"  {label:<{width}} {shown_score(name, report[name])}" for name, label in labels.items() if name in report]
+
+
+_NOTES = {
+    "cut": "text is|are longer than data.max_length; the rest was not read",
+    "unknown_tokens": "token is|are unknown to the tokenizer: the text they replace is not scored, so bits and "
+    "perplexity are not those of the raw text",
+    "changed_documents": "document is|are normalised or lower-cased before reading: bits are those of the changed "
+    "text, per character and byte of the raw text",
+    "history_cut": "response is|are to a history whose first turns were not read",
+    "cut_off": "output was|were cut off at generation.max_length",
+}
+"""For a count of a report its unit, the verb for one and for several, and what is said of them."""
+
+
+def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
+    """A sentence for each of these counts of a report that is not 0."""
+    found = ((report[name], *_NOTES[name].split(" ", 2)) for name in names if report.get(name))
+    return [f"  {counted(n, unit)} {verb.split('|')[n != 1]} {note}" for n, unit, verb, note in found]
+
+
+_SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
+
+
+def signature_lines(report: Mapping[str, Any]) -> list[str]:
+    """The signatures of the scores of texts, and what they say of case."""
+    found = {name: report[key]["signature"] for key, name in _SIGNED.items() if key in report}
+    lines = [f"  {name}: {signature}" for name, signature in found.items()]
+    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
+        lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
     return lines
 
 
-def per_label(scores: dict[str, dict[str, float]], kind: str) -> list[str]:
-    """Precision, recall and F1 of each label."""
-    shown = {escaped(label): values for label, values in scores.items()}
-    width = min(24, max(map(len, [kind, *shown]), default=0))
+_LABEL_SCORES = {"accuracy": "accuracy", "top_5": "top-5 accuracy", "macro_f1": "macro F1", "micro_f1": "micro F1"}
+_LABEL_SCORES |= {"calibration_error": "calibration error"}
+
+
+def label_body(report: dict[str, Any]) -> list[str]:
+    """The scores of labels; micro F1 only if it differs from accuracy, as it does not with one label each."""
+    same = report["micro_f1"] == report["accuracy"]
+    lines = score_lines(
+        report, {name: label for name, label in _LABEL_SCORES.items() if not same or name != "micro_f1"}
+    )
+    return [*lines, *per_name(report, "label"), *confusion_lines(report), *note_lines(report, "cut")]
+
+
+def per_name(report: Mapping[str, Any], kind: str) -> list[str]:
+    """Precision, recall and F1 of each label, tag or type of entities."""
+    shown = {escaped(name): values for name, values in report[f"per_{kind}"].items()}
+    width = min(24, max(map(len, [kind, *shown])))
     lines = [f"  {kind:<{width}} {'precision':>10} {'recall':>10} {'F1':>10} {'support':>9}"]
-    for label, values in shown.items():
+    for name, values in shown.items():
         numbers = " ".join(f"{values[key]:10.2%}" for key in ("precision", "recall", "f1"))
-        lines.append(f"  {label[:width]:<{width}} {numbers} {values['support']:>9,}")
+        lines.append(f"  {name[:width]:<{width}} {numbers} {values['support']:>9,}")
     return lines
 
 
@@ -80,9 +129,11 @@ _WIDE = 16
 """Longest label in that matrix; of longer ones the beginning is printed."""
 
 
-def confusion_table(confusion: dict[str, Any]) -> list[str]:
-    """Counts by true and predicted label."""
-    labels, matrix = [escaped(label) for label in confusion["labels"]], confusion["matrix"]
+def confusion_lines(report: Mapping[str, Any]) -> list[str]:
+    """Counts by true and predicted label, if a report has them."""
+    if "confusion" not in report:
+        return []
+    labels, matrix = [escaped(label) for label in report["confusion"]["labels"]], report["confusion"]["matrix"]
     if len(labels) > _SHOWN:
         return [f"  confusion matrix of {len(labels)} labels: see --json"]
     labels = [label if len(label) <= _WIDE else f"{label[: _WIDE - 3]}..." for label in labels]
@@ -94,22 +145,37 @@ def confusion_table(confusion: dict[str, Any]) -> list[str]:
     return lines
 
 
-def shown_errors(report: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
-    """The first errors of a report, each text on one line, with invisible characters escaped."""
-    return [
-        {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
-        for error in report["errors"][:most]
-    ]
+def length_lines(title: str, buckets: Iterable[Mapping[str, Any]], name: str, count: str, width: int = 8) -> list[str]:
+    """A score of examples in ranges of length; `count` is the field with the number of a range's examples."""
+    lines = [f"  {title}:"]
+    for one in buckets:
+        value, form = one[name], {"perplexity": "7.2f", "loss": ".4f"}.get(name, "")
+        shown = shown_score(name, value) if isinstance(value, Mapping) else f"{value:{form}}"
+        lines.append(f"    {span(one):>{width}}  {shown}  ({one[count]:,})")
+    return lines
 
 
-def label_errors(report: Mapping[str, Any], most: int) -> list[str]:
-    """The wrong examples of a report, most confident first."""
-    lines = [
-        f"  {e['origin']}  is {e['true'] or '(none)'}, predicted {e['predicted'] or '(none)'} "
-        f"({e['probability']:.3f})\n    {e['text']}"
-        for e in shown_errors(report, most)
-    ]
-    return ["errors, most confident first:", *lines] if lines else ["no errors"]
+def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
+    """The first errors of a report, for people; each text is on one line, with invisible characters escaped."""
+    title, lines = "no errors", []
+    for error in report["errors"][:most]:
+        e: dict[str, Any] = {name: escaped(value) if isinstance(value, str) else value for name, value in error.items()}
+        true, predicted = e["true"], e["predicted"]
+        if "count" in e:
+            title, line = "most frequent errors:", f"  {e['count']:>6,}  {true} predicted as {predicted}"
+        elif "kind" in e:
+            title = "errors (true entity in [ ], predicted in { }):"
+            line = f"  {e['origin']}  {e['kind']}: {' as '.join(filter(None, (true, predicted)))}\n    {e['context']}"
+        elif "probability" in e:
+            title = "errors, most confident first:"
+            line = f"  {e['origin']}  is {true or '(none)'}, predicted {predicted or '(none)'} ({e['probability']:.3f})"
+            line += f"\n    {e['text']}" if "text" in e else ""
+        else:
+            title = "largest errors first:"
+            line = f"  {e['origin']}  is {true:.7g}, predicted {predicted:.7g} ({predicted - true:+.4g})"
+            line += f"\n    {e['text']}"
+        lines.append(line)
+    return [title, *lines]
 
 
 def baseline_scores(report: Mapping[str, Any], made: Mapping[str, Outcomes], resamples: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from heed.evaluation.measures import Measure, share
 from heed.evaluation.text_scores import ROUGE, rouge_measures, text_measure
 from heed.generation import Hypothesis
 from heed.layers.transformer import DecoderBlock
-from heed.tasks.base.predictions import Prediction, one_line, short, with_unread
+from heed.tasks.base.predictions import Prediction, one_line, short
 
 S = TypeVar("S")
 """What the model reads to write one output."""
@@ -65,17 +65,13 @@ class WrittenText(Prediction):
         row = {"text": self.text, "score": self.score, "log_prob": self.log_prob, "finished": self.finished}
         return [row if self.baseline is None else {**row, "baseline": self.baseline.text}]
 
+    def values(self) -> dict[str, Any]:
+        names = ("text", "score", "log_prob", "tokens", "token_probs", "finished")
+        values = {name: getattr(self, name) for name in names}
+        return values if self.alignment is None else {**values, "alignment": self.alignment}
+
     def as_json(self) -> dict[str, Any]:
-        values = {
-            "text": self.text,
-            "score": round(self.score, 6),
-            "log_prob": round(self.log_prob, 6),
-            "tokens": self.tokens,
-            "token_probs": [round(p, 6) for p in self.token_probs],
-            "finished": self.finished,
-        }
-        values |= {} if self.alignment is None else {"alignment": self.alignment}
-        return with_unread(values, self) | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
+        return super().as_json() | ({} if self.baseline is None else {"baseline": self.baseline._asdict()})
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         score = [f"{self.score:.4f}"] if options["nbest"] > 1 else []
@@ -92,6 +88,12 @@ class ToWrite(NamedTuple, Generic[S]):
     sources: list[S]
     references: list[str]
     longest: int  # most tokens of an output
+
+
+def or_usual(usual: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of writing, with those of the section `generation` where they are None or not given."""
+    names = ("min_length", "length_penalty")
+    return {**given, **{name: getattr(usual, name) for name in names if given.get(name) is None}}
 
 
 def bleu_of(config: Any) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,20 +32,15 @@ from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
 from heed.observe.maps import Axis
 from heed.observe.trace import Maps, Trace
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
-from heed.tasks.base.comparison import E, Examiner, O, R
+from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.writing import WrittenText, bleu_of
 from heed.visible import visible
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 MOST = 200_000
 """Most training pairs that are searched: the first ones."""
-_AT_ONCE = 64
-"""Sentences looked up together, each with a row of similarities."""
 Side = tuple[Words, Words]
 """The tokens of a text, and its words."""
 
@@ -117,24 +113,7 @@ def sampling_of(options: Mapping[str, Any]) -> SamplingOptions | None:
     return None
 
 
-def signature_lines(report: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """The signatures of the scores of a report, each under its name for people, and what they say of case."""
-    found = {name: report[key]["signature"] for key, name in names.items() if key in report}
-    lines = [f"  {name}: {signature}" for name, signature in found.items()]
-    if any("case:lc" in found.get(name, "") for name in ("BLEU", "chrF")):
-        lines.append("  BLEU and chrF ignore case, because the run writes lower case only")
-    return lines
-
-
-def cut_off_lines(report: Mapping[str, Any]) -> list[str]:
-    """The number of outputs of a report that were cut off, for people."""
-    if not report.get("cut_off"):
-        return []
-    were = "was" if report["cut_off"] == 1 else "were"
-    return [f"  {counted(report['cut_off'], 'output')} {were} cut off at generation.max_length"]
-
-
-class WritingExaminer(Examiner[R, E, O]):
+class WritingExaminer(Examiner):
     """Runs that write by beam search; scores per token are compared only if all runs have the same tokens."""
 
     has_beam = True
@@ -148,6 +127,10 @@ class WritingExaminer(Examiner[R, E, O]):
     @property
     def targets(self) -> str:
         return f"{self.written} tokens"
+
+    @property
+    def known(self) -> tuple[bool, bool, str]:
+        return self.per_token, self.literal, self.bleu_tokenize
 
     def _references(self) -> tuple[list[str], list[str]]:
         references = [self.truth_of(one) for one in self.examples]
@@ -442,39 +425,29 @@ class NearestSentence:
 
     def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Keep the source words and the targets of the first 200,000 pairs."""
-        self._vocabulary: dict[str, int] = {}
-        sources, self._targets = [], list[str]()
-        for source, target in islice(pairs, MOST):
-            sources.append([self._vocabulary.setdefault(word, len(self._vocabulary)) for word in _words(source)])
+        holders, sizes, self._targets = defaultdict[str, list[int]](list), list[int](), list[str]()
+        for number, (source, target) in enumerate(islice(pairs, MOST)):
+            words = _words(source)
+            for word in words:
+                holders[word].append(number)
+            sizes.append(len(words))
             self._targets.append(target)
-        self._known = self._matrix(sources)  # (pairs, words)
-        self._sizes = np.array([len(words) for words in sources])
-        self._holders = self._known.T.tocsr()
+        self._sizes = np.array(sizes)
+        self._holders = {word: np.array(numbers, np.int32) for word, numbers in holders.items()}
 
     def __len__(self) -> int:
         return len(self._targets)
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """The looked-up translation of each sentence; "" without training pairs."""
-        if not self._targets:
-            return [""] * len(sentences)
-        found: list[str] = []
-        for start in range(0, len(sentences), _AT_ONCE):
-            words = [_words(sentence) for sentence in sentences[start : start + _AT_ONCE]]
-            known = [[self._vocabulary[word] for word in one if word in self._vocabulary] for one in words]
-            shared = (self._matrix(known) @ self._holders).toarray()  # (sentences, pairs)
-            sizes = np.array([len(one) for one in words])[:, None]
-            similar = shared / np.maximum(1, sizes + self._sizes - shared)
-            found += [self._targets[i] for i in similar.argmax(1)]
-        return found
+        return [self._targets[self._nearest(_words(one))] if self._targets else "" for one in sentences]
 
-    def _matrix(self, rows: Sequence[Sequence[int]]) -> csr_array:
-        from scipy.sparse import csr_array  # slow to import, and only evaluation needs it
-
-        starts = np.cumsum([0, *map(len, rows)])
-        places = np.array([word for row in rows for word in row], dtype=np.int32)
-        return csr_array((np.ones(len(places), np.float32), places, starts), shape=(len(rows), len(self._vocabulary)))
+    def _nearest(self, words: Set[str]) -> int:
+        shared = np.zeros(len(self._targets))
+        for word in words & self._holders.keys():
+            shared[self._holders[word]] += 1
+        return int((shared / np.maximum(1, len(words) + self._sizes - shared)).argmax())
 
 
-def _words(text: str) -> list[str]:
-    return sorted(set(re.findall(r"\w+", text.lower())))
+def _words(text: str) -> Set[str]:
+    return set(re.findall(r"\w+", text.lower()))

@@ -111,7 +111,7 @@ class ClassificationOutputs(TextOutputs):
         return inputs_in(path, fields, findings, self.run.head.labels, trained)
 
 
-class ClassificationExaminer(LabelExaminer[Any, Any, LabelPrediction]):
+class ClassificationExaminer(LabelExaminer):
     """Texts, drawn without the contributions of words, which take a pass for each word."""
 
     def count_tokens(self, run: Any, outputs: Sequence[LabelPrediction]) -> int:

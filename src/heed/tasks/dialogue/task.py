@@ -18,15 +18,13 @@ from heed.evaluation.measures import Measure, Outcomes, length_buckets, rate, sh
 from heed.evaluation.text_scores import commonest_outputs, commonest_share, distinct
 from heed.generation import SamplingOptions
 from heed.tasks.base.predictions import short
-from heed.tasks.base.report import counted_are, interval, points, span, with_interval
+from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
-    cut_off_lines,
     map_html,
-    signature_lines,
 )
 from heed.tasks.dialogue.chat import Chat, DialogueOutputs
 from heed.tasks.dialogue.look import conversation_text, explain, look_at, readable
@@ -69,8 +67,8 @@ def by_turns_read(measure: Measure, read: Sequence[int]) -> list[dict[str, Any]]
     return found
 
 
-_POINTS = {"bleu": "BLEU", "chrf": "chrF"}
-_SHARES = {
+_SCORES = {
+    **{"responses": "responses", "perplexity": "perplexity", "bleu": "BLEU", "chrf": "chrF"},
     "exact_match": "exact match",
     "token_accuracy": "token accuracy",
     "distinct_1": "distinct-1",
@@ -198,21 +196,13 @@ class Responses(Written):
         return Outcomes(tuple(texts), by_conversation(measures, [n for n, _, _ in every], len(examples)))
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        lines = [f"  {'responses':<21} {scores['responses']:7,}, intervals over conversations"]
-        lines.append(f"  {'perplexity':<21} {with_interval(scores['perplexity'])}")
-        lines += [f"  {label:<21} {points(scores[key])}" for key, label in _POINTS.items() if key in scores]
-        lines += [f"  {label:<21} {interval(scores[key])}" for key, label in _SHARES.items() if key in scores]
+        lines = score_lines(scores, _SCORES, 21)
+        lines[0] += ", intervals over conversations"
         common = [f"{short(one['text'])} ({one['count']:,})" for one in scores["common"][:_SHOWN]]
         lines.append(f"  most frequent responses: {', '.join(common)}")
-        lines.append("  perplexity by turns before the response:")
-        for bucket in scores["by_turns_read"]:
-            lines.append(f"    {span(bucket):>8}  {bucket['perplexity']:7.2f}  ({bucket['responses']:,})")
-        lines += signature_lines(scores, _POINTS)
-        if scores["history_cut"]:
-            lines.append(
-                f"  {counted_are(scores['history_cut'], 'response')} to a history whose first turns were not read"
-            )
-        return [*lines, *cut_off_lines(scores)]
+        title = "perplexity by turns before the response"
+        lines += length_lines(title, scores["by_turns_read"], "perplexity", "responses")
+        return [*lines, *signature_lines(scores), *note_lines(scores, "history_cut", "cut_off")]
 
 
 def _histories(input: Turns, conversations: Sequence[Conversation], speaker: str | None) -> list[History]:
@@ -257,7 +247,7 @@ _LOOKS = ("turns", "words", "cross")
 """Attention to the conversation, from the widest view on."""
 
 
-class DialogueExaminer(WritingExaminer[Any, Conversation, list[WrittenText]]):
+class DialogueExaminer(WritingExaminer):
     """Conversations and the responses in them, each to the turns that come before it in the data."""
 
     kind = "conversations"
@@ -287,10 +277,6 @@ class DialogueExaminer(WritingExaminer[Any, Conversation, list[WrittenText]]):
 
     def count_tokens(self, run: Any, outputs: Sequence[list[WrittenText]]) -> int:
         return sum(len(one.tokens) for answers in outputs for one in answers)
-
-    def outcomes(self, run: Any, outputs: Sequence[list[WrittenText]]) -> Outcomes:
-        others = self.per_token, self.literal, self.bleu_tokenize
-        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         one = self.examples[index]

@@ -14,17 +14,15 @@ a word is written.
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from heed.config import RunConfig
 from heed.data.batch import TokenPair, plan_batches
 from heed.data.examples import Link, Pair, Span
 from heed.data.kinds.links import WordLink, read_links, word_spans
@@ -54,10 +52,8 @@ class AttentionPlace:
     state: State  # whose attention counts for a target word: the state that has "read" it, or by which it is "written"
 
     def __str__(self) -> str:
-        which = "mean of all heads"
-        if self.heads is not None:
-            listed = " and ".join(map(str, self.heads))
-            which = f"head {listed}" if len(self.heads) == 1 else f"mean of heads {listed}"
+        listed = "all heads" if self.heads is None else f"heads {' and '.join(map(str, self.heads))}"
+        which = f"head {self.heads[0]}" if self.heads is not None and len(self.heads) == 1 else f"mean of {listed}"
         state = "has read the word" if self.state == "read" else "writes the word"
         return f"layer {self.layer}, {which}, by the state that {state}"
 
@@ -161,15 +157,13 @@ class _Encoded:
     def of(cls, work: Any, pair: Pair, written: Sequence[int] | None) -> _Encoded:
         """Encode a pair, with the given tokens of its target if there are any."""
         source, words = work.input.source_tokenizer.encode(pair.source), word_spans(pair.source)
-        framed = work.input.framed(source.ids)
+        framed, tokenizer = work.input.framed(source.ids), work.input.target_tokenizer
         of_source = np.zeros((len(framed), len(words)), dtype=np.float32)
         inside = work.input.within(len(framed))  # a long source may be cut
         of_source[inside] = _overlaps(source.spans[: inside.stop - inside.start], words)
         if written is not None:
-            return cls(
-                TokenPair(framed, list(written)), of_source, _written_words(work.input.target_tokenizer, written)
-            )
-        target = work.input.target_tokenizer.encode(pair.target)
+            return cls(TokenPair(framed, list(written)), of_source, _written_words(tokenizer, written))
+        target = tokenizer.encode(pair.target)
         return cls(TokenPair(framed, target.ids), of_source, _overlaps(target.spans, word_spans(pair.target)))
 
     def of_words(self, weights: Array, state: State) -> Array:
@@ -306,16 +300,12 @@ def unknown_words(work: Any, model: PairDecoder, source: str, ids: Sequence[int]
     weights, encoded = written_weights(work, model, source, ids), work.input.source_tokenizer.encode(source)
     words = Words.of(work.input.source_tokenizer, encoded.ids[: weights.shape[1]], "source", {})
     per_word = words.sum(torch.from_numpy(weights))  # (tokens, source words)
-    lacking = [
-        work.input.source_tokenizer.special.unknown in encoded.ids[word.start : word.stop] for word in words.tokens
-    ]
+    never = work.input.source_tokenizer.special.unknown
+    lacking = [never in encoded.ids[word.start : word.stop] for word in words.tokens]
     if any(lacking):
         per_word = per_word.masked_fill(~torch.tensor(lacking), -1.0)
-    found = {}
-    for position in unknown:
-        word = words.tokens[int(per_word[position].argmax())]
-        found[position] = source[encoded.spans[word.start][0] : encoded.spans[word.stop - 1][1]].strip()
-    return found
+    best = ((position, words.tokens[int(per_word[position].argmax())]) for position in unknown)
+    return {n: source[encoded.spans[word.start][0] : encoded.spans[word.stop - 1][1]].strip() for n, word in best}
 
 
 def replace_unknown(work: Any, model: PairDecoder, source: str, written: WrittenText) -> WrittenText:
@@ -370,7 +360,7 @@ class Aligner:
 
     def __init__(
         self,
-        run: AlignsWords,
+        run: Any,
         *,
         layer: int | None = None,
         head: int | Literal["mean"] | None = None,
@@ -459,113 +449,98 @@ def read_gold(path: str | Path, pairs: Sequence[Pair]) -> tuple[list[list[WordLi
     return gold, [f"'{path}': {what}, {where}; {'it counts' if is_one else 'they count'} as missed"]
 
 
-class AlignsWords:
-    """The methods of a run that link the words of sources and targets."""
+def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
+    """For each layer and head of the attention to the source, the share of target characters that follow the links.
 
-    folder: Path
-    config: RunConfig
-    task: Any
-    model: PairDecoder
+    The links are those known of the pairs, else those of `align`. A head is judged by the state that writes a
+    token, or by the one that has read it if that is better.
+    """
+    if not run.model.aligns:
+        return {}
+    found = Aligner(run).links(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
+    links = [
+        _character_links(*both) if both[0].links is None else both[0].links for both in zip(pairs, found, strict=True)
+    ]
+    layers, first = layers_of(run.model, run.config.model.name), len(run.task.input.frame[0])
+    right: dict[int, Any] = {}
+    linked = 0
+    for n, weights in token_weights(run.task, run.model, run.task.input.encode(pairs), layers):
+        query_spans = run.task.input.target_tokenizer.encode(pairs[n].target).spans
+        key_spans = run.task.input.source_tokenizer.encode(pairs[n].source).spans
+        for layer, of_layer in zip(layers, weights, strict=True):
+            rows = (of_layer[:, state : state + len(query_spans), first : first + len(key_spans)] for state in (0, 1))
+            best = (each.argmax(-1).tolist() for each in rows)
+            counts = [[aligned_characters(one, query_spans, key_spans, links[n]) for one in each] for each in best]
+            right[layer] = right.get(layer, 0) + np.array(counts)[..., 0]
+        linked += counts[0][0][1]
+    return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
 
-    @property
-    @abstractmethod
-    def attending(self) -> AlignsWords:
-        """The run whose attention links words."""
 
-    def aligned_heads(self, pairs: Sequence[Pair]) -> dict[int, list[float]]:
-        """For each layer and head of the attention to the source, the share of target characters that follow the links.
+def aligner(run: Any, **options: Any) -> Aligner:
+    """A word aligner; options as of `align`."""
+    return Aligner(run.attending, **options)
 
-        The links are those known of the pairs, else those of `align`. A head is judged by the state that writes a
-        token, or by the one that has read it if that is better.
-        """
-        if not self.model.aligns:
-            return {}
-        found = Aligner(self).links(pairs) if any(pair.links is None for pair in pairs) else [{}] * len(pairs)
-        links = [
-            _character_links(*both) if both[0].links is None else both[0].links
-            for both in zip(pairs, found, strict=True)
-        ]
-        layers, first = layers_of(self.model, self.config.model.name), len(self.task.input.frame[0])
-        right: dict[int, Any] = {}
-        linked = 0
-        for n, weights in token_weights(self.task, self.model, self.task.input.encode(pairs), layers):
-            query_spans = self.task.input.target_tokenizer.encode(pairs[n].target).spans
-            key_spans = self.task.input.source_tokenizer.encode(pairs[n].source).spans
-            for layer, of_layer in zip(layers, weights, strict=True):
-                by_state = []
-                for state in (0, 1):
-                    rows = of_layer[:, state : state + len(query_spans), first : first + len(key_spans)]
-                    best = rows.argmax(-1).tolist()
-                    by_state.append([aligned_characters(one, query_spans, key_spans, links[n]) for one in best])
-                right[layer] = right.get(layer, 0) + np.array(by_state)[..., 0]
-            linked += by_state[0][0][1]
-        return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
 
-    def aligner(self, **options: Any) -> Aligner:
-        """A word aligner; options as of `align`."""
-        return Aligner(self.attending, **options)
+def align(
+    run: Any, source: str | Sequence[str], target: str | WrittenText | Sequence[str], **options: Any
+) -> list[Cell] | Alignments:
+    """Links between the words of a source and of a target, or of several.
 
-    @overload
-    def align(self, source: str, target: str | WrittenText, **options: Any) -> list[Cell]: ...
+    Words are separated by spaces. Each target word is linked to the source word with the largest attention weight;
+    in a `WrittenText` of a character model, every character counts as a word.
 
-    @overload
-    def align(self, source: Sequence[str], target: Sequence[str], **options: Any) -> Alignments: ...
+    Args:
+        run: Reads the links from its attention.
+        source: A text, or several.
+        target: A text, or an output of the run; or several texts.
+        options: `layer`, `head` (a number or "mean") and `state` ("read" or "written"), from which links are read;
+            `scores`: give each pair a score.
 
-    def align(
-        self, source: str | Sequence[str], target: str | WrittenText | Sequence[str], **options: Any
-    ) -> list[Cell] | Alignments:
-        """Links between the words of a source and of a target, or of several.
+    Returns:
+        For one pair, (source word, target word), counted from 0. For several, a `WordAlignment` each, with `links`,
+        `weights` and `score`, and the `place` that the links of all were read from.
 
-        Words are separated by spaces. Each target word is linked to the source word with the largest attention weight;
-        in a `WrittenText` of a character model, every character counts as a word.
+    Raises:
+        ConfigError: The model does not attend to the source (a `WrittenText` has no links then).
+    """
+    if isinstance(target, WrittenText):
+        return links_of(run, str(source).strip(), target)
+    if isinstance(source, str) and isinstance(target, str):
+        found: Any = align(run, [source], [target], **options)
+        return list(found[0].links)
+    if isinstance(source, str) or isinstance(target, str):
+        raise ConfigError("align takes two texts, or a list of sources and a list of targets")
+    if len(source) != len(target):
+        counts = f"{counted(len(source), 'source')} and {counted(len(target), 'target')}"
+        raise ConfigError(f"{counts} were given; align takes a target for each source")
+    pairs = [Pair(*sides) for sides in zip(source, target, strict=True)]
+    scores = options.pop("scores", False)
+    reads = aligner(run, **options)
+    return Alignments(reads.align(pairs, scores), reads.place)
 
-        Args:
-            source: A text, or several.
-            target: A text, or an output of the run; or several texts.
-            options: `layer`, `head` (a number or "mean") and `state` ("read" or "written"), from which links are read;
-                `scores`: give each pair a score.
 
-        Returns:
-            For one pair, (source word, target word), counted from 0. For several, a `WordAlignment` each, with `links`,
-            `weights` and `score`, and the `place` that the links of all were read from.
+def links_of(run: Any, source: str, prediction: WrittenText) -> list[Cell]:
+    """Links between the words of a source and of an output for it; none if the model does not attend to the source."""
+    run = run.attending
+    if not run.model.aligns or not prediction.ids:
+        return []
+    if run.task.input.target_tokenizer.unit == "character":
+        weights = written_weights(run.task, run.model, source, prediction.ids)
+        ids = run.task.input.source_tokenizer.encode(source).ids[: weights.shape[1]]
+        of_words = Words.of(run.task.input.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
+        return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
+    return list(Aligner(run).links([Pair(source, "")], [prediction.ids])[0])
 
-        Raises:
-            ConfigError: The model does not attend to the source (a `WrittenText` has no links then).
-        """
-        if isinstance(target, WrittenText):
-            return self._links_of(str(source).strip(), target)
-        if isinstance(source, str) and isinstance(target, str):
-            return list(self.align([source], [target], **options)[0].links)
-        if isinstance(source, str) or isinstance(target, str):
-            raise ConfigError("align takes two texts, or a list of sources and a list of targets")
-        if len(source) != len(target):
-            counts = f"{counted(len(source), 'source')} and {counted(len(target), 'target')}"
-            raise ConfigError(f"{counts} were given; align takes a target for each source")
-        pairs = [Pair(*sides) for sides in zip(source, target, strict=True)]
-        scores = options.pop("scores", False)
-        aligner = self.aligner(**options)
-        return Alignments(aligner.align(pairs, scores), aligner.place)
 
-    def _links_of(self, source: str, prediction: WrittenText) -> list[Cell]:
-        run = self.attending
-        if not run.model.aligns or not prediction.ids:
-            return []
-        if run.task.input.target_tokenizer.unit == "character":
-            weights = written_weights(run.task, run.model, source, prediction.ids)
-            ids = run.task.input.source_tokenizer.encode(source).ids[: weights.shape[1]]
-            of_words = Words.of(run.task.input.source_tokenizer, ids, "source", {}).sum(torch.from_numpy(weights))
-            return [(i, j) for j, i in enumerate(of_words.argmax(1).tolist())]
-        return list(Aligner(run).links([Pair(source, "")], [prediction.ids])[0])
+def alignment_scores(run: Any, pairs: Sequence[Pair], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
+    """Error, precision and recall of the links of pairs against those of a file, for a report.
 
-    def alignment_scores(self, pairs: Sequence[Pair], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
-        """Error, precision and recall of the links of pairs against those of a file, for a report.
+    Links are read from the default place.
 
-        Links are read from the default place.
-
-        Returns:
-            `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
-        """
-        (links, notes), aligner = read_gold(gold, pairs), self.aligner()
-        measures = alignment_measures([one.links for one in aligner.align(pairs)], links)
-        scores = shown(measures, self.config.evaluation.bootstrap)
-        return {**scores, "alignment_place": aligner.place.values()}, notes
+    Returns:
+        `aer`, `alignment_precision`, `alignment_recall`, `alignment_place`; and remarks on the file.
+    """
+    (links, notes), reads = read_gold(gold, pairs), aligner(run)
+    measures = alignment_measures([one.links for one in reads.align(pairs)], links)
+    scores = shown(measures, run.config.evaluation.bootstrap)
+    return {**scores, "alignment_place": reads.place.values()}, notes

@@ -34,8 +34,8 @@ from heed.data.tokens.tokenizer import END, Encoded
 from heed.errors import ConfigError
 from heed.generation import Candidate, Hypothesis, SamplingOptions, SearchOptions, Step, generate, generate_steps
 from heed.models.base import LanguageModel
-from heed.tasks.base.predictions import Prediction, check_choices, one_line, short
-from heed.tasks.heads.token_scores import ScoredText, Scorer, score_each
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short
+from heed.tasks.heads.token_scores import ScoredText, score_each
 
 if TYPE_CHECKING:
     from heed.tasks.inputs.stream import Stream
@@ -70,17 +70,9 @@ class Continuation(Prediction):
     def __repr__(self) -> str:
         return f"<{short(self.text)}{'' if self.finished else ', cut off'}>"
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "text": self.text,
-            "score": round(self.score, 6),
-            "log_prob": round(self.log_prob, 6),
-            "tokens": self.tokens,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-            "finished": self.finished,
-            "stopped_by": self.stopped_by,
-            "unread": self.unread,
-        }
+    def values(self) -> dict[str, Any]:
+        names = ("text", "score", "log_prob", "tokens", "log_probs", "finished", "stopped_by", "unread")
+        return {name: getattr(self, name) for name in names}
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"prompt": self.prompt, "text": self.text, "log_prob": self.log_prob, "finished": self.finished}]
@@ -139,26 +131,11 @@ class WritingOptions:
         """True if there is a single output that only grows, so that it can be streamed."""
         return self.beam_size == self.num_best == 1
 
-    def search(
-        self,
-        max_length: int | tuple[int, ...],
-        min_length: int = 0,
-        forbidden: tuple[int, ...] = (),
-        end: int = END,
-    ) -> SearchOptions:
-        """Return the search options, without stop texts."""
-        best = self.num_best if self.sampling is None else 1
-        return SearchOptions(
-            end,
-            max_length,
-            min_length,
-            beam_size=self.beam_size,
-            length_penalty=self.length_penalty,
-            num_best=best,
-            forbidden=forbidden,
-            repetition_penalty=self.repetition_penalty,
-            watch=self.watch,
-        )
+    def search(self, max_length: int | tuple[int, ...], end_token: int = END, **others: Any) -> SearchOptions:
+        """The options of a search for so many tokens; `others` are those that are not of all searches."""
+        alike = {name: getattr(self, name) for name in ("beam_size", "length_penalty", "repetition_penalty", "watch")}
+        num_best = self.num_best if self.sampling is None else 1
+        return SearchOptions(end_token, max_length, num_best=num_best, **alike, **others)
 
 
 INCOMPLETE = "\ufffd"
@@ -357,8 +334,11 @@ def _write(
             alike = [i for i, own in enumerate(needs) if own == need]
             for chosen in plan_batches(costs, _TOGETHER, chosen=alike):
                 batch = [waiting[i] for i in chosen]
-                search = replace(
-                    options.search(tuple(rooms[i] for i in chosen), need, forbidden, input.tokenizer.special.end),
+                search = options.search(
+                    tuple(rooms[i] for i in chosen),
+                    input.tokenizer.special.end,
+                    min_length=need,
+                    forbidden=forbidden,
                     stop=stops.of([draft.written for draft in batch]),
                     read=tuple(tuple(draft.ids) for draft in batch),
                 )
@@ -406,8 +386,9 @@ def _search(input: Stream, model: LanguageModel, drafts: list[_Draft], options: 
     results: list[list[_Draft]] = [[] for _ in drafts]
     for chosen in plan_batches([len(window) + options.length for window in windows], _TOGETHER // options.beam_size):
         tokens, lengths = _prompt(model, [windows[i] for i in chosen])
-        search = options.search(options.length, options.min_length, _never_written(input), input.tokenizer.special.end)
-        search = replace(search, stop=stops.of([[] for _ in chosen]))
+        stop, forbidden = stops.of([[] for _ in chosen]), _never_written(input)
+        others = {"min_length": options.min_length, "forbidden": forbidden, "stop": stop}
+        search = options.search(options.length, input.tokenizer.special.end, **others)
         generated = generate(model, None, tokens, search, lengths)
         for i, hypotheses in zip(chosen, generated.hypotheses, strict=True):
             for hypothesis in hypotheses:
@@ -488,13 +469,8 @@ class RankedChoice:
 
     def as_json(self) -> dict[str, Any]:
         """The values of `heed predict --choice --json`."""
-        numbers = {name: round(getattr(self, name), 6) for name in ("log_prob", "per_token", "per_byte", "probability")}
-        return {
-            "choice": self.choice,
-            **numbers,
-            "tokens": self.tokens,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-        }
+        names = ("choice", "log_prob", "per_token", "per_byte", "probability", "tokens", "log_probs")
+        return {name: rounded(getattr(self, name)) for name in names}
 
     def line(self) -> str:
         """A row of the table of `heed predict --choice`."""
@@ -503,7 +479,7 @@ class RankedChoice:
 
 
 def rank(
-    input: Scorer, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
+    input: Stream, model: LanguageModel, questions: Sequence[tuple[str, Sequence[str]]], end: bool = False
 ) -> list[list[RankedChoice]]:
     """Rank the choices of each question.
 

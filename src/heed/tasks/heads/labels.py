@@ -2,46 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.corpus import label_sets_in
 from heed.data.examples import Kept, LabelSet, label_order
 from heed.data.splits import Splits
-from heed.errors import ConfigError
+from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import Measure, Outcomes
+from heed.storage.disk import write_whole
+from heed.storage.files import damaged, read_list
 from heed.tasks import spec_of
 from heed.tasks.base.attributing import chosen
 from heed.tasks.base.labels import (
-    ClassWeights,
     LabelPrediction,
     check_labels,
-    check_weights,
     count_lines,
-    difference,
-    label_lines,
-    label_loss,
     library_memory,
-    load_labels,
-    most_probable,
-    number_of,
     outcomes_of,
-    save_labels,
     spelling_lines,
 )
-from heed.tasks.base.report import label_body, label_errors
+from heed.tasks.base.report import label_body
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.work import Work
+from heed.visible import escaped
+
+_LABELS = "labels.json"
 
 
 class Output(nn.Linear):
@@ -66,13 +64,6 @@ class Labeller(nn.Module):
         return logits
 
 
-def labels_in(splits: Splits[Any], given_valid: bool) -> list[str]:
-    """The labels of the training examples, of those left out of them and of those held out, in order."""
-    # A subset of the training set keeps the labels of the whole.
-    known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
-    return label_order(label for some in known for each in label_sets_in(some)[0] for label in each)
-
-
 @dataclass(frozen=True, eq=False)
 class Truths:
     """The labels of examples."""
@@ -88,10 +79,81 @@ class Truths:
 
 
 @dataclass(frozen=True)
-class Labels(Head):
-    """One label for each example, or several; a label's number is its place in `labels`."""
+class Named(Head):
+    """Answers of a set of names that are learned from the training examples; the number of each is its place."""
 
     labels: tuple[str, ...] = ()
+
+    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
+        labels = self.known(config, splits)
+        check_labels(labels)
+        weights = getattr(config.data, "class_weights", "none")
+        for label in weights if isinstance(weights, dict) else ():
+            if label not in labels:
+                what = f"no training {spec_of(config.task).unit} has the label '{label}'{suggest(label, labels)}"
+                raise ConfigError(f"data.class_weights: {what}")
+        return config, replace(self, labels=tuple(labels), config=config)
+
+    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+        """The labels of a new run, in order: of the training examples, of those left out of them and held out."""
+        # A subset of the training set keeps the labels of the whole.
+        given_valid = isinstance(config.data.valid, list)
+        known = [splits.examples["train"], splits.left_out, *([] if given_valid else [splits.examples["valid"]])]
+        return label_order(label for some in known for each in label_sets_in(some)[0] for label in each)
+
+    def taught(self, *learned: Any) -> Self:
+        return replace(self, labels=tuple(learned[0]))
+
+    def save(self, folder: Path) -> None:
+        text = json.dumps(self.labels, ensure_ascii=False, indent=1) + "\n"
+        write_whole(folder / _LABELS, lambda part: part.write_text(text, encoding="utf-8"))
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        labels = read_list(folder / _LABELS, str)
+        if twice := next((label for label in labels if labels.count(label) > 1), None):
+            raise damaged(folder / _LABELS, f"the label '{twice}' occurs twice")
+        return replace(self, labels=tuple(labels))
+
+    def rows(self) -> Mapping[str, Rows]:
+        return {"labels": Rows(self.labels)}
+
+    def number(self, label: str, origin: str) -> int:
+        """The number of a label.
+
+        Raises:
+            DataError: The label does not occur in the training set; the message has its `origin`.
+        """
+        if label not in self.labels:
+            raise DataError(f"{origin}: label '{label}' was never seen in training{suggest(label, self.labels)}")
+        return self.labels.index(label)
+
+    def counted(self, examples: Sequence[Any]) -> dict[str, int]:
+        """How often each label occurs."""
+        raise NotImplementedError
+
+    def lines(self, work: Work) -> list[str]:
+        counts = {split: self.counted(work.splits.examples[split]) for split in work.split_names}
+        each = ((split, (f"{escaped(label)} {n:,}" for label, n in one.items())) for split, one in counts.items())
+        return ["\nlabels:", *(f"{split:20}" + "  ".join(shown) for split, shown in each)]
+
+    def counts(self, split: str, work: Work) -> dict[str, Any]:
+        return {"labels": self.counted(work.splits.examples[split])}
+
+    def memory(self, batch: int, work: Work) -> int:
+        """Bytes of a scoring batch and of libraries that will be imported."""
+        return batch + library_memory(work.split_names)
+
+    def check_alike(self, other: Head) -> str:
+        mine, theirs = self.labels, getattr(other, "labels", ())
+        if mine == theirs:
+            return ""
+        only = [label for label in (*mine, *theirs) if (label in mine) != (label in theirs)]
+        return f"their labels differ, only one has '{only[0]}'" if only else "their labels are in different orders"
+
+
+@dataclass(frozen=True)
+class Labels(Named):
+    """One label for each example, or several."""
 
     @property
     def select(self) -> str:
@@ -107,35 +169,15 @@ class Labels(Head):
         """True if each output is a separate decision; then two classes share one output."""
         return (self.config.model.model_extra or {}).get("head") == "sigmoid"
 
-    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        head = replace(self, labels=tuple(self.known(config, splits)), config=config)
-        check_labels(head.labels)
-        check_weights(getattr(config.data, "class_weights", "none"), head.labels, spec_of(config.task).unit)
-        return config, head
-
-    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
-        """The labels of a new run, in order."""
-        return labels_in(splits, isinstance(config.data.valid, list))
-
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, labels=tuple(learned[0]))
-
-    def save(self, folder: Path) -> None:
-        save_labels(folder, self.labels)
-
-    def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, labels=tuple(load_labels(folder)))
-
     def rows(self) -> Mapping[str, Rows]:
         if self.sigmoid and not self.several:
             return {"labels": Rows([" against ".join(self.labels)])}
-        return {"labels": Rows(self.labels)}
+        return super().rows()
 
     @property
-    def weighting(self) -> ClassWeights:
+    def weighting(self) -> Literal["none", "balanced"] | dict[str, float]:
         """How much each class counts in the loss, as configured."""
-        given: ClassWeights = getattr(self.config.data, "class_weights", "none")
-        return given
+        return getattr(self.config.data, "class_weights", "none")
 
     # Truths -------------------------------------------------------------------------------------------------------
 
@@ -145,8 +187,7 @@ class Labels(Head):
         for place, labels in enumerate(sets):
             if missing := next((label for label in labels if label not in known), None):
                 at = int(np.flatnonzero(numbers == place)[0])
-                origin = examples.origin(at) if hasattr(examples, "origin") else examples[at].origin
-                number_of(missing, self.labels, origin)
+                self.number(missing, examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
         return Truths([[known[label] for label in labels] for labels in sets], numbers)
 
     def true(self, truths: Truths, rows: Sequence[int]) -> Tensor:
@@ -194,7 +235,19 @@ class Labels(Head):
         return Labeller(body, len(facts.rows["labels"]))
 
     def loss(self, model: Any, states: Tensor, batch: Batch, smoothing: float) -> Tensor:
-        return label_loss(states, batch.targets["labels"], self.sigmoid, smoothing, batch.targets.get("weights"))
+        """Sum over the examples of the cross-entropy in nats, summed over all labels if there are several.
+
+        `states` are `(batch, num_outputs)`; the targets `labels` are numbers `(batch,)`, or zeros and ones
+        `(batch, num_labels)`, and `weights` `(num_labels,)` are how much an example of each class counts.
+        """
+        labels, weights, logits = batch.targets["labels"], batch.targets.get("weights"), states.float()
+        if not self.sigmoid:
+            return cross_entropy(logits, labels, weight=weights, reduction="sum", label_smoothing=smoothing)
+        target = labels.to(logits.dtype) * (1 - smoothing) + smoothing / 2
+        if labels.dim() > 1:
+            return binary_cross_entropy_with_logits(logits, target, pos_weight=weights, reduction="sum")
+        each = None if weights is None else weights[labels]
+        return binary_cross_entropy_with_logits(logits[:, 0], target, weight=each, reduction="sum")
 
     def judge(self, model: Any, states: Tensor, batch: Batch) -> Tensor:
         labels, logits = batch.targets["labels"], states.float()
@@ -202,7 +255,7 @@ class Labels(Head):
             nats = -torch.log_softmax(logits, -1).gather(1, labels.unsqueeze(1))[:, 0]
         else:
             signs = labels if labels.dim() > 1 else labels.unsqueeze(1).to(logits.dtype)
-            nats = nn.functional.binary_cross_entropy_with_logits(logits, signs, reduction="none").sum(1)
+            nats = binary_cross_entropy_with_logits(logits, signs, reduction="none").sum(1)
         return torch.stack([nats.double(), torch.zeros_like(nats).double(), torch.ones_like(nats).double()], dim=1)
 
     def probabilities(self, logits: Tensor) -> Tensor:
@@ -219,9 +272,10 @@ class Labels(Head):
 
     def predict(self, answer: Tensor, example: Any = None, input: Input | None = None) -> LabelPrediction:
         """The prediction from the probability of each label, `(num_labels,)`."""
-        if not self.several:
-            return most_probable(self.labels, answer.tolist())
         values = dict(zip(self.labels, answer.tolist(), strict=True))
+        if not self.several:
+            best = max(values, key=values.__getitem__)
+            return LabelPrediction(best, (best,), values[best], values)
         ranked = sorted(values, key=lambda label: -values[label])
         chosen = tuple(label for label in ranked if values[label] >= 0.5)
         certain = math.prod(max(p, 1 - p) for p in values.values())
@@ -287,13 +341,7 @@ class Labels(Head):
 
     # For people ---------------------------------------------------------------------------------------------------
 
-    report, errors = staticmethod(label_body), staticmethod(label_errors)  # type: ignore[assignment]
-
-    def lines(self, work: Work) -> list[str]:
-        return label_lines({split: self.counted(work.splits.examples[split]) for split in work.split_names})
-
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
-        return {"labels": self.counted(work.splits.examples[split])}
+    report = staticmethod(label_body)  # type: ignore[assignment]
 
     def remarks(self, work: Work) -> list[str]:
         counts, unit = self.counted(work.splits.examples["train"]), work.unit
@@ -306,12 +354,8 @@ class Labels(Head):
         lines = [f"no training {unit} has the label '{label}': left out" for label in never]
         return lines + spelling_lines(counts)
 
-    def memory(self, batch: int, work: Work) -> int:
-        """Bytes of a scoring batch and of libraries that will be imported."""
-        return batch + library_memory(work.split_names)
-
     def check_alike(self, other: Head) -> str:
-        if differ := difference(self.labels, getattr(other, "labels", ())):
+        if differ := super().check_alike(other):
             return differ
         if self.several != (many := bool(getattr(other, "several", False))):
             return f"data.several_labels is {self.several} in one and {many} in the other"

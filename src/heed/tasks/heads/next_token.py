@@ -9,15 +9,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from heed.attention import Rows
 from heed.data.kinds.documents import Document
 from heed.evaluation.measures import Outcomes
-from heed.generation import SamplingOptions
 from heed.models.base import LanguageModel
-from heed.tasks.base.report import counted_are, span, with_interval
-from heed.tasks.contracts import Batch, Draw, Facts, Head
+from heed.tasks.base.report import counted, length_lines, note_lines, score_lines
+from heed.tasks.base.writing import or_usual
+from heed.tasks.contracts import Batch, Head
 from heed.tasks.heads.continuing import (
     LENGTH,
     Continuation,
@@ -72,21 +72,7 @@ class NextToken(Head):
 
     targets: str = "tokens"
 
-    def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
-        return body
-
-    def body_of(self, model: Any) -> nn.Module:
-        whole: nn.Module = model
-        return whole
-
     # Training -------------------------------------------------------------------------------------------------
-
-    def encode(self, examples: Sequence[Any], input: Any = None) -> Any:
-        """Nothing: the truths are the tokens that are read next."""
-        return ()
-
-    def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
-        return batch
 
     def states(self, model: LanguageModel, batch: Batch, carried: CarriedRows | None = None) -> Tensor:
         """Hidden states `(rows, length, d)`; in training, the state after a batch that goes on is kept."""
@@ -143,7 +129,7 @@ class NextToken(Head):
         return round(activations * max(TOGETHER, input.context) / layers) + 4 * piece + scores
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        lines = [f"  {label:<20} {with_interval(scores[name])}" for name, label in _LINES.items() if name in scores]
+        lines = score_lines(scores, _LINES)
         counts = ", ".join(f"{scores[name]:,} {name}" for name in ("tokens", "words", "characters", "bytes"))
         lines.append(f"  of {counts}; every token is scored once")
         over = scores["intervals_over"]
@@ -151,47 +137,26 @@ class NextToken(Head):
         lines.append(f"  intervals over {over['count']:,} {over['what']}{few}")
         lines.append(f"  {_context(scores)}")
         if scores["end_tokens"]:
-            ends = f"{scores['end_tokens']:,} end token{'s' if scores['end_tokens'] > 1 else ''}"
+            ends = counted(scores["end_tokens"], "end token")
             lines.append(f"  {ends} not counted above: {scores['end_token_loss']:.4g} nats each")
-        if scores["unknown_tokens"]:
-            lines.append(
-                f"  {counted_are(scores['unknown_tokens'], 'token')} unknown to the tokenizer: the text they replace "
-                "is not scored, so bits and perplexity are not those of the raw text"
-            )
-        if scores["changed_documents"]:
-            lines.append(
-                f"  {counted_are(scores['changed_documents'], 'document')} normalised or lower-cased before reading: "
-                "bits are those of the changed text, per character and byte of the raw text"
-            )
-        lines.append("  nats per token by position in the context (0 is the first):")
-        for part in scores["by_place"]:
-            lines.append(f"    {span(part):>12}  {part['loss']:.4f}  ({part['tokens']:,})")
-        return lines
+        title = "nats per token by position in the context (0 is the first)"
+        by_place = length_lines(title, scores["by_place"], "loss", "tokens", 12)
+        return [*lines, *note_lines(scores, "unknown_tokens", "changed_documents"), *by_place]
 
     # Writing --------------------------------------------------------------------------------------------------
 
     def options_of(
-        self,
-        run: Any,
-        *,
-        num_best: int = 1,
-        beam_size: int | None = None,
-        length: int | None = None,
-        min_length: int | None = None,
-        length_penalty: float | None = None,
-        sampling: SamplingOptions | None = None,
-        **others: Any,
+        self, run: Any, num_best: int = 1, beam_size: int | None = None, length: int | None = None, **others: Any
     ) -> WritingOptions:
         """The options of writing, by default the configuration's; a beam's length is kept within the context."""
-        given = self.config.generation
+        usual = self.config.generation
         if beam_size is None:
-            beam_size = 1 if sampling is not None else max(num_best, given.beam_size)
+            beam_size = 1 if others.get("sampling") is not None else max(num_best, usual.beam_size)
         if length is None:
             context = context_of(run.input, run.model)
-            length = given.max_length if context is None or beam_size == 1 else min(given.max_length, context)
-        least = given.min_length if min_length is None else min_length
-        penalty = given.length_penalty if length_penalty is None else length_penalty
-        return WritingOptions(length, least, beam_size, num_best, penalty, sampling, **others)
+            length = usual.max_length if context is None or beam_size == 1 else min(usual.max_length, context)
+        others = or_usual(usual, others)
+        return WritingOptions(length, beam_size=beam_size, num_best=num_best, **others)
 
     def candidates(self, run: Any, examples: Sequence[Document], **options: Any) -> list[list[Continuation]]:
         """The best, or sampled, continuations of each prompt, best first; an empty prompt begins a document.

@@ -23,7 +23,7 @@ from heed.evaluation.forecasts import number_measures
 from heed.evaluation.measures import Measure, Outcomes
 from heed.tasks.base.labels import MOST_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
-from heed.tasks.base.report import shown_errors, with_interval
+from heed.tasks.base.report import score_lines
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
 from heed.tasks.heads.labels import Labeller, Labels
 from heed.tasks.inputs.rows import column_lines
@@ -167,15 +167,7 @@ class Number(Head):
         return Asked(f"the number {self.name}", lambda states: deviation * states[:, 0])
 
     def report(self, scores: Mapping[str, Any]) -> list[str]:
-        return [f"  {name:<20} {with_interval(scores[name.lower()])}" for name in ("MAE", "RMSE", "R2")]
-
-    def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
-        lines = [
-            f"  {e['origin']}  is {e['true']:.7g}, predicted {e['predicted']:.7g} "
-            f"({e['predicted'] - e['true']:+.4g})\n    {e['text']}"
-            for e in shown_errors(scores, most)
-        ]
-        return ["largest errors first:", *lines]
+        return score_lines(scores, {"mae": "MAE", "rmse": "RMSE", "r2": "R2"})
 
     def lines(self, work: Work) -> list[str]:
         assert self.standard is not None

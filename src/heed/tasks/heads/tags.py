@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from itertools import chain, islice
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, pad
 
 from heed.attention.host import chosen
-from heed.data.batch import DistinctWords, frame_size, framed, framed_features, pad_rows, unframed
+from heed.data.batch import DistinctWords, frame_size, pad_rows
 from heed.data.corpus import Corpus, corpus_of
-from heed.data.examples import Sentence, in_turn, is_entity_tag, take
+from heed.data.examples import Sentence, in_turn, is_entity_tag, label_order, take
 from heed.data.kinds.tagged import entities, may_follow
 from heed.data.splits import Splits
-from heed.data.tokens.special import Special
 from heed.errors import ConfigError, suggest
+from heed.evaluation.labels import entity_errors, mark_entities, score_words, tag_measures, tag_outcomes
+from heed.evaluation.measures import Measure, Outcomes
 from heed.layers import AffixFeatures, CharacterFeatures, LinearChainCRF
 from heed.models.base import TokenEncoder
 from heed.registry import learned_positions
 from heed.tasks.base.head_options import TaggingHead
-from heed.tasks.base.labels import (
-    check_labels,
-    difference,
-    label_lines,
-    library_memory,
-    load_labels,
-    number_of,
-    save_labels,
-)
 from heed.tasks.base.predictions import Prediction, in_line, one_line, short
-from heed.tasks.contracts import Batch, Draw, Facts, Head, Input, Rows
-from heed.tasks.heads.labels import labels_in
+from heed.tasks.base.report import interval, per_name, score_lines
+from heed.tasks.contracts import Batch, Draw, Facts, Input
+from heed.tasks.heads.labels import Named
+from heed.tasks.heads.states import states_of
 from heed.tasks.inputs.words import Typed, typed
 from heed.tasks.work import Work
+from heed.visible import escaped
 
 _WORD_DROPOUT = 0.1
 """Default of `model.word_dropout` with affixes."""
@@ -118,49 +112,35 @@ class TagPrediction(Prediction):
             line = "\t".join([f"{self.uncertainty:.4f}", one_line(given), line])
         return (line,)
 
-    def as_json(self) -> dict[str, Any]:
-        words = [{"text": row.pop("word"), **row, "probability": round(row["probability"], 6)} for row in self.rows()]
-        entities = [{**vars(e), "probability": round(e.probability, 6)} for e in self.entities]
-        return {"words": words, "entities": entities}
+    def values(self) -> dict[str, Any]:
+        words = [{"text": row.pop("word"), **row} for row in self.rows()]
+        return {"words": words, "entities": [*map(vars, self.entities)]}
 
 
-class TagHead(nn.Module, ABC):
-    """Maps the states of words to tags. Shapes: W words, K tags."""
-
-    @abstractmethod
-    def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
-        """Sum over the words of the negative log-likelihood in nats, with label smoothing if the head supports it.
-
-        `hidden` is `(batch, W, d)`; `tags` and `mask` are `(batch, W)`, real words first.
-        """
-
-    @abstractmethod
-    def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The best tags `(batch, W)`, and the probability of every tag of every word `(batch, W, K)`."""
-
-    @abstractmethod
-    def nats(self, hidden: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
-        """The negative log-likelihood of each sentence, `(batch,)`; arguments as of `loss`."""
-
-
-class SoftmaxHead(TagHead):
-    """Tags each word independently: `softmax(V h + b)`."""
+class TagHead(nn.Module):
+    """Tags each word independently: `softmax(V h + b)`. Shapes: W words, K tags."""
 
     def __init__(self, d: int, labels: Sequence[str], entities: bool = False) -> None:
         super().__init__()
         self.output = nn.Linear(d, len(labels))
 
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
+        """Sum over the words of the negative log-likelihood in nats, with label smoothing if the head supports it.
+
+        `hidden` is `(batch, W, d)`; `tags` and `mask` are `(batch, W)`, real words first.
+        """
         logits = self.output(chosen(hidden, mask)).float()
         return cross_entropy(logits, chosen(tags, mask), reduction="sum", label_smoothing=label_smoothing)
 
-    def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        probabilities = torch.softmax(self.output(hidden).float(), dim=-1)
-        return probabilities.argmax(-1), probabilities
-
     def nats(self, hidden: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """The negative log-likelihood of each sentence, `(batch,)`; arguments as of `loss`."""
         each = cross_entropy(self.output(hidden).float().transpose(1, 2), tags, reduction="none")
         return (each.double() * mask).sum(1)
+
+    def decode(self, hidden: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The best tags `(batch, W)`, and the probability of every tag of every word `(batch, W, K)`."""
+        probabilities = torch.softmax(self.output(hidden).float(), dim=-1)
+        return probabilities.argmax(-1), probabilities
 
 
 class CrfHead(TagHead):
@@ -170,8 +150,7 @@ class CrfHead(TagHead):
     """
 
     def __init__(self, d: int, labels: Sequence[str], entities: bool) -> None:
-        super().__init__()
-        self.output = nn.Linear(d, len(labels))
+        super().__init__(d, labels)
         self.crf = crf_of(labels, entities)
 
     def loss(self, hidden: Tensor, tags: Tensor, mask: Tensor, label_smoothing: float) -> Tensor:
@@ -194,7 +173,7 @@ def crf_of(labels: Sequence[str], entities: bool) -> LinearChainCRF:
     )
 
 
-TAG_HEADS: dict[str, Callable[[int, Sequence[str], bool], TagHead]] = {"softmax": SoftmaxHead, "crf": CrfHead}
+TAG_HEADS: dict[str, type[TagHead]] = {"softmax": TagHead, "crf": CrfHead}
 """Heads by name: each is built from the width of the states, the tag names, and True if they are BIO."""
 
 
@@ -209,26 +188,22 @@ class Tagger(nn.Module):
     Source: Graves and Schmidhuber 2005, "Framewise phoneme classification", for the delay.
     """
 
-    def __init__(
-        self,
-        body: TokenEncoder,
-        head: TagHead,
-        characters: CharacterFeatures | AffixFeatures | None,
-        delay: int,
-        word: Literal["mean", "first"],
-        word_dropout: float,
-        special: Special,
-    ) -> None:
+    def __init__(self, body: TokenEncoder, options: TaggingHead, facts: Facts, in_bio: bool) -> None:
+        """`in_bio`: only legal sequences of tags are possible, for a CRF."""
         super().__init__()
-        self.word_dropout = word_dropout
-        self.special = special
-        self.delay = delay
-        self.word = word
+        assert facts.special is not None
+        self.delay, self.word, self.special = options.delay, options.word, facts.special
+        self.word_dropout = options.word_dropout or 0.0
         self.body = body
         self._positions = learned_positions(body.config_class, vars(body.config))
+        self.characters: CharacterFeatures | AffixFeatures | None = None
+        if known := facts.rows.get("characters"):
+            if options.characters == "cnn":
+                self.characters = CharacterFeatures(len(known), options.d_character, options.num_filters)
+            else:
+                self.characters = AffixFeatures(len(known), options.num_filters)
+        self.head = TAG_HEADS[options.head](body.d_output, facts.rows["labels"], in_bio)
         body.without_last()
-        self.characters = characters
-        self.head = head
 
     def forward(
         self, tokens: Tensor, mask: Tensor, word_of: Tensor | None, word_mask: Tensor, characters: DistinctWords | None
@@ -270,21 +245,14 @@ class Tagger(nn.Module):
             if self.body.framed:
                 most = int(self.body.config.max_length) - frame_size(False)  # type: ignore[attr-defined]
             pieces = [None] * -(-tokens.shape[1] // most) if features is None else features.split(most, 1)
-            if len(pieces) == 1:
-                return self._piece(tokens, mask, features)
             parts = zip(tokens.split(most, 1), mask.split(most, 1), pieces, strict=True)
-            return torch.cat([self._piece(*part) for part in parts], dim=1)
+            states = [states_of(self.body, *part, self.special, further) for *part, further in parts]  # type: ignore[call-arg]
+            return states[0] if len(states) == 1 else torch.cat(states, dim=1)
         read = pad(mask, (self.delay, 0), value=True)  # as many more tokens are real
         ended = pad(tokens, (0, self.delay)).masked_fill(read & ~pad(mask, (0, self.delay)), self.special.end)
         if features is not None:
             features = pad(features * mask.unsqueeze(-1), (0, 0, 0, self.delay))
         return self.body(ended, read, features)[:, self.delay :]
-
-    def _piece(self, tokens: Tensor, mask: Tensor, features: Tensor | None) -> Tensor:
-        if not self.body.framed:
-            return self.body(tokens, mask, features)
-        further = None if features is None else framed_features(features)
-        return unframed(self.body(*framed(tokens, mask, self.special), further))
 
 
 class Tagged(NamedTuple):
@@ -301,9 +269,13 @@ class Truths(NamedTuple):
     sentences: Sequence[Sentence]
 
 
+_ERRORS = 100
+"""Largest number of errors in a report."""
+
+
 @dataclass(frozen=True)
-class Tags(Head):
-    """A tag for each word; a tag's number is its place in `labels`."""
+class Tags(Named):
+    """A tag for each word. The B- and I- of every type of entities are known, though training has only one of them."""
 
     options: ClassVar = TaggingHead
     names: ClassVar = "tags"
@@ -311,7 +283,10 @@ class Tags(Head):
     per_token: ClassVar = True
 
     targets: str = "words"
-    labels: tuple[str, ...] = ()
+
+    @property
+    def select(self) -> str:
+        return "accuracy" if self.plain else "entity_f1"
 
     @property
     def plain(self) -> bool:
@@ -328,30 +303,14 @@ class Tags(Head):
         """True for a CRF, which gives an ensemble a legal sequence of tags."""
         return (self.config.model.model_extra or {}).get("head") == "crf"
 
-    # Learning -----------------------------------------------------------------------------------------------------
-
-    def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
-        labels = self.complete(labels_in(splits, isinstance(config.data.valid, list)))
-        check_labels(labels)
-        return config, replace(self, labels=tuple(labels))
-
-    def complete(self, labels: Sequence[str]) -> Sequence[str]:
-        """The labels of the model from those of the training examples, in order."""
-        return labels
-
-    def taught(self, *learned: Any) -> Self:
-        return replace(self, labels=tuple(learned[0]))
-
-    def save(self, folder: Path) -> None:
-        save_labels(folder, self.labels)
-
-    def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, labels=tuple(load_labels(folder)))
-
-    def rows(self) -> Mapping[str, Rows]:
-        return {"labels": Rows(self.labels)}
+    def known(self, config: Any, splits: Splits[Any]) -> list[str]:
+        labels = super().known(config, splits)
+        types = {label[2:] for label in labels if is_entity_tag(label)}
+        return label_order({*labels, *(f"{letter}-{kind}" for letter in "BI" for kind in types)})
 
     def settled(self, options: TaggingHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
+        if work.config.evaluation.select_by == "entity_f1" and self.plain:
+            raise ConfigError("evaluation.select_by is entity_f1, but the tags mark no entities; use accuracy")
         body = work.body_class
         if options.delay and issubclass(body, TokenEncoder) and body.framed:
             name = work.config.model.name
@@ -370,38 +329,30 @@ class Tags(Head):
     def encode(self, examples: Sequence[Sentence], input: Input | None = None) -> Truths:
         number = {label: n for n, label in enumerate(self.labels)}
         chunks = lambda: ([[[number.get(tag, -1) for tag in e.tags]] for e in some] for some in in_turn(examples))  # noqa: E731
-        made = corpus_of(examples, chunks, ["<i4"], _alone, labels=self.labels)
-        return Truths(made, examples)
+        return Truths(corpus_of(examples, chunks, ["<i4"], _alone, labels=self.labels), examples)
 
     def collate(self, truths: Truths, batch: Batch, draw: Draw | None) -> Batch:
         rows = take(truths.tags, batch.rows)
         for number, tags in zip(batch.rows, rows, strict=True):
             if -1 in tags:  # only a test set may have unknown tags
-                _refuse(truths.sentences[number], self.labels)
+                self._refuse(truths.sentences[number])
         return replace(batch, targets={"tags": pad_rows(rows)[0]}, num_targets=sum(map(len, rows)))
 
     def remarks(self, work: Work) -> list[str]:
         truths = work.truths("valid")
         for sentence in truths.sentences if truths.tags.values[0].min(initial=0) < 0 else ():
-            _refuse(sentence, self.labels)
+            self._refuse(sentence)
         return []
+
+    def _refuse(self, sentence: Sentence) -> None:
+        """Refuse a sentence with a tag that the labels lack."""
+        for tag in sentence.tags:
+            self.number(tag, sentence.origin)
 
     # The model ----------------------------------------------------------------------------------------------------
 
     def build(self, body: Any, options: TaggingHead, facts: Facts) -> Tagger:
-        assert facts.special is not None
-        characters: CharacterFeatures | AffixFeatures | None = None
-        if known := facts.rows.get("characters"):
-            width = options.num_filters
-            is_cnn = options.characters == "cnn"
-            characters = (
-                CharacterFeatures(len(known), options.d_character, width)
-                if is_cnn
-                else AffixFeatures(len(known), width)
-            )
-        head = TAG_HEADS[options.head](body.d_output, facts.rows["labels"], self.in_bio)
-        further = options.delay, options.word, options.word_dropout or 0.0, facts.special
-        return Tagger(body, head, characters, *further)
+        return Tagger(body, options, facts, self.in_bio)
 
     def loss(self, model: Tagger, states: Tensor, batch: Batch, smoothing: float) -> Tensor:
         return model.head.loss(states, batch.targets["tags"], batch.inputs["word_mask"], smoothing)
@@ -448,26 +399,54 @@ class Tags(Head):
         """How often each tag occurs."""
         return {**dict.fromkeys(self.labels, 0), **Counter(tag for example in examples for tag in example.tags)}
 
-    def lines(self, work: Work) -> list[str]:
-        return label_lines({split: self.counted(work.splits.examples[split]) for split in work.split_names})
-
-    def counts(self, split: str, work: Work) -> dict[str, Any]:
-        return {"labels": self.counted(work.splits.examples[split])}
-
     def shown_truth(self, example: Sentence) -> str:
         return " ".join(dict.fromkeys(example.tags))
 
-    def memory(self, batch: int, work: Work) -> int:
-        return batch + library_memory(work.split_names)
+    # Scores -------------------------------------------------------------------------------------------------------
 
-    def check_alike(self, other: Head) -> str:
-        return difference(self.labels, getattr(other, "labels", ()))
+    def measures(self, predictions: Sequence[TagPrediction], examples: Sequence[Sentence]) -> Sequence[Measure]:
+        entity_f1, *others = tag_measures([e.tags for e in examples], [p.tags for p in predictions], self.plain)
+        return [*others[-1:], entity_f1]  # of plain tags, accuracy alone
 
+    def outcomes(
+        self, predictions: Sequence[TagPrediction], examples: Sequence[Sentence], input: Input, others: Any = None
+    ) -> Outcomes:
+        """As for every head; `others` is True if a run of a comparison has tags that mark no entities."""
+        plain, evaluation = self.plain if others is None else others, self.config.evaluation
+        words, true, said = [e.words for e in examples], [e.tags for e in examples], [p.tags for p in predictions]
+        made = tag_outcomes([*map(mark_entities, words, said)], true, said, plain)
+        if evaluation.words:
+            made.details["per_word"] = score_words(words, true, said, evaluation.words, evaluation.bootstrap)
+        if never := {*chain(*true)} - {*self.labels}:
+            made.details["never_seen"] = sorted(never)
+        if plain:  # the most frequent confusions
+            pairs = zip(chain(*true), chain(*said), strict=True)
+            confused = Counter((t, p) for t, p in pairs if t != p).most_common(_ERRORS)
+            errors: Any = ({"true": t, "predicted": p, "count": count} for (t, p), count in confused)
+        else:
+            errors = (
+                {
+                    "origin": example.origin,
+                    "kind": error.kind,
+                    "true": error.true[0] if error.true else "",
+                    "predicted": error.predicted[0] if error.predicted else "",
+                    "context": error.context(example.words),
+                }
+                for example, tags in zip(examples, said, strict=True)
+                for error in entity_errors(example.tags, tags)
+            )
+        made.details["errors"] = [*islice(errors, _ERRORS)]
+        return made
 
-def _refuse(sentence: Sentence, labels: Sequence[str]) -> None:
-    """Refuse a sentence with a tag that is none of these."""
-    for tag in sentence.tags:
-        number_of(tag, labels, sentence.origin)
+    def report(self, scores: dict[str, Any]) -> list[str]:
+        labels = {name: name for name in ("words", "entity_f1", "precision", "recall", "accuracy")}
+        lines = score_lines(scores, labels | {"entity_f1": "entity F1", "accuracy": "accuracy of tags"})
+        lines += per_name(scores, "type" if "per_type" in scores else "tag")
+        for word, found in scores.get("per_word", {}).items():
+            lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
+        if never := scores.get("never_seen"):
+            lines.append(f"  never seen in training, so never predicted: {', '.join(map(escaped, never))}")
+        return lines
 
 
 def _alone(rows: Sequence[Any]) -> list[list[int]]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -29,13 +29,16 @@ from torch import Tensor
 from heed.attention import Rows
 from heed.data.batch import pad_rows
 from heed.data.kinds.documents import Document
-from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Array, Outcomes, rate
 from heed.models.base import LanguageModel
+from heed.tasks.base.predictions import rounded
 from heed.threads import threads_for
 from heed.training.loss import piece_positions
 from heed.training.processes import current
 from heed.visible import visible
+
+if TYPE_CHECKING:
+    from heed.tasks.inputs.stream import Stream
 
 TOGETHER = 8_192
 """Tokens scored at once."""
@@ -44,22 +47,6 @@ _BATCHES = 64
 _MARK = "\u2581"
 Ids = NDArray[Any]
 """`(tokens,)` integers."""
-
-
-class Scorer(Protocol):
-    """The part of `inputs.stream.Stream` that scoring needs."""
-
-    @property
-    def tokenizer(self) -> TextTokenizer: ...
-
-    @property
-    def context(self) -> int: ...
-
-    @property
-    def first_token(self) -> int: ...
-
-    @property
-    def end_token(self) -> bool: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +80,7 @@ class TokenScores(IdScores):
 
 
 def score_texts(
-    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Stream, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[TokenScores]:
     """Score every token of each text, and its end token if the run has one.
 
@@ -116,7 +103,7 @@ def score_texts(
 
 
 def score_ids(
-    input: Scorer, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
+    input: Stream, model: LanguageModel, rows: Sequence[Ids], stride: int | None = None, ranks: bool = True
 ) -> list[IdScores]:
     """Score every token of each row, a document in itself; rows are sharded over all processes."""
     lengths = [len(row) for row in rows]
@@ -179,7 +166,7 @@ def _in_turn(lengths: Sequence[int], context: int) -> list[_Turns]:
 
 
 def _scored(
-    input: Scorer, model: LanguageModel, rows: Sequence[Ids], ranks: bool, turns: _Turns
+    input: Stream, model: LanguageModel, rows: Sequence[Ids], ranks: bool, turns: _Turns
 ) -> list[tuple[int, int, IdScores]]:
     """Score batches of windows: for each its row, the place of the first token, and the scores from there on."""
     device, carries = next(model.parameters()).device, type(model).carries
@@ -273,16 +260,9 @@ class ScoredText:
 
     def as_json(self) -> dict[str, Any]:
         """The values of `heed predict --score --json`."""
-        return {
-            "text": self.text,
-            "log_prob": round(self.log_prob, 6),
-            "bits_per_byte": round(self.bits_per_byte, 6) if self.text else None,
-            "tokens": self.tokens,
-            "spans": self.spans,
-            "log_probs": [round(p, 6) for p in self.log_probs],
-            "ranks": self.ranks,
-            "end_log_prob": None if self.end_log_prob is None else round(self.end_log_prob, 6),
-        }
+        names = ("text", "log_prob", "bits_per_byte", "tokens", "spans", "log_probs", "ranks", "end_log_prob")
+        values = {name: rounded(getattr(self, name)) for name in names}
+        return values if self.text else {**values, "bits_per_byte": None}
 
     def lines(self) -> tuple[str, ...]:
         """A line for each token, and a line for the text."""
@@ -302,13 +282,13 @@ class ScoredText:
         return math.exp(min(700.0, -self.log_prob / len(self.tokens))) if self.tokens else math.nan
 
 
-def usual_stride(input: Scorer) -> int:
+def usual_stride(input: Stream) -> int:
     """A quarter of the context: tokens are scored from at least three quarters of it, in a text as long as that."""
     return max(1, input.context // 4)
 
 
 def score_each(
-    input: Scorer, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
+    input: Stream, model: LanguageModel, texts: Sequence[str], stride: int | None = None, ranks: bool = True
 ) -> list[ScoredText]:
     """Score each text as a separate document; `stride` as `evaluation.stride`, a quarter of the context by default.
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
@@ -25,9 +25,9 @@ from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
 from heed.tasks.base.report import best_baseline, counted
-from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, output_measures
+from heed.tasks.base.writing import BaselineText, WrittenText, bleu_of, cached_bytes, or_usual, output_measures
 from heed.tasks.base.writing_run import SEARCH, scores_beside_baselines
-from heed.tasks.contracts import Batch, Draw, Facts, Head
+from heed.tasks.contracts import Batch, Draw, Head
 from heed.threads import threads_for
 from heed.training.contracts import Loss
 from heed.training.device import kept_bytes
@@ -86,18 +86,7 @@ class Written(Head):
         chosen = self.bleu_tokenize
         return [f"BLEU: sacrebleu's tokenizer {chosen} (evaluation.bleu_tokenize)"] if chosen != "13a" else []
 
-    def build(self, body: nn.Module, options: Any, facts: Facts) -> nn.Module:
-        return body
-
-    def body_of(self, model: Any) -> nn.Module:
-        whole: nn.Module = model
-        return whole
-
     # Loss and scores ------------------------------------------------------------------------------------------
-
-    def encode(self, examples: Sequence[Any], input: Any = None) -> Any:
-        """Nothing: the input encodes both texts of an example."""
-        return ()
 
     def collate(self, truths: Any, batch: Batch, draw: Draw | None) -> Batch:
         others = {**batch.targets}
@@ -156,29 +145,17 @@ class Written(Head):
         return (*self.tokenizer.special.never_written, *self.tokenizer.tags.values())
 
     def search_options(
-        self,
-        model: Any,
-        *,
-        beam_size: int | None = None,
-        num_best: int = 1,
-        length_penalty: float | None = None,
-        min_length: int | None = None,
-        max_length: int | None = None,
-        **others: Any,
+        self, model: Any, num_best: int = 1, beam_size: int | None = None, max_length: int | None = None, **others: Any
     ) -> SearchOptions:
         """Search options: the given ones, and the configuration's for those that are None; others are as given."""
-        given = self.config.generation
-        longest = given.max_length or self.longest_output or 200
-        return SearchOptions(
-            end_token=self.tokenizer.special.end,
-            max_length=longest if max_length is None else max_length,
-            min_length=given.min_length if min_length is None else min_length,
-            beam_size=max(num_best, given.beam_size) if beam_size is None else beam_size,
-            length_penalty=given.length_penalty if length_penalty is None else length_penalty,
-            num_best=num_best,
-            forbidden=self.never_written(model),
-            **others,
-        )
+        usual = self.config.generation
+        if max_length is None:
+            max_length = usual.max_length or self.longest_output or 200
+        if beam_size is None:
+            beam_size = max(num_best, usual.beam_size)
+        others = {"forbidden": self.never_written(model), **or_usual(usual, others)}
+        end = self.tokenizer.special.end
+        return SearchOptions(end, max_length, beam_size=beam_size, num_best=num_best, **others)
 
     def write(
         self,

@@ -108,7 +108,7 @@ _MAP_NAMES = {"gradient": "Grad-CAM", "rollout": "attention rollout"}
 attention."""
 
 
-class ImagesExaminer(LabelExaminer[Any, Picture, LabelPrediction]):
+class ImagesExaminer(LabelExaminer):
     """Pictures, read by one of the runs for all of them."""
 
     kind = "pictures"

@@ -22,7 +22,7 @@ from heed.errors import DataError, nearest
 from heed.evaluation.measures import Outcomes, share
 from heed.tasks import spec_of
 from heed.tasks.base.labels import LabelPrediction, library_memory
-from heed.tasks.base.report import counted, interval, label_body, shown_errors
+from heed.tasks.base.report import counted
 from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.transfer import Parent
 from heed.tasks.contracts import Batch, Input
@@ -61,7 +61,6 @@ _USES = ("heed look {run} PICTURE", "heed train images FOLDER --from {run}")
 """Commands for a model imported without a classifier."""
 TOP = 5
 """Number of most probable labels among which the true label counts as found."""
-TOP_NAME = f"top_{TOP}"
 
 
 def most(prediction: LabelPrediction) -> set[str]:
@@ -114,20 +113,8 @@ class PictureLabels(Labels):
         if len(self.labels if others is None else others[0]) <= TOP or not predictions[0].probabilities:
             return made
         found = [float(example.label in most(one)) for example, one in zip(examples, predictions, strict=True)]
-        top = share(TOP_NAME, f"top-{TOP} accuracy", found)
+        top = share(f"top_{TOP}", f"top-{TOP} accuracy", found)
         return replace(made, measures=(made.measures[0], top, *made.measures[1:]))
-
-    def report(self, scores: dict[str, Any]) -> list[str]:
-        first, *rest = label_body(scores)
-        top = [f"  {f'top-{TOP} accuracy':<20} {interval(scores[TOP_NAME])}"] if TOP_NAME in scores else []
-        return [first, *top, *rest]
-
-    def errors(self, scores: Mapping[str, Any], most: int) -> list[str]:
-        lines = [
-            f"  {e['origin']}  is {e['true']}, predicted {e['predicted']} ({e['probability']:.3f})"
-            for e in shown_errors(scores, most)
-        ]
-        return ["errors, most confident first:", *lines] if lines else ["no errors"]
 
     def memory(self, batch: int, work: Work) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""

@@ -8,8 +8,9 @@ from typing import Any
 
 from heed.errors import ConfigError
 from heed.tasks.base.predictions import TextOutputs, Written, one_line
+from heed.tasks.base.report import counted_are
 from heed.tasks.base.writing_run import SAMPLING, sampling_of
-from heed.tasks.heads.continuing import Continuation, RankedChoice, context_of, join, rank
+from heed.tasks.heads.continuing import Continuation, context_of, join, rank
 from heed.tasks.heads.token_scores import score_each, usual_stride
 from heed.visible import to_json
 
@@ -21,9 +22,8 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
         ConfigError: Both were given, a choice is blank, or the file cannot be read.
     """
     if file is None:
-        for n, choice in enumerate(given, start=1):
-            if not choice.strip():
-                raise ConfigError(f"--choice {n} is blank: {choice!r}")
+        if blank := [n for n, choice in enumerate(given, start=1) if not choice.strip()]:
+            raise ConfigError(f"--choice {blank[0]} is blank: {given[blank[0] - 1]!r}")
         return tuple(given)
     if given:
         raise ConfigError("give choices with --choice or in a file with --choices, not both")
@@ -33,18 +33,16 @@ def choices_of(given: Sequence[str], file: str | None) -> tuple[str, ...]:
         raise ConfigError(f"cannot read --choices '{file}': {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"--choices '{file}': byte {error.start + 1} is not UTF-8") from None
-    lines = text.split("\n")
-    lines = lines[:-1] if not lines[-1] else lines
-    for n, line in enumerate(lines, start=1):
-        if not line.strip():
-            raise ConfigError(f"--choices '{file}' line {n}: the choice is blank")
-    if not lines:
+    if not text:
         raise ConfigError(f"--choices '{file}' is empty; give one choice per line")
+    lines = text.removesuffix("\n").split("\n")
+    if blank := [n for n, line in enumerate(lines, start=1) if not line.strip()]:
+        raise ConfigError(f"--choices '{file}' line {blank[0]}: the choice is blank")
     return tuple(lines)
 
 
-_OTHERS = {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
-_WRITING = {"beam": None, "sample": False, **SAMPLING, **_OTHERS}
+_WRITING: dict[str, Any] = {"beam": None, "sample": False, **SAMPLING}
+_WRITING |= {"repetition_penalty": 1.0, "stop": (), "length": None, "nbest": 1}
 """Options of writing, and their values where they are not given."""
 
 
@@ -63,7 +61,15 @@ class LanguageModelOutputs(TextOutputs):
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
-        self._check()
+        given = next((name.replace("_", "-") for name, usual in _WRITING.items() if options[name] != usual), None)
+        if options["score"] and self._choices:
+            raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
+        if options["score"] and given:
+            raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
+        if self._choices and given:
+            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
+        if options["end"] and not self._choices:
+            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
         self._writing: dict[str, Any] = {}
         if not (options["score"] or self._choices):
             self._writing = {
@@ -75,24 +81,6 @@ class LanguageModelOutputs(TextOutputs):
                 "stop": tuple(text.replace(r"\n", "\n").replace(r"\t", "\t") for text in options["stop"]),
             }
             run.head.options_of(run, **self._writing)  # refuses invalid options before any text is read
-
-    def _check(self) -> None:
-        """Refuse options that do not apply."""
-        options, given = self.options, self._given(_WRITING)
-        if options["score"]:
-            if self._choices:
-                raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
-            if given:
-                raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
-        if self._choices and given:
-            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
-        if options["end"] and not self._choices:
-            raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
-
-    def _given(self, flags: Mapping[str, Any]) -> str | None:
-        """The first of some flags that was given."""
-        found = (name.replace("_", "-") for name, default in flags.items() if self.options[name] != default)
-        return next(found, None)
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """Refuse an input without lines."""
@@ -123,26 +111,22 @@ class LanguageModelOutputs(TextOutputs):
                 yield Written((to_json(scored.as_json()),) if self.options["json"] else scored.lines())
         elif self._choices:
             self._see([join(text, choice) for text in texts for choice in self._choices])
-            pairs = [(text, self._choices) for text in texts]
-            for text, ranked in zip(texts, rank(input, model, pairs, self.options["end"]), strict=True):
-                yield Written(self._ranked(text, ranked))
+            end, pairs = self.options["end"], [(text, self._choices) for text in texts]
+            for text, ranked in zip(texts, rank(input, model, pairs, end), strict=True):
+                if self.options["json"]:
+                    choices = [one.as_json() for one in ranked]
+                    yield Written((to_json({"prompt": text, "end_token": end, "choices": choices}),))
+                else:
+                    head = "probability  log-prob  per token  per byte  tokens  choice"
+                    above = [head] if self._single else [one_line(text), head]
+                    yield Written((*above, *(one.line() for one in ranked)))
         else:
             for candidates in self.run.candidates(texts, **self._writing):
-                yield Written(tuple(self._line(candidate) for candidate in candidates))
+                yield Written(tuple(map(self._line, candidates)))
                 self._count(candidates[0])
 
-    def _ranked(self, prompt: str, ranked: Sequence[RankedChoice]) -> tuple[str, ...]:
-        """The ranked choices of a prompt: one JSON object, or a table below the prompt."""
-        if self.options["json"]:
-            choices = [one.as_json() for one in ranked]
-            return (to_json({"prompt": prompt, "end_token": self.options["end"], "choices": choices}),)
-        above = [] if self._single else [one_line(prompt)]
-        head = "probability  log-prob  per token  per byte  tokens  choice"
-        return (*above, head, *(one.line() for one in ranked))
-
     def _see(self, texts: list[str]) -> None:
-        context = context_of(self.run.input, self.run.model)
-        if context is not None:
+        if (context := context_of(self.run.input, self.run.model)) is not None:
             self._windowed += sum(len(ids) > context for ids in self.run.input.tokenizer.encode_all(texts))
 
     def _count(self, continuation: Continuation) -> None:
@@ -159,11 +143,10 @@ class LanguageModelOutputs(TextOutputs):
             end = "the end token after it is counted" if self.options["end"] else "end tokens are not counted"
             lines.append(f"ranked by the total log-probability of each choice, in nats; {end}")
         if self._windowed:
-            texts = "1 text is" if self._windowed == 1 else f"{self._windowed} texts are"
             least = self.run.input.context - usual_stride(self.run.input)
             lines.append(
-                f"{texts} longer than the context of {context} tokens: later tokens are predicted from the "
-                f"{least} to {context} tokens before them"
+                f"{counted_are(self._windowed, 'text')} longer than the context of {context} tokens: later tokens are "
+                f"predicted from the {least} to {context} tokens before them"
             )
         if self._blank_ends:
             lines.append("a prompt ends with a space, which is part of the next word's token; remove the space")
@@ -190,10 +173,7 @@ class LanguageModelOutputs(TextOutputs):
 
     def pieces(self, text: str) -> Iterator[str]:
         self._single = True
-        if not self.streams:
-            yield self.answer(text)
-            return
-        yield from self.grow(text)
+        yield from self.grow(text) if self.streams else [self.answer(text)]
 
     def grow(self, text: str) -> Iterator[str]:
         continuation = yield from self.run.write(text, **self._writing)

@@ -123,7 +123,7 @@ _DARKEST = 8.0
 """Surprisal, in bits, from which a token is drawn darkest."""
 
 
-class LanguageModelExaminer(Examiner[Any, Document, TokenScores]):
+class LanguageModelExaminer(Examiner):
     """Compares the probabilities that models give the same texts.
 
     Examples are documents or, where there are few, pieces of their text, which are the same for every tokenizer; each

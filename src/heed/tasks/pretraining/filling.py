@@ -12,7 +12,7 @@ from torch import Tensor
 from heed.data.tokens.special import BLANK, CONTINUED, MASK, around_masks, is_continued
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, InputError
-from heed.tasks.base.predictions import Prediction, check_choices, one_line, short, some_pieces, with_unread
+from heed.tasks.base.predictions import Prediction, check_choices, one_line, rounded, short, some_pieces
 from heed.tasks.pretraining.config import PretrainingHead
 
 
@@ -47,9 +47,9 @@ class FilledText(Prediction):
             for one in candidates
         ]
 
-    def as_json(self) -> dict[str, Any]:
-        masks = [[{"word": one.word, "probability": round(one.probability, 6)} for one in c] for c in self.masks]
-        return with_unread({"filled": self.text, "masks": masks}, self)
+    def values(self) -> dict[str, Any]:
+        masks = [[{"word": one.word, "probability": one.probability} for one in some] for some in self.masks]
+        return {"filled": self.text, "masks": masks}
 
     def lines(self, given: str, options: Mapping[str, Any]) -> tuple[str, ...]:
         if not self.masks:
@@ -94,8 +94,8 @@ class RankedWord:
 
     def as_json(self) -> dict[str, Any]:
         """As a value of JSON."""
-        numbers = {"probability": round(self.probability, 6), "log_prob": round(self.log_prob, 6)}
-        return {"choice": self.word, **numbers, "pieces": self.pieces}
+        numbers = {"probability": self.probability, "log_prob": self.log_prob}
+        return rounded({"choice": self.word, **numbers, "pieces": self.pieces})  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
         cut = f"  ({' '.join(self.pieces)})" if len(self.pieces) > 1 else ""
@@ -251,10 +251,10 @@ class NextSentence(Prediction):
         return ANSWERS[not self.follows]
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{name: getattr(self, name) for name in ("text", "second", "follows", "probability")}]
+        return [self.values()]
 
-    def as_json(self) -> dict[str, Any]:
-        return with_unread({**self.rows()[0], "probability": round(self.probability, 6)}, self)
+    def values(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("text", "second", "follows", "probability")}
 
     def summary(self) -> str:
         return f"{self.answer}\t{self.probability:.4f}"

@@ -154,12 +154,6 @@ class Masked(Head):
     def build(self, body: Any, options: PretrainingHead, facts: Facts) -> Pretrainer:
         return Pretrainer(body, options)
 
-    def encode(self, examples: Sequence[Any], input: Input | None = None) -> None:
-        """Nothing: what is asked is in the batch."""
-
-    def collate(self, truths: None, batch: Batch, draw: Any) -> Batch:
-        return batch
-
     def loss(self, model: Pretrainer, states: Tensor, batch: Batch, smoothing: float) -> Loss:
         targets, parts = batch.targets, dict[str, Tensor]()
         if model.words is not None:

@@ -152,7 +152,7 @@ def baselines(run: Run) -> Baselines:
     return {"word overlap and lengths": scores}
 
 
-class PretrainingExaminer(Examiner[Any, Document, Any]):
+class PretrainingExaminer(Examiner):
     """Compares the masked words and pairs of the same documents, by the measures that all runs have."""
 
     def _references(self) -> tuple[list[str], list[str]]:

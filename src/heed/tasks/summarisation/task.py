@@ -19,10 +19,10 @@ from heed.errors import ConfigError, DataError, whole_number
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.text_scores import ROUGE, rouge_measures
 from heed.models.base import PairDecoder
-from heed.tasks.base.report import counted_are, interval, points, span
-from heed.tasks.base.writing_run import cut_off_lines, scores_beside_baselines, signature_lines
+from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
+from heed.tasks.base.writing_run import scores_beside_baselines
 from heed.tasks.contracts import Facts
-from heed.tasks.heads.alignment import AlignsWords
+from heed.tasks.heads import alignment
 from heed.tasks.heads.written import settings
 from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
@@ -85,7 +85,8 @@ class Lead:
         return f"first {self.unit}" if self.count == 1 else f"first {self.count} {self.unit}s"
 
 
-_NAMES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF"}
+_SCORES = {**ROUGE, "bleu": "BLEU", "chrf": "chrF", "exact_match": "exact match", "token_accuracy": "token accuracy"}
+_SCORES |= {"perplexity": "perplexity"}
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,6 @@ class Summaries(Translated):
             )
         return PointerGenerator(body)
 
-    def body_of(self, model: Any) -> nn.Module:
-        body: nn.Module = model.body if isinstance(model, PointerGenerator) else model
-        return body
-
     def scored(self, run: Any, examples: Sequence[Pair], outputs: Sequence[Any] | None, others: Any) -> Outcomes:
         made = super().scored(run, examples, outputs, others)
         cut = run.input.cut_in([pair.source for pair in examples])
@@ -131,21 +128,15 @@ class Summaries(Translated):
         return replace(made, details={**made.details, **details})
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        lines = [f"  {label:<20} {points(scores[key])}" for key, label in _NAMES.items() if key in scores]
-        names = {"exact_match": "exact match", "token_accuracy": "token accuracy"}
-        lines += [f"  {label:<20} {interval(scores[key])}" for key, label in names.items() if key in scores]
-        lines.append(f"  {'perplexity':<20} {scores['perplexity']:.4f}")
-        lines.append("  ROUGE-2 by document tokens:")
-        for bucket in scores["by_source_length"]:
-            lines.append(f"    {span(bucket):>8}  {points(bucket['rouge2'])}  ({bucket['examples']})")
-        lines += signature_lines(scores, {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF"})
+        by_length = length_lines("ROUGE-2 by document tokens", scores["by_source_length"], "rouge2", "examples")
+        lines = [*score_lines(scores, _SCORES), *by_length, *signature_lines(scores)]
         if scores.get("cut"):
             more = ", ..." if scores["cut"] > 3 else ""
             lines.append(
                 f"  {counted_are(scores['cut'], 'document')} longer than data.max_source; only the beginning was read: "
                 f"{', '.join(scores['cut_first'][:3])}{more}"
             )
-        return [*lines, *cut_off_lines(scores)]
+        return [*lines, *note_lines(scores, "cut_off")]
 
 
 class SummaryOutputs(TranslationOutputs):
@@ -196,5 +187,5 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=before,
     taken_from=taken_from,
-    aligns=AlignsWords,
+    aligns=alignment,
 )

@@ -24,19 +24,18 @@ from heed.generation import SamplingOptions, Writer
 from heed.models.base import PairDecoder
 from heed.observe.trace import trace
 from heed.tasks.base.predictions import short
-from heed.tasks.base.report import interval, points, span
+from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing import WrittenText, output_measures
 from heed.tasks.base.writing_run import (
     SEARCH,
     NearestSentence,
     WritingExaminer,
     WritingOutputs,
-    cut_off_lines,
     map_html,
-    signature_lines,
 )
 from heed.tasks.contracts import Batch, Facts
-from heed.tasks.heads.alignment import AlignsWords, aligned_counts, replace_unknown
+from heed.tasks.heads import alignment
+from heed.tasks.heads.alignment import aligned_counts, replace_unknown
 from heed.tasks.heads.written import Written, settings
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
@@ -48,8 +47,13 @@ from heed.training.contracts import Loss
 if TYPE_CHECKING:
     from heed.tasks.run import Run
 
-_TEXT_NAMES = {"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"}
-_LINKS = {"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"}
+_SCORES = {
+    **{"bleu": "BLEU", "chrf": "chrF", "ter": "TER, lower is better"},
+    **{"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"},
+    "alignment": "alignment error",  # the reason why there is none although links are known
+    **{"aer": "AER, lower is better", "alignment_precision": "link precision", "alignment_recall": "link recall"},
+    "perplexity": "perplexity",
+}
 _BLANK = WrittenText("", 0.0, 0.0, (), (), True, ())
 
 
@@ -219,21 +223,9 @@ class Translated(Written):
         return Outcomes(tuple(texts), tuple(measures), lengths=tuple(encoded.lengths[:, 0].tolist()), details=details)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
-        names = {"exact_match": "exact match", "token_accuracy": "token accuracy", "alignment_error": "alignment error"}
-        lines = [f"  {label:<20} {points(scores[key])}" for key, label in _TEXT_NAMES.items() if key in scores]
-        lines += [f"  {label:<20} {interval(scores[key])}" for key, label in names.items() if key in scores]
-        if "alignment" in scores:  # the reason why there is no alignment error although links are known
-            lines.append(f"  {names['alignment_error']:<20} {scores['alignment']}")
-        if "aer" in scores:
-            lines += [f"  {label:<20} {interval(scores[key])}" for key, label in _LINKS.items()]
-        lines.append(f"  {'perplexity':<20} {scores['perplexity']:.4f}")
-        shown, show = ("chrf", points) if "chrf" in scores else ("exact_match", interval)
-        lines.append(f"  {_TEXT_NAMES.get(shown, 'exact match')} by source tokens:")
-        for bucket in scores["by_source_length"]:
-            lines.append(f"    {span(bucket):>8}  {show(bucket[shown])}  ({bucket['examples']})")
-        signed = {key: label.partition(",")[0] for key, label in _TEXT_NAMES.items() if key in scores}
-        lines += signature_lines(scores, signed)
-        return [*lines, *cut_off_lines(scores)]
+        name = "chrf" if "chrf" in scores else "exact_match"
+        by_length = length_lines(f"{_SCORES[name]} by source tokens", scores["by_source_length"], name, "examples")
+        return [*score_lines(scores, _SCORES), *by_length, *signature_lines(scores), *note_lines(scores, "cut_off")]
 
 
 class TranslationOutputs(WritingOutputs):
@@ -266,18 +258,11 @@ class TranslationOutputs(WritingOutputs):
         return super().lines(text, prediction)
 
 
-class TranslationExaminer(WritingExaminer[Any, Pair, WrittenText]):
+class TranslationExaminer(WritingExaminer):
     """Comparison of runs that write a text for a text."""
-
-    def predict(self, run: Any, examples: Sequence[Pair], beam_size: int | None) -> list[WrittenText]:
-        return run.predict([pair.source for pair in examples], beam_size=beam_size)  # type: ignore[no-any-return]
 
     def count_tokens(self, run: Any, outputs: Sequence[WrittenText]) -> int:
         return sum(len(output.tokens) for output in outputs)
-
-    def outcomes(self, run: Any, outputs: Sequence[WrittenText]) -> Outcomes:
-        others = self.per_token, self.literal, self.bleu_tokenize
-        return run.outcomes(self.examples, outputs, others)  # type: ignore[no-any-return]
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         shown = run.look(self.sources[index], beam_size=beam_size, layer=-1, head="mean")
@@ -325,6 +310,6 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=with_body,
     taken_from=taken_from,
-    aligns=AlignsWords,
+    aligns=alignment,
     export=export,
 )
