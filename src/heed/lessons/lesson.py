@@ -132,7 +132,9 @@ class Lesson(Shown):
 
     def head(self, width: int = 100) -> str:
         """Title, source and names of the stages: the beginning of `text`."""
-        return head_to_text(self.title, self.source, self.stages, width)
+        names = f"stages: {', '.join(stage.name for stage in self.stages)}" if len(self.stages) > 1 else ""
+        parts = ((self.title, ""), (self.source, ""), (names, "  "))
+        return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
 
     def stage_text(self, name: str, width: int = 100, color: bool = False) -> str:
         """One stage, as in `text` and with the same number.
@@ -141,14 +143,36 @@ class Lesson(Shown):
             ConfigError: There is no such stage.
         """
         stage = self[name]
-        return stage_to_text(stage, self.stages.index(stage) + 1, len(self.stages), width, color)
+        head = f"-- {self.stages.index(stage) + 1}/{len(self.stages)} {clean(stage.title)} [{stage.name}] "
+        blocks = [
+            [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))],
+            _wrap(f"    {stage.equation}", width, "    ") if stage.equation else [],
+            tables_to_lines(stage.tables, width, color),
+            [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
+            [line for text in stage.lines for line in _wrap(text, width, "   ")],
+            _wrap(_verdict(stage.checks), width) if stage.checks else [],
+            tables_to_lines(_unequal(stage.checks), width, color),
+        ]
+        return "\n\n".join("\n".join(block) for block in blocks if block)
 
-    def html(self) -> str:
-        return lesson_to_html(self.title, self.source, self.stages)
+    def html(self, slides: bool = False) -> str:
+        """A self-contained page; equal lessons give equal bytes."""
+        shown = [
+            {
+                "of": stage,
+                "tables": _drawn(stage.tables),
+                "verdict": _verdict(stage.checks) if stage.checks else "",
+                "unequal": _drawn(_unequal(stage.checks)),
+                "values": _drawn([_table("", stage.checks)] if stage.checks else []),
+            }
+            for stage in self.stages
+        ]
+        math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
+        return page("lessons/lesson.html", self.title, subject=self.source, stages=shown, slides=slides, **math)
 
     def slides_html(self) -> str:
         """A page with one stage at a time: arrow keys move, and each is printed on a page of its own."""
-        return lesson_to_html(self.title, self.source, self.stages, slides=True)
+        return self.html(slides=True)
 
     def scene(self, index: int | None = None) -> Scene:
         """The stages one below the other; with an index, one of them."""
@@ -226,29 +250,6 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
 # Text and page -----------------------------------------------------------------------------------------------------
 
 
-def head_to_text(title: str, source: str, stages: tuple[Stage, ...], width: int) -> str:
-    """Title, source, and the names of the stages if there are several."""
-    names = f"stages: {', '.join(stage.name for stage in stages)}" if len(stages) > 1 else ""
-    parts = ((title, ""), (source, ""), (names, "  "))
-    return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
-
-
-def stage_to_text(stage: Stage, place: int, count: int, width: int, color: bool) -> str:
-    """Stage number `place` of `count`, with weights in 24-bit ANSI colours if `color`."""
-    head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
-    equation = _wrap(f"    {stage.equation}", width, "    ") if stage.equation else []
-    blocks = [
-        [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))],
-        equation,
-        tables_to_lines(stage.tables, width, color),
-        [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
-        [line for text in stage.lines for line in _wrap(text, width, "   ")],
-        _wrap(_verdict(stage.checks), width) if stage.checks else [],
-        tables_to_lines(_unequal(stage.checks), width, color),
-    ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
-
-
 def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
     text = clean(text)
     indent = text[: len(text) - len(text.lstrip())]
@@ -296,22 +297,6 @@ def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
         x, high = x + drawn.width + 36, max(high, drawn.height)
         scene.width = max(scene.width, x - 36 + _MARGIN)
     return y + high + 14 if tables else y
-
-
-def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...], slides: bool = False) -> str:
-    """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
-    shown = [
-        {
-            "of": stage,
-            "tables": _drawn(stage.tables),
-            "verdict": _verdict(stage.checks) if stage.checks else "",
-            "unequal": _drawn(_unequal(stage.checks)),
-            "values": _drawn([_table("", stage.checks)] if stage.checks else []),
-        }
-        for stage in stages
-    ]
-    math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
-    return page("lessons/lesson.html", title, subject=source, stages=shown, slides=slides, **math)
 
 
 def _inline(text: str) -> Markup:

@@ -129,12 +129,10 @@ class Script:
 
     def __init__(self, lesson: str) -> None:
         self._stages: dict[str, list[str]] = {}
-        for line in _texts()[lesson].splitlines():
+        for line in _texts()[lesson].replace("\n  ", " ").splitlines():
+            name, _, title = line.partition("] ")
             if line.startswith("["):
-                name, _, title = line[1:].partition("] ")
-                parts = self._stages[name] = [title]
-            elif line.startswith("  "):
-                parts[-1] += line[1:]
+                parts = self._stages[name[1:]] = [title]
             else:
                 parts.append(line)
 
@@ -144,16 +142,19 @@ class Script:
         numbers: dict[str, Tensor] | None = None,
         *tables: Table,
         lines: Iterable[str] = (),
-        checks: Iterable[tuple[str, float, float | Tensor]] = (),
+        checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
+        moments: tuple[Moment, ...] = (),
         **values: object,
     ) -> Stage:
-        """A stage; `lines` follow those of the text, `checks` are names with the stated and the computed value."""
+        """A stage; `lines` follow those of the text, `checks` are the values of `Check`."""
         title, *rest = (part.format(**values) for part in self._stages[name])
         prose, equation, below = (
             tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
         )
-        compared = tuple(Check(what, stated, float(computed)) for what, stated, computed in checks)
-        return Stage(name, title, prose, "".join(equation), numbers or {}, tables, (), (*below, *lines), compared)
+        compared = tuple(
+            Check(what, stated, float(computed), *tolerance) for what, stated, computed, *tolerance in checks
+        )
+        return Stage(name, title, prose, "".join(equation), numbers or {}, tables, moments, (*below, *lines), compared)
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"
