@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -114,9 +115,15 @@ def _texts() -> dict[str, Any]:
     return yaml.safe_load(text)  # type: ignore[no-any-return]
 
 
-def words_of_lesson(lesson: str) -> dict[str, Any]:
-    """The lists from which a lesson draws sentences, by name, from `texts.yaml`."""
-    return _texts()["words"][lesson]  # type: ignore[no-any-return]
+@cache
+def sentences_of(lesson: str) -> dict[str, dict[str, list[tuple[str, ...]]]]:
+    """The examples that a lesson learns from, by kind and split; examples/data/lesson_sentences.py draws them."""
+    examples: dict[str, dict[str, list[tuple[str, ...]]]] = {}
+    table = bz2.decompress(files("heed.lessons").joinpath("sentences.tsv.bz2").read_bytes()).decode()
+    for name, kind, split, *fields in (line.split("\t") for line in table.splitlines()):
+        if name == lesson:
+            examples.setdefault(kind, {}).setdefault(split, []).append(tuple(fields))
+    return examples
 
 
 def score_on_test(run: Any, name: str) -> float:

@@ -143,12 +143,11 @@ class ImagesExaminer(LabelExaminer[Any, Picture, LabelPrediction]):
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         example = self.examples[index]
         picture = self._picture(run, example)
-        look = Looking(run.task, run.model, picture, ())
-        number = look.number_of(None)
+        look = Looking(run.task, run.model, picture)
         shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
         figures = []
         for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
-            one = look.maps(name, Choice(), None, number)[0]
+            one = look.maps(name, Choice(), None, look.label())[0]
             tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
             figures.append((tag, _MAP_NAMES[name]))
         summary = run.head.predict(look.probabilities).summary()
