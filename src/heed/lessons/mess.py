@@ -22,7 +22,7 @@ _SHOWN = (_MESS, _TURNED, _FUN)
 _LABELS = ("negative", "neutral", "positive")
 _LONGEST = 4  # most clauses of filler between the halves in training
 _DISTANCES = (0, 2, 4, 32)  # clauses of filler in the test
-_CLAUSE = {"least": 4, "most": 7}  # words of a clause of filler
+_LEAST, _MOST = 4, 7  # words of a clause of filler
 _MOSTLY = 0.9  # share of correct answers from which a network counts as having learned the task
 _STEPS = {"short": 150, "halves": 600}
 _SETTINGS = (
@@ -86,7 +86,7 @@ def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
     caption = "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves"
     tables.append(Table(caption, rows, tuple(f"{distance} clauses" for distance in _DISTANCES), right, heat=True))
     numbers = {"probability": said, "accuracy": right}
-    return _stage(kind, numbers, *tables, **_CLAUSE, longest=_LONGEST, farthest=_DISTANCES[-1])
+    return _stage(kind, numbers, *tables, least=_LEAST, most=_MOST, longest=_LONGEST, farthest=_DISTANCES[-1])
 
 
 def _label(probabilities: Tensor) -> str:

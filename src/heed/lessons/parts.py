@@ -150,7 +150,7 @@ class Script:
         *tables: Table,
         lines: Iterable[str] = (),
         checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
-        moments: tuple[Moment, ...] = (),
+        moments: Iterable[Moment] = (),
         **values: object,
     ) -> Stage:
         """A stage; `lines` follow those of the text, `checks` are the values of `Check`."""
@@ -158,10 +158,9 @@ class Script:
         prose, equation, below = (
             tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
         )
-        compared = tuple(
-            Check(what, stated, float(computed), *tolerance) for what, stated, computed, *tolerance in checks
-        )
-        return Stage(name, title, prose, "".join(equation), numbers or {}, tables, moments, (*below, *lines), compared)
+        compared = tuple(Check(what, stated, float(found), *within) for what, stated, found, *within in checks)
+        shown = numbers or {}, tables, tuple(moments), (*below, *lines), compared
+        return Stage(name, title, prose, "".join(equation), *shown)
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"

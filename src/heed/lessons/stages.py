@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,22 +37,26 @@ class Numbers(NamedTuple):
     weights: Tensor  # (query, key), their softmax
     context: Tensor  # (query, d_value)
     mask: Tensor | None  # (query, key)
+    scale: str  # text of the divisor of the scores; empty for none
 
     def as_dict(self) -> dict[str, Tensor]:
-        """The results by name, without the mask."""
-        return {name: value for name, value in self._asdict().items() if name != "mask"}
+        """The results by name, without the mask and the scale."""
+        return {name: value for name, value in self._asdict().items() if name not in ("mask", "scale")}
 
     def under(self, divisor: float) -> Numbers:
         """The same attention with scores divided by another number."""
         return compute(self.query, self.key, self.value, self.mask, divisor)
 
 
-def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0) -> Numbers:
+def compute(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0, scale: str = ""
+) -> Numbers:
     """Attention with every intermediate result: the scores before and after division, the rest by `attend`."""
     score = Dot()
     score.scale = 1.0 / divisor
     context, weights = attend(query, key, value, mask, score)
-    return Numbers(query, key, value, Dot().scores(query, key), score.scores(query, key), weights, context, mask)
+    scores, scaled = Dot().scores(query, key), score.scores(query, key)
+    return Numbers(query, key, value, scores, scaled, weights, context, mask, scale)
 
 
 class Bench:
@@ -60,6 +64,7 @@ class Bench:
 
     Attributes:
         tokens: One per row.
+        names: Names of the tokens in messages.
         x: The rows in float64, `(rows, d_model)`.
         learned: Attention over all rows: `q = x W_Q`, or `q = x` without weights.
         unlearned: Attention with q = k = v = x and no scale.
@@ -67,6 +72,7 @@ class Bench:
         chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
         asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
+        over: The division by it as in an equation.
 
     Raises:
         ConfigError: There is no such row, or the numbers overflow.
@@ -74,6 +80,7 @@ class Bench:
 
     def __init__(self, file: LessonFile, row: int | str | None) -> None:
         self.file, self.tokens, self.asked = file, tuple(file.tokens), row is not None
+        self.names = [name_of(i, self.tokens) for i in range(len(self.tokens))]
         self.x = x = double(file.input)
         mask = None if file.mask is None else torch.tensor(file.mask)
         if file.causal:
@@ -81,14 +88,18 @@ class Bench:
             mask = earlier if mask is None else mask & earlier
         query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
         self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
-        self.learned = compute(query, key, value, mask, self.divisor(file.scale))
+        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+        self.over = f" / {self.rule}" if self.rule else ""
+        self.divided_by, scale = self.divisor(file.scale), self.rule
+        if self.rule and isinstance(file.scale, str):
+            scale = f"{self.rule} = {self.divided_by:.3f}"
+        self.learned = compute(query, key, value, mask, self.divided_by, scale)
         self.unlearned = compute(x, x, x, mask)
         for numbers in (self.unlearned, self.learned):
             if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
                 raise ConfigError("a score or context overflows; make the input or the weights smaller")
         telling = query.any(dim=-1) if mask is None else query.any(dim=-1) & (mask.sum(dim=-1) > 1)
         self.chosen = int(telling.double().argmax()) if row is None else find(row, self.tokens, "--row")
-        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
 
     def divisor(self, scale: str | float) -> float:
         """The divisor that a scale of a file names."""
@@ -99,48 +110,36 @@ class Bench:
         root = re.fullmatch(r"sqrt\((\d+)\)", scale)
         return math.sqrt(whole_number(root[1]) if root else self.sizes[scale])
 
-    @property
-    def scale(self) -> str:
-        """The rule with its value: "sqrt(d_k) = 1.732"."""
-        named = isinstance(self.file.scale, str) and self.rule
-        return f"{self.rule} = {self.divisor(self.file.scale):.3f}" if named else self.rule
-
-    @property
-    def over(self) -> str:
-        """The division by the scale as in an equation, if there is one."""
-        return f" / {self.rule}" if self.rule else ""
-
 
 _HALF = 0.0005
 """Allowed difference of values that are stated to three decimals."""
 
 
-def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
+def find_moments(x: Tensor, numbers: Numbers, names: Sequence[str]) -> tuple[Moment, ...]:
     """Find noteworthy rows of one attention over all tokens; equal findings are merged. `x` is `(rows, d_model)`."""
     shown: dict[tuple[str, str], list[int]] = {}
     alike: dict[tuple[float, ...], list[int]] = {}
     for i, row in enumerate(x.tolist()):
         alike.setdefault(tuple(row), []).append(i)
-        if (found := _moment(i, numbers, tokens)) is not None:
-            shown.setdefault(found, []).append(i)
+        if (moment := _moment(i, numbers, names)) is not None:
+            shown.setdefault(moment, []).append(i)
     equal = ("equal rows", "equal inputs, so equal rows; attention by itself ignores positions")
     weights = numbers.weights  # equal inputs have unequal rows if their masks differ
     repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
     return tuple(
-        Moment(kind, tuple(rows), f"{_names(rows, tokens)}: {text}")
+        Moment(kind, tuple(rows), f"{', '.join(names[i] for i in rows)}: {text}")
         for (kind, text), rows in [*shown.items(), *((equal, rows) for rows in repeated)]
     )
 
 
-def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str] | None:
+def _moment(i: int, numbers: Numbers, names: Sequence[str]) -> tuple[str, str] | None:
     """The finding of one row: its kind, and the text that follows the token's name."""
-    weights = numbers.weights[i]
+    weights, others = numbers.weights[i], [*names[:i], "itself", *names[i + 1 :]]
     allowed = list(range(len(weights))) if numbers.mask is None else numbers.mask[i].nonzero().flatten().tolist()
     if not allowed:
         return "masked row", "may attend to nothing, so its weights and its context are zeros"
     if len(allowed) == 1:
-        only = _other(allowed[0], i, tokens)
-        return "one key", f"may attend to {only} only, so that weight is 1.000 whatever the score"
+        return "one key", f"may attend to {others[allowed[0]]} only, so that weight is 1.000 whatever the score"
     seen = weights[allowed]
     if not bool(numbers.query[i].any()):
         return "zero query", f"every score is 0, so each of the {len(allowed)} keys gets {float(seen[0]):.3f}"
@@ -148,19 +147,9 @@ def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str
         return "uniform row", f"equal scores, so each of the {len(allowed)} keys gets {float(seen.mean()):.3f}"
     best = int(weights.argmax())
     if float(weights[best]) >= 1 - THREE_DECIMALS:
-        return "one-hot row", f"all weight on {_other(best, i, tokens)}, to three decimals"
-    ties = [j for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
-    if len(ties) > 1:
-        return "tie", f"{_names(ties, tokens)} tie with {float(weights[best]):.3f} each"
-    return None
-
-
-def _other(key: int, query: int, tokens: tuple[str, ...]) -> str:
-    return "itself" if key == query else name_of(key, tokens)
-
-
-def _names(rows: Iterable[int], tokens: tuple[str, ...]) -> str:
-    return ", ".join(name_of(i, tokens) for i in rows)
+        return "one-hot row", f"all weight on {others[best]}, to three decimals"
+    ties = [names[j] for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
+    return ("tie", f"{', '.join(ties)} tie with {float(weights[best]):.3f} each") if len(ties) > 1 else None
 
 
 def compare_all(bench: Bench) -> Iterator[tuple[str, float, Tensor, float]]:
@@ -176,7 +165,7 @@ def compare_all(bench: Bench) -> Iterator[tuple[str, float, Tensor, float]]:
     for item in file.other_scales:
         i, j = (find(place, tokens, "other_scales") for place in (item.row, item.column))
         for scale, weight in item.weights.items():
-            name = f"weights[{name_of(i, tokens)}][{name_of(j, tokens)}] under {scale}"
+            name = f"weights[{bench.names[i]}][{bench.names[j]}] under {scale}"
             yield name, weight, bench.learned.under(bench.divisor(scale)).weights[i, j], _HALF
 
 
@@ -254,10 +243,10 @@ def _unlearned(bench: Bench, comes_after: bool) -> Stage:
     return _stage(
         "unlearned",
         numbers.as_dict(),
-        *_attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX"),
-        moments=find_moments(bench.x, numbers, bench.tokens),
+        *_attention_tables(numbers, bench.tokens, bench.tokens, "XXX"),
+        moments=find_moments(bench.x, numbers, bench.names),
         when="For comparison, nothing learned" if comes_after else "Before anything is learned",
-        cosines=", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near)),
+        cosines=", ".join(f"{name} {value:.3f}" for name, value in zip(bench.names, near, strict=True)),
     )
 
 
@@ -271,8 +260,8 @@ def _projections(bench: Bench) -> Stage:
             title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
             made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
         projected.append(_vectors(title, rows, bench.tokens))
-    widths = {"width": bench.x.shape[1], "queries": learned.query.shape[1], "values": learned.value.shape[1]}
-    return _stage("projections", numbers, *made, *projected, **widths)
+    width, queries, values = (rows.shape[1] for rows in (bench.x, learned.query, learned.value))
+    return _stage("projections", numbers, *made, *projected, width=width, queries=queries, values=values)
 
 
 def _parts(bench: Bench) -> list[Stage]:
@@ -295,7 +284,8 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     """The same attention, restricted to some queries and keys."""
     every = bench.learned
     mask = None if every.mask is None else every.mask[rows][:, keys]
-    numbers = compute(every.query[rows], every.key[keys], every.value[keys], mask, bench.divisor(bench.file.scale))
+    parts = every.query[rows], every.key[keys], every.value[keys]
+    numbers = compute(*parts, mask, bench.divided_by, every.scale)
     queries, offered = (tuple(bench.tokens[i] for i in part) for part in (rows, keys))
     single, some = len(rows) == 1, len(keys) < len(bench.tokens)
     among = f"only {', '.join(offered)}" if some else f"all {len(keys)} keys"
@@ -305,13 +295,9 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     stage = _stage(
         "one" if single else "several",
         numbers.as_dict(),
-        *(
-            _one_row_tables(numbers, queries[0], offered, bench.scale)
-            if single
-            else _attention_tables(numbers, queries, offered, bench.scale, "QKV")
-        ),
+        *(_one_row_tables(numbers, queries[0], offered) if single else _attention_tables(numbers, queries, offered)),
         what="Word" if some else "Row",
-        named=", ".join(name_of(i, bench.tokens) for i in rows),
+        named=", ".join(bench.names[i] for i in rows),
         count=count.capitalize(),
         among=among,
         divided=f", divided by {bench.rule}" if bench.rule else "",
@@ -325,8 +311,8 @@ def _all_rows(bench: Bench) -> Stage:
     return _stage(
         "all-rows",
         numbers.as_dict(),
-        *_attention_tables(numbers, tokens, tokens, bench.scale, "QKV"),
-        moments=find_moments(bench.x, numbers, tokens),
+        *_attention_tables(numbers, tokens, tokens),
+        moments=find_moments(bench.x, numbers, bench.names),
         count=len(tokens),
         masked="; masked cells get no weight" if numbers.mask is not None else "",
         over=bench.over,
@@ -342,7 +328,7 @@ def _scales(bench: Bench) -> Stage:
     for name, size in bench.sizes.items():
         named.setdefault(size, []).append(name.replace("_", " "))
     divisors = {f"sqrt({size}) {', '.join(names)}": math.sqrt(size) for size, names in named.items()}
-    divisors, here = {"no scale": 1.0, **divisors}, bench.divisor(bench.file.scale)
+    divisors, here = {"no scale": 1.0, **divisors}, bench.divided_by
     if not any(abs(divisor - here) < 1e-9 for divisor in divisors.values()):
         divisors[f"{bench.rule} (this lesson)"] = here
     weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
@@ -354,7 +340,7 @@ def _scales(bench: Bench) -> Stage:
     )
     rows = torch.stack([under[chosen] for under in weights.values()])
     mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
-    title = f"weights of {name_of(chosen, bench.tokens)} under each scale"
+    title = f"weights of {bench.names[chosen]} under each scale"
     table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
     same = " Here all three are the same number." if len(named) == 1 else ""
     return _stage("scales", {"weights": rows}, table, lines=lines, same=same)
@@ -370,16 +356,18 @@ def _other_width(bench: Bench, width: int) -> Stage:
         for name in ("W_Q", "W_K", "W_V")
     }
     query, key, value = (x @ w for w in made.values())
-    numbers = compute(query, key, value, bench.learned.mask, math.sqrt(width))
-    change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
+    numbers = compute(query, key, value, bench.learned.mask, math.sqrt(width), f"sqrt({width})")
     projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
     stage = _stage(
         "width",
         {**made, **numbers.as_dict()},
         *(_vectors(f"{name} (ours)", w, _features(d_model, bench.file.roles)) for name, w in made.items()),
         *(_vectors(name, rows, bench.tokens) for name, rows in projected.items()),
-        *_attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", "QKV"),
-        **{"rows": d_model, "width": width, "change": change, "seed": bench.file.seed},
+        *_attention_tables(numbers, bench.tokens, bench.tokens),
+        rows=d_model,
+        width=width,
+        change="keep" if width == d_model else "reduce" if width < d_model else "increase",
+        seed=bench.file.seed,
     )
     return replace(stage, name=f"width-{width}")
 
@@ -398,13 +386,10 @@ def _vectors(
 
 
 def _attention_tables(
-    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: Sequence[str]
+    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], symbols: Sequence[str] = "QKV"
 ) -> tuple[Table, ...]:
-    """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
-
-    `scale` is the divisor of the scores as text, empty for none; `symbols` name queries, keys and values.
-    """
-    q, k, v = symbols
+    """Scores, scaled scores, weights and context; `symbols` name queries (rows), keys (columns) and values."""
+    (q, k, v), scale = symbols, numbers.scale
     scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, numbers.scores, mask=numbers.mask)
     scaled = Table(f"scaled: scores / {scale}", queries, keys, numbers.scaled, mask=numbers.mask)
     title = f"weights: softmax({'scaled' if scale else 'scores'}), each row sums to 1"
@@ -413,9 +398,9 @@ def _attention_tables(
     return (scores, scaled, weights, context) if scale else (scores, weights, context)
 
 
-def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...], scale: str) -> tuple[Table, ...]:
+def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...]) -> tuple[Table, ...]:
     """One query: its scores and weights, then the weighted values and their sum."""
-    scaled = {f"/ {scale}": numbers.scaled[0]} if scale else {}
+    scaled = {f"/ {numbers.scale}": numbers.scaled[0]} if numbers.scale else {}
     lines = {"q . k": numbers.scores[0], **scaled, "weight": numbers.weights[0]}
     mask = None if numbers.mask is None else numbers.mask.expand(len(lines), -1)
     heat = tuple(name == "weight" for name in lines)

@@ -159,9 +159,8 @@ class Looking:
             area, caption = patches.area, "states that the last block reads"
         elif (receptive := getattr(self.model.body, "receptive", None)) is not None:
             # each unit is drawn around the centre of its field
-            first = receptive.start + (receptive.size - receptive.stride) / 2
-            steps = (receptive.stride, receptive.stride)
-            area = area_of(self.box, self.size, (first, first), steps, on_grid[0].shape[1:])
+            first, (rows, columns) = receptive.start + (receptive.size - receptive.stride) / 2, on_grid[0].shape[1:]
+            area = area_of(self.box, self.size, (first, first), (receptive.stride,) * 2, (rows, columns))
         grid = class_activation(*on_grid)
         caption = f"Sum of the {caption}, weighted by the gradient of its score; 0 where negative."
         if not bool(grid.any()):
@@ -255,8 +254,11 @@ def look_at_picture(
     work, name = run.task, run.config.model.name
     look = Looking(work, run.model, picture, edits)
     attention, labels = look.attention, work.head.labels
-    usual = ("gradient", "saliency", "field") if attention is None else ("attention", "rollout", "gradient")
+    usual: tuple[str, ...] = (
+        ("gradient", "saliency", "field") if attention is None else ("attention", "rollout", "gradient")
+    )
     if attention is not None:
+        usual = ("attention", "rollout", "gradient")
         choice.check(look.seen.mechanisms())
         choice.heads(attention.num_heads)
     elif unknown := [kind for kind in maps if kind in ("attention", "rollout")]:
@@ -295,7 +297,8 @@ def look_at_picture(
         work.head.predict(look.probabilities).label if labels else "",
         tuple(ranked[:_TOP]),
         tuple(drawn),
-        *((attention.gallery(patch), attention.distances()) if attention is not None else (None, None)),
+        attention.gallery(patch) if attention is not None else None,
+        attention.distances() if attention is not None else None,
         tuple(notes),
         attention.every() if attention is not None else None,
     )
