@@ -60,23 +60,6 @@ def list_lessons() -> dict[str, str]:
     return worked | {name: title for name, (title, *_) in TRAINED.items()}
 
 
-def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
-    """Read a lesson by name, or from a YAML file.
-
-    Returns:
-        The lesson's name in messages, and its fields.
-
-    Raises:
-        ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names
-            file, field, row and the width that would be right.
-    """
-    paths = _paths()
-    if str(source) not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
-        hint = suggest(str(source), [*paths, *TRAINED])
-        raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
-    return str(source), check_section(LessonFile, read_config(paths.get(str(source), source)), str(source))
-
-
 def _paths() -> dict[str, Path]:
     """The YAML files that come with heed, by the names of their lessons."""
     folder = Path(str(files("heed.lessons")))
@@ -150,7 +133,7 @@ class Lesson(Shown):
             tables_to_lines(stage.tables, width, color),
             [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
             [line for text in stage.lines for line in _wrap(text, width, "   ")],
-            _wrap(_verdict(stage.checks), width) if stage.checks else [],
+            [line for text in _verdict(stage.checks) for line in _wrap(text, width)],
             tables_to_lines(_unequal(stage.checks), width, color),
         ]
         return "\n\n".join("\n".join(block) for block in blocks if block)
@@ -161,7 +144,7 @@ class Lesson(Shown):
             {
                 "of": stage,
                 "tables": _drawn(stage.tables),
-                "verdict": _verdict(stage.checks) if stage.checks else "",
+                "verdict": "".join(_verdict(stage.checks)),
                 "unequal": _drawn(_unequal(stage.checks)),
                 "values": _drawn([_table("", stage.checks)] if stage.checks else []),
             }
@@ -233,14 +216,18 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
     stage of one row: a token, or its number from 0.
 
     Raises:
-        ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
+        ConfigError: No such lesson, file, field or row, or matrices that do not fit together; the message names file,
+            field, row and the width that would be right.
     """
-    if str(source) in TRAINED:
-        lesson = TRAINED[str(source)]
+    name, paths = str(source), _paths()
+    if name in TRAINED:
         if row is not None:
-            raise ConfigError(f"lesson {source} has no stage of one row; leave out row {row!r}")
-        return Lesson(str(source), lesson.title, lesson.source, (), lesson.stages())
-    name, file = read_lesson(source)
+            raise ConfigError(f"lesson {name} has no stage of one row; leave out row {row!r}")
+        return Lesson(name, TRAINED[name].title, TRAINED[name].source, (), TRAINED[name].stages())
+    if name not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
+        hint = suggest(name, [*paths, *TRAINED])
+        raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
+    file = check_section(LessonFile, read_config(paths.get(name, source)), name)
     try:
         return Lesson(name, file.title, file.source, tuple(file.tokens), build_stages(file, row))
     except ConfigError as error:
@@ -269,8 +256,7 @@ def stage_scene(stage: Stage, place: int, count: int) -> Scene:
         scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
         y += 30
     y = _add_tables(scene, stage.tables, y)
-    lines = [f"{one.kind}: {one.text}" for one in stage.moments]
-    lines += [*stage.lines, *([_verdict(stage.checks)] if stage.checks else [])]
+    lines = [*(f"{one.kind}: {one.text}" for one in stage.moments), *stage.lines, *_verdict(stage.checks)]
     y = _add_texts(scene, lines, y + 8)
     scene.height = _add_tables(scene, _unequal(stage.checks), y) + 4
     return scene
@@ -314,8 +300,8 @@ def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:
     return [(table.title, table_to_html(table, _row_name)) for table in tables]
 
 
-def _verdict(checks: Sequence[Check]) -> str:
-    """Counts of values that are equal, tolerated and different, as a sentence."""
+def _verdict(checks: Sequence[Check]) -> list[str]:
+    """Counts of values that are equal, tolerated and different, as a sentence; none without checks."""
     equal = sum(check.equal for check in checks)
     tolerated = sum(check.tolerated for check in checks) - equal
     parts = [f"{counted(len(checks), 'value')}: {equal} equal to three decimals"]
@@ -323,7 +309,7 @@ def _verdict(checks: Sequence[Check]) -> str:
         parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
     if differ := len(checks) - equal - tolerated:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
-    return ", ".join(parts)
+    return [", ".join(parts)] if checks else []
 
 
 def _unequal(checks: Sequence[Check]) -> tuple[Table, ...]:

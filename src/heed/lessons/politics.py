@@ -110,9 +110,8 @@ def _words(reading: Reading) -> Stage:
     for i, (words, weights) in enumerate(reading.words):
         said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
         tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
-    unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
     numbers = {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)}
-    return _stage("words", numbers, *tables, unknown=unknown[0])
+    return _stage("words", numbers, *tables)
 
 
 def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[tuple[str, ...]]) -> Stage:
