@@ -19,10 +19,9 @@ from torch import Tensor
 from heed.attention import Dot, attend, causal_mask
 from heed.errors import ConfigError, suggest, whole_number
 from heed.lessons.parts import THREE_DECIMALS, Moment, Script, Stage, Table, double, find, name_of
-from heed.lessons.schema import LessonFile, Values
+from heed.lessons.schema import SCALES, LessonFile, Values
 from heed.tasks.base.report import counted
 
-_RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
 _stage = Script("worked")
 
 
@@ -88,7 +87,7 @@ class Bench:
             mask = earlier if mask is None else mask & earlier
         query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
         self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
-        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+        self.rule = SCALES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
         self.over = f" / {self.rule}" if self.rule else ""
         self.divided_by, scale = self.divisor(file.scale), self.rule
         if self.rule and isinstance(file.scale, str):

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import Source, TokenizerConfig
+from heed.config import TokenizerConfig
 from heed.data.batch import plan_even
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
@@ -83,10 +83,7 @@ def open_pictures(data: Any, pixels: Pixels, given: Mapping[str, Sequence[Pictur
     return PictureSplits(**vars(splits), pixels=pixels)
 
 
-D = TypeVar("D", bound=Source)
-
-
-def with_sets(data: D) -> tuple[D, list[str]]:
+def with_sets(data: Any) -> tuple[Any, list[str]]:
     """The section with the folder of each split, if a folder contains several; remarks that say so.
 
     Raises:
@@ -94,9 +91,13 @@ def with_sets(data: D) -> tuple[D, list[str]]:
     """
     update: dict[str, list[str]] = {}
     found: dict[str, str] = {}
+    remarks = []
     for split in ("train", "valid", "test"):
-        given = getattr(data, split)
-        for path in given if isinstance(given, list) else ():
+        files = getattr(data, split)
+        if files is None and split in found:
+            update[split] = [found[split]]
+            remarks.append(f"data.{split} is {found[split]}")
+        for path in files if isinstance(files, list) else ():
             sets = Listing(path).splits() if os.path.isdir(path) else {}
             if sets and split not in sets:
                 raise DataError(
@@ -105,11 +106,6 @@ def with_sets(data: D) -> tuple[D, list[str]]:
             update.setdefault(split, []).append(sets.get(split, str(path)))
             if split == "train":
                 found = {**sets, **found}
-    remarks = []
-    for split in ("valid", "test"):
-        if getattr(data, split) is None and split in found:
-            update[split] = [found[split]]
-            remarks.append(f"data.{split} is {found[split]}")
     return data.model_copy(update=update), remarks
 
 
