@@ -114,11 +114,10 @@ class Looking:
         key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
             for one in maps:
-                effect = None
-                if one.opens is not None:
-                    outside = one.weights.new_full((leading,), one.outside / max(1, leading))
-                    effect = effect_of(answer, torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
-                tried.append(one if effect is None else replace(one, effect=effect))
+                outside = one.weights.new_full((leading,), one.outside / max(1, leading))
+                row = torch.cat([outside, one.weights.flatten()]).unsqueeze(0)
+                effect = None if one.opens is None else effect_of(answer, row, key, one.opens)
+                tried.append(replace(one, effect=effect))
         return tried
 
     def maps(self, name: str, choice: Choice, patch: GridPlace | None, label: str) -> list[PictureMap]:
@@ -254,9 +253,7 @@ def look_at_picture(
     work, name = run.task, run.config.model.name
     look = Looking(work, run.model, picture, edits)
     attention, labels = look.attention, work.head.labels
-    usual: tuple[str, ...] = (
-        ("gradient", "saliency", "field") if attention is None else ("attention", "rollout", "gradient")
-    )
+    usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
         choice.check(look.seen.mechanisms())
