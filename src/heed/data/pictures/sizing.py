@@ -266,10 +266,8 @@ class PictureForm:
     sizing: Sizing
     normalisation: Normalisation
 
-    def tensor(self, pictures: Sequence[Array] | Array) -> Tensor:
-        """Decoded pictures of any size, or sized ones, as normalised float32 `(batch, channels, height, width)`."""
-        if isinstance(pictures, np.ndarray) and pictures.shape[1:] == self.sizing.shape:
-            return self.normalisation.tensor(pictures)
+    def tensor(self, pictures: Iterable[Decoded]) -> Tensor:
+        """Decoded pictures of any size as normalised float32 `(batch, channels, height, width)`."""
         return self.normalisation.tensor(self.sizing.apply_all(pictures))
 
     def save(self, folder: Path) -> None:

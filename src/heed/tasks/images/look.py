@@ -79,7 +79,7 @@ class Looking:
         form = work.input.form
         self.box: Box = form.sizing.placed((picture.shape[0], picture.shape[1]))
         self.size = (form.sizing.height, form.sizing.width)
-        self.pixels = form.tensor(form.sizing.apply_all([picture])).to(next(model.parameters()).device)
+        self.pixels = form.tensor([picture]).to(next(model.parameters()).device)
         with edit(model, *edits), watched(model) as seen:
             logits = model(self.pixels)
         self.seen: Trace = seen
@@ -307,7 +307,7 @@ def look_at_distances(run: Any, pictures: Sequence[Decoded]) -> Shown:
     Raises:
         ConfigError: The model has no attention.
     """
-    model, form = run.model, run.input.form
+    model = run.model
     patches = patches_of_body(model.body, Box(0, 0, 1, 1))
     if patches is None:
         raise ConfigError(
@@ -316,7 +316,7 @@ def look_at_distances(run: Any, pictures: Sequence[Decoded]) -> Shown:
         )
     each: list[Tensor] = []
     for start in range(0, len(pictures), _TOGETHER):
-        pixels = form.tensor(form.sizing.apply_all(pictures[start : start + _TOGETHER]))
+        pixels = run.input.form.tensor(pictures[start : start + _TOGETHER])
         with watched(model) as seen:
             model(pixels.to(next(model.parameters()).device))
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
