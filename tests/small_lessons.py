@@ -1,8 +1,8 @@
 """Shortens lessons that train to two updates and little data, for tests that do not depend on learning."""
 
-from heed.lessons import cat, mess, order, pizza, politics, teddy
+from heed.lessons import cat, mess, order, parts, pizza, politics, teddy
 
-NOUNS = 8
+SIZES = {"train": 60, "valid": 6, "test": 12}
 
 
 def shrink(patch):
@@ -10,8 +10,18 @@ def shrink(patch):
     for lesson in (cat, mess, order, pizza, politics, teddy):
         steps = lesson._STEPS
         patch.setattr(lesson, "_STEPS", dict.fromkeys(steps, 2) if isinstance(steps, dict) else 2)
-    nouns = [*cat._WORDS, *(noun for noun in cat._NOUNS if noun not in cat._WORDS)][:NOUNS]
-    patch.setattr(cat, "_NOUNS", {noun: cat._NOUNS[noun] for noun in nouns})
-    patch.setattr(mess, "_EACH", 6)
-    for lesson in (mess, politics):
-        patch.setattr(lesson, "_SIZES", {"train": 60, "valid": 6, "test": 12})
+    drawn = parts.sentences_of
+    others = sorted({sitter for *_, sitter in drawn("cat")[""]["train"]} - {"cat", "wall"})
+    nouns = {"cat", "wall", *others[:6]}
+
+    def fewer(lesson):
+        """Sentences of eight nouns; of reviews and documents the first."""
+        kinds = drawn(lesson)
+        if lesson == "cat":
+            pairs = {split: [row for row in rows if {row[0][:-1].split()[n] for n in (1, -1)} <= nouns]
+                     for split, rows in kinds[""].items()}  # fmt: skip
+            return {"": pairs}
+        return {kind: {split: rows[: SIZES[split]] for split, rows in some.items()} for kind, some in kinds.items()}
+
+    for lesson in (cat, mess, politics):
+        patch.setattr(lesson, "sentences_of", fewer)

@@ -215,7 +215,7 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     run = SMALL["images"].untrained(data, tmp_path, model, {})
     head, form, file = run.head, run.input.form, sorted((data / SMALL["images"].train).rglob("*.png"))[0]
     (array,), _ = opened(run, str(file))
-    pixels, label = form.tensor(form.sizing.apply_all([array])), head.labels[0]
+    pixels, label = form.tensor([array]), head.labels[0]
 
     def forward(given):
         logits = run.model(given)

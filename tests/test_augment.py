@@ -6,7 +6,7 @@ from scipy import stats
 
 from heed.config.pictures import AugmentSection
 from heed.data.pictures import sizing as ops
-from heed.data.pictures.sizing import Augment, Draws
+from heed.data.pictures.sizing import Augment
 
 
 def pictures(batch: int, height: int = 32, width: int = 32, channels: int = 3) -> np.ndarray:
@@ -39,13 +39,13 @@ ALL = AugmentSection(flip=True, crop=4)
 
 
 def test_draws_are_uniform_and_independent_of_one_another():
-    draws = Draws(1, 0, range(50_000))
-    numbers = [draws.uniform("a"), draws.uniform("b"), Draws(1, 1, range(50_000)).uniform("a")]
-    numbers += [Draws(2, 0, range(50_000)).uniform("a"), np.roll(draws.uniform("a"), 1)]
+    cases = ((1, 0, "a"), (1, 0, "b"), (1, 1, "a"), (2, 0, "a"))
+    numbers = [ops.uniform(seed, epoch, range(50_000), use) for seed, epoch, use in cases]
+    numbers.append(np.roll(numbers[0], 1))
     for one in numbers:
         assert stats.kstest(one, "uniform").pvalue > 1e-3
     assert np.abs(np.corrcoef(numbers) - np.eye(5)).max() < 0.02
-    counted = np.bincount(draws.below("c", 14), minlength=14)
+    counted = np.bincount((ops.uniform(1, 0, range(50_000), "c") * 14).astype(int), minlength=14)
     assert stats.chisquare(counted).pvalue > 1e-3
 
 

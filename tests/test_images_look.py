@@ -198,7 +198,7 @@ def test_several_pictures_give_the_mean_attention_distance(vit, photos):
         (["--patch", "8,0"], "no patch in row 8, column 0: this model reads 8 rows and 8 columns of patches"),
         (["--patch", "left"], "--patch is 'left'; give row and column of a patch, counted from 0, as in --patch 3,5"),
         (["--map", "fields"], "unknown map 'fields'; did you mean 'field'?"),
-        (["--label", "rad"], "unknown label 'rad'; did you mean 'red'?"),
+        (["--label", "rad"], "this run has no label 'rad'; did you mean 'red'?"),
         (["--layer", "3"], "no layer 3: this model has 3 layers of encoder attention, counted from 0"),
         (["--head", "2"], "no head 2: there are 2 heads, counted from 0"),
         (["--mechanism", "cross"], "no 'cross' attention: this model has encoder attention"),

@@ -2,18 +2,21 @@
 
 import json
 import math
+import re
 from itertools import pairwise, permutations
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+import lesson_sentences as drawing
 from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, list_lessons, mess, order, politics, run_lesson
 from heed.lessons import lesson as files
+from heed.lessons.parts import sentences_of
 from small_lessons import shrink
 
 STAGES = {
@@ -99,17 +102,29 @@ def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     assert "one stage" in out and err == "training small networks: about 35 seconds on one thread\n"
 
 
+def test_the_table_is_what_the_script_draws(tmp_path, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["lesson_sentences.py", str(tmp_path / "sentences.tsv")])
+    drawing.main()
+    for lesson in ("cat", "mess", "order", "politics"):
+        kinds = sentences_of(lesson)
+        packed = [(lesson, kind, split, *row) for kind in kinds for split in kinds[kind] for row in kinds[kind][split]]
+        lines = (tmp_path / "sentences.tsv").read_text(encoding="utf-8").splitlines()
+        written = [tuple(line.split("\t")) for line in lines if line.startswith(f"{lesson}\t")]
+        assert sorted(packed) == sorted(written)
+        assert packed[:50] == written[:50]
+
+
 # cat
 
 
 def test_both_orders_of_two_nouns_are_in_one_split_and_the_lessons_sentences_are_held_out():
-    drawn = {split: cat.draw_sentences(split) for split in SPLITS}
+    drawn = {split: drawing.who_sat(split) for split in SPLITS}
     met = {
-        split: {frozenset(word for word in cat._NOUNS if f" {word} " in f" {pair.source[:-1]} ") for pair, _ in pairs}
-        for split, pairs in drawn.items()
+        split: {frozenset(word for word in drawing.NOUNS if f" {word} " in f" {row[0][:-1]} ") for row in rows}
+        for split, rows in drawn.items()
     }
     assert not met["train"] & met["test"] and not met["train"] & met["valid"] and not met["valid"] & met["test"]
-    held_out = {pair.source: (pair.target, sitter) for pair, sitter in drawn["test"]}
+    held_out = {english: (spanish, sitter) for english, spanish, sitter in drawn["test"]}
     assert held_out[cat._PAIR[0]] == ("El gato se sentó en la pared.", "cat")
     assert held_out[cat._PAIR[1]] == ("La pared se sentó sobre el gato.", "wall")
     assert frozenset(("cat", "wall")) not in met["train"]
@@ -134,23 +149,23 @@ def test_models_with_order_learn_who_sat_and_those_without_cannot():
 
 
 def test_reviews_are_labelled_by_the_balance_of_their_halves_and_the_joint_tells_nothing():
-    texts = [review for split in SPLITS for review in mess.draw_reviews(split, "halves")]
-    train = {text for text, _ in mess.draw_reviews("train", "halves")}
+    texts = [review for split in SPLITS for review in drawing.draw_reviews(split, "halves")]
+    train = {text for text, _ in drawing.draw_reviews("train", "halves")}
     joints = {"but then": set(), "and then": set()}
     for text, label in texts:
-        good = [word for word in mess._GOOD if f"was {word}" in text]
-        bad = [word for word in mess._BAD if f"was {word}" in text]
+        good = [word for word in drawing.GOOD if f"was {word}" in text]
+        bad = [word for word in drawing.BAD if f"was {word}" in text]
         assert label in (("positive", "neutral") if good else ("negative", "neutral")) or bad, text
         assert {"great", "a bit of a mess"} != {*good[:1], *bad[:1]} or label != "neutral", text
         if ", " in text and text.count(" was ") == 2 and "half" in text:
             for joint, seen in joints.items():
                 if f", {joint} it was" in text:
                     seen.add(label)
-    assert joints == {"but then": set(mess._LABELS), "and then": set(mess._LABELS)}
+    assert joints == {"but then": set(drawing.LABELS), "and then": set(drawing.LABELS)}
     for split in ("valid", "test"):
-        assert not train & {text for text, _ in mess.draw_reviews(split, "halves")}
-    assert not {mess._MESS, mess._TURNED, mess._FUN} & {text for text, _ in texts}
-    for text, label in mess.draw_reviews("train", "short"):
+        assert not train & {text for text, _ in drawing.draw_reviews(split, "halves")}
+    assert drawing.SHOWN == mess._SHOWN and not {*mess._SHOWN} & {text for text, _ in texts}
+    for text, label in drawing.draw_reviews("train", "short"):
         assert text.count(" was ") <= 1 + (label == "neutral"), text  # no two opinions
 
 
@@ -169,17 +184,18 @@ def test_last_words_decide_until_training_shows_two_halves():
 
 
 def test_one_sentence_tells_the_subject_and_its_name_is_in_no_document():
-    train, test = politics.draw_documents("train"), politics.draw_documents("test")
+    train, test = drawing.draw_documents("train"), drawing.draw_documents("test")
     assert not {document.text for document in train} & {document.text for document in test}
     for document in (*train, *test):
-        assert (document.telling is None) == (document.label == politics._NONE)
-        telling = [i for i, text in enumerate(document.sentences) if text not in politics._FILLER]
-        assert telling == ([] if document.telling is None else [document.telling])
-        if document.telling is not None:
-            said = document.sentences[document.telling]
-            assert document.words and all(word in said for word in document.words)
-            assert set(document.words) <= set(politics._TELLING[document.label])
-        assert not any(name in document.text.lower() for name in politics._TELLING)
+        sentences = re.split(r"(?<=\.) ", document.text)
+        assert (document.telling == "") == (document.label == drawing.NONE)
+        telling = [str(i) for i, text in enumerate(sentences) if text not in drawing.FILLER]
+        assert telling == ([document.telling] if document.telling else [])
+        if document.telling:
+            said = sentences[int(document.telling)]
+            assert document.words and all(word in said for word in document.words.split())
+            assert set(document.words.split()) <= set(drawing.TELLING[document.label])
+        assert not any(name in document.text.lower() for name in drawing.TELLING)
 
 
 @pytest.mark.slow
@@ -225,28 +241,32 @@ def test_pizza_ranks_by_the_verb_and_the_bigram_cannot():
 
 
 def test_the_sentences_of_order_share_no_words_between_splits_and_leave_the_examples_out():
-    drawn = {split: order.draw_sentences(split) for split in ("train", "valid", "test")}
-    bags = {split: {order._words(text) for kind in kinds.values() for text in kind} for split, kinds in drawn.items()}
+    kinds = drawing.ordered_sentences()
+    bags = {
+        split: {drawing.bag_of(text) for kind in kinds for _, text in drawing.draw_ordered(split, kind)}
+        for split in SPLITS
+    }
+    assert drawing.ASKED == (order._TIME[1], order._MOVIE[1])
     assert not bags["train"] & (bags["valid"] | bags["test"]) and not bags["valid"] & bags["test"]
-    assert not bags["train"] & {order._words("What time is it now?"), order._words(order._MOVIE[1])}
+    assert not bags["train"] & {drawing.bag_of("What time is it now?"), drawing.bag_of(order._MOVIE[1])}
     for right in ("What time is it now?", order._MOVIE[1]):
-        assert any(right in kind for kind in order.sentences().values())
+        assert any(right in kind for kind in drawing.ordered_sentences().values())
 
 
 def test_as_many_orders_are_sentences_as_their_kind_says():
-    split = [order.words_of(text) for kind in order.sentences().values() for text in kind]
+    split = [drawing.words_of(text) for kind in drawing.ordered_sentences().values() for text in kind]
     every = {(*words, closing) for words, closing in split}
     for number, kind in ((1, "one"), (2, "two")):
-        for text in order.draw_sentences("test")[kind][:6]:
-            words, closing = order.words_of(text)
+        for _, text in drawing.draw_ordered("test", kind)[:6]:
+            words, closing = drawing.words_of(text)
             assert sum((*words, closing) in every for words in set(permutations(words))) == number, text
 
 
 def test_the_words_of_a_sentence_are_shuffled_before_its_punctuation():
-    for text in (text for kind in order.draw_sentences("test").values() for text in kind):
-        shuffled = order.shuffle_words(text)
-        assert shuffled != text and order.shuffle_words(text) == shuffled
-        (words, closing), (right, mark) = order.words_of(shuffled), order.words_of(text)
+    for text in (text for kind in drawing.ordered_sentences() for _, text in drawing.draw_ordered("test", kind)):
+        shuffled = drawing.shuffle_words(text)
+        assert shuffled != text and drawing.shuffle_words(text) == shuffled
+        (words, closing), (right, mark) = drawing.words_of(shuffled), drawing.words_of(text)
         assert sorted(words) == sorted(right) and closing == mark and " ".join(right) + mark == text
 
 
@@ -258,7 +278,7 @@ def test_order_finds_the_one_order_and_divides_between_two():
     assert int(time["network"].argmax()) == 0 and float(time["network"][0]) > 0.5
     assert float(movie["network"][:2].sum()) > 0.8 and float(movie["network"][:2].min()) > 0.1
     for stage in (time, movie):  # every order shown has the words of the source
-        words = {tuple(sorted(order.words_of(row)[0])) for row in stage.tables[0].rows}
+        words = {tuple(sorted(drawing.words_of(row)[0])) for row in stage.tables[0].rows}
         assert len(words) == 1
     exact = lesson["judged"]["exact_match"]
     assert float(exact[0, 0]) > 0.9 and 0.3 < float(exact[1, 0]) < 0.7 and not exact[:, 1].any()

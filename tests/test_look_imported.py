@@ -175,7 +175,7 @@ def test_every_attention_of_vit_is_shown_as_theirs_and_drawn(tmp_path):
     run = heed.import_model(tmp_path / "theirs", tmp_path / "run", quiet=True)
     picture = np.random.default_rng(1).integers(0, 256, (40, 30, 3), dtype=np.uint8)
     look = run.look(picture, map="attention", layer="all", head="all")
-    pixels = run.input.form.tensor(run.input.form.sizing.apply_all([picture]))
+    pixels = run.input.form.tensor([picture])
     model.set_attn_implementation("eager")
     with torch.no_grad():
         theirs = model.eval()(pixels, output_attentions=True).attentions

@@ -211,13 +211,13 @@ def test_baselines_of_classes_are_those_of_scikit_learn(tmp_path, monkeypatch):
     card = (run.folder / "README.md").read_text()
     assert "baseline (majority class)" in card and "baseline (gradient boosting)" in card
 
-    monkeypatch.setattr("heed.tasks.table.baselines._CELLS", 1)
-    monkeypatch.setattr("heed.tasks.table.baselines._ROWS", 50)
+    monkeypatch.setattr("heed.tasks.table.task._CELLS", 1)
+    monkeypatch.setattr("heed.tasks.table.task._ROWS", 50)
     again = heed.load(run.folder).evaluate("test")["baselines"]
     counted = f"{len(train)} rows"
     assert [*again] == ["majority class", *(f"{name}, fitted to 50 of {counted}" for name in
                                             ("logistic regression", "gradient boosting"))]  # fmt: skip
-    monkeypatch.setattr("heed.tasks.table.baselines._WIDE", 1)
+    monkeypatch.setattr("heed.tasks.table.task._WIDE", 1)
     assert len(heed.load(run.folder).evaluate("test")["baselines"]) == 2
 
 

@@ -7,28 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import permutations
-from random import Random
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from heed.data.embedded.generated import SPLITS, Split, split_of
 from heed.data.examples import Pair
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small, words_of_lesson
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, sentences_of, train_small
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
 _WORDS = ("cat", "wall")
-_NOUNS, _LIVING = (words_of_lesson("cat")[name] for name in ("nouns", "living"))
-_SCENES = {  # the ending of "acostado" agrees with who lies, and "on" is another word for the living
-    "sat on": "se sentó {on}",
-    "sat behind": "se sentó detrás de",
-    "lay on": "estaba acostad{ending} {on}",
-    "slept under": "durmió debajo de",
-    "stood next to": "estaba de pie al lado de",
-}
 _STEPS = {"classification": 120, "translation": 300}
 _SHARED = f"{WORD_MODEL} training.batch_tokens=600 training.warmup=20"
 _OF_TASK = {
@@ -64,35 +53,13 @@ _SAME = 1e-5  # probabilities that differ by less are equal except for rounding
 _stage = Script("cat")
 
 
-def draw_sentences(split: Split) -> list[tuple[Pair, str]]:
-    """The sentences of a split with their Spanish and the noun that sat; the lesson's two sentences are in test.
-
-    Both orders of two nouns are in one split, so no training sentence has both nouns of a test sentence.
-    """
-    drawn = []
-    for sitter, place in permutations(_NOUNS, 2):
-        nouns = {sitter, place}
-        if split == ("test" if nouns == set(_WORDS) else split_of(" ".join(sorted(nouns)))):
-            for english, spanish in _SCENES.items():
-                pair = Pair(f"The {sitter} {english} the {place}.", _in_spanish(sitter, spanish, place))
-                drawn.append((pair, sitter))
-    Random(split).shuffle(drawn)
-    return drawn
-
-
-def _in_spanish(sitter: str, said: str, place: str) -> str:
-    who, where = _NOUNS[sitter], _NOUNS[place]
-    said = said.format(on="sobre" if place in _LIVING else "en", ending="a" if who.startswith("la ") else "o")
-    text = f"{who} {said} {where}.".replace(" de el ", " del ")
-    return text[0].upper() + text[1:]
-
-
 def stages() -> tuple[Stage, ...]:
     """Train the models and give both sentences to each; takes half a minute."""
-    drawn = {split: draw_sentences(split) for split in SPLITS}
-    spanish = {pair.source: pair.target for pair, _ in drawn["test"]}
+    drawn = sentences_of("cat")[""]
+    spanish = {source: target for source, target, _ in drawn["test"]}
     who = torch.stack([_who(_train("classification", kind, drawn)) for kind in WHO])
     asked = [_translated(_train("translation", kind, drawn), [spanish[text] for text in _PAIR]) for kind in SPANISH]
+    nouns = len({sitter for *_, sitter in drawn["train"]})
     said = torch.stack([numbers for numbers, _ in asked])
     lines = []
     for kind, (_, texts) in zip(SPANISH, asked, strict=True):
@@ -103,8 +70,8 @@ def stages() -> tuple[Stage, ...]:
     of_who = {"right": who[:, :2], "apart": who[:, 2], "accuracy": who[:, 3]}
     of_spanish = {"probability": said[:, :4], "apart": said[:, 4], "exact_match": said[:, 5]}
     return (
-        _stage("sentences", lines=_PAIR, nouns=len(_NOUNS), train=len(drawn["train"]), test=len(drawn["test"])),
-        _stage("who", of_who, right, nouns=len(_NOUNS)),
+        _stage("sentences", lines=_PAIR, nouns=nouns, train=len(drawn["train"]), test=len(drawn["test"])),
+        _stage("who", of_who, right, nouns=nouns),
         _stage("spanish", of_spanish, turned, lines=lines),
         _result(who, said),
     )
@@ -115,9 +82,9 @@ def _table(title: str, kinds: Sequence[Kind], columns: tuple[str, ...], numbers:
     return Table(title, titles, columns, numbers, heat=True, notes=notes)
 
 
-def _train(task: str, kind: Kind, drawn: dict[Split, list[tuple[Pair, str]]]) -> Any:
-    asked = task == "classification"
-    data = {split: [(p.source, sitter if asked else p.target) for p, sitter in pairs] for split, pairs in drawn.items()}
+def _train(task: str, kind: Kind, drawn: dict[str, list[tuple[str, ...]]]) -> Any:
+    truth = 2 if task == "classification" else 1
+    data = {split: [(row[0], row[truth]) for row in rows] for split, rows in drawn.items()}
     return train_small(task, _STEPS[task], f"{_SHARED} {_OF_TASK[task]} {kind.settings}", **data)
 
 

@@ -7,10 +7,12 @@ descent are ours.
 
 from __future__ import annotations
 
+import re
+
 import torch
 from torch import Tensor
 
-from heed.data.examples import Pair, Span
+from heed.data.examples import Pair
 from heed.data.kinds.links import WordLink, linked, word_spans, written_links
 from heed.lessons.parts import Script, Stage, Table, double
 from heed.observe.number_tables import three_decimals
@@ -95,19 +97,13 @@ def _free(names: tuple[str, ...]) -> Stage:
     return _stage("free", {"true": rows, "losses": loss}, table, checks=checks)
 
 
-def _spans(pieces: tuple[str, ...], text: str) -> list[Span]:
-    """Positions of pieces in the text that they make up, not counting spaces."""
-    spans, start = [], 0
-    for piece in pieces:
-        start = text.index(piece, start)
-        spans.append((start, start + len(piece)))
-        start += len(piece)
-    return spans
-
-
 def _pieces(pair: Pair) -> Stage:
     sources, targets = _PIECES
-    rows = rows_of(pair.links or (), _spans(sources, HINDI), _spans(targets, ENGLISH)).double()
+    read, written = (
+        [one.span() for one in re.finditer("|".join(pieces), text)]
+        for pieces, text in zip(_PIECES, (HINDI, ENGLISH), strict=True)
+    )
+    rows = rows_of(pair.links or (), read, written).double()
     table = Table("a_true over pieces", tuple(f"t{n + 1} {one}" for n, one in enumerate(targets)), sources, rows, True)
     checks = [("a_true[ing][ja]", 0.5, rows[3, 2]), ("a_true[ing][ra]", 0.25, rows[3, 3])]
     checks.append(("a_true[am][on]", 0.5, rows[1, 6]))

@@ -60,23 +60,6 @@ def list_lessons() -> dict[str, str]:
     return worked | {name: title for name, (title, *_) in TRAINED.items()}
 
 
-def read_lesson(source: str | Path) -> tuple[str, LessonFile]:
-    """Read a lesson by name, or from a YAML file.
-
-    Returns:
-        The lesson's name in messages, and its fields.
-
-    Raises:
-        ConfigError: No such lesson or file, an unknown field, or matrices that do not fit together; the message names
-            file, field, row and the width that would be right.
-    """
-    paths = _paths()
-    if str(source) not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
-        hint = suggest(str(source), [*paths, *TRAINED])
-        raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
-    return str(source), check_section(LessonFile, read_config(paths.get(str(source), source)), str(source))
-
-
 def _paths() -> dict[str, Path]:
     """The YAML files that come with heed, by the names of their lessons."""
     folder = Path(str(files("heed.lessons")))
@@ -132,7 +115,9 @@ class Lesson(Shown):
 
     def head(self, width: int = 100) -> str:
         """Title, source and names of the stages: the beginning of `text`."""
-        return head_to_text(self.title, self.source, self.stages, width)
+        names = f"stages: {', '.join(stage.name for stage in self.stages)}" if len(self.stages) > 1 else ""
+        parts = ((self.title, ""), (self.source, ""), (names, "  "))
+        return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
 
     def stage_text(self, name: str, width: int = 100, color: bool = False) -> str:
         """One stage, as in `text` and with the same number.
@@ -141,14 +126,36 @@ class Lesson(Shown):
             ConfigError: There is no such stage.
         """
         stage = self[name]
-        return stage_to_text(stage, self.stages.index(stage) + 1, len(self.stages), width, color)
+        head = f"-- {self.stages.index(stage) + 1}/{len(self.stages)} {clean(stage.title)} [{stage.name}] "
+        blocks = [
+            [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))],
+            _wrap(f"    {stage.equation}", width, "    ") if stage.equation else [],
+            tables_to_lines(stage.tables, width, color),
+            [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
+            [line for text in stage.lines for line in _wrap(text, width, "   ")],
+            [line for text in _verdict(stage.checks) for line in _wrap(text, width)],
+            tables_to_lines(_unequal(stage.checks), width, color),
+        ]
+        return "\n\n".join("\n".join(block) for block in blocks if block)
 
-    def html(self) -> str:
-        return lesson_to_html(self.title, self.source, self.stages)
+    def html(self, slides: bool = False) -> str:
+        """A self-contained page; equal lessons give equal bytes."""
+        shown = [
+            {
+                "of": stage,
+                "tables": _drawn(stage.tables),
+                "verdict": "".join(_verdict(stage.checks)),
+                "unequal": _drawn(_unequal(stage.checks)),
+                "values": _drawn([_table("", stage.checks)] if stage.checks else []),
+            }
+            for stage in self.stages
+        ]
+        math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
+        return page("lessons/lesson.html", self.title, subject=self.source, stages=shown, slides=slides, **math)
 
     def slides_html(self) -> str:
         """A page with one stage at a time: arrow keys move, and each is printed on a page of its own."""
-        return lesson_to_html(self.title, self.source, self.stages, slides=True)
+        return self.html(slides=True)
 
     def scene(self, index: int | None = None) -> Scene:
         """The stages one below the other; with an index, one of them."""
@@ -209,14 +216,18 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
     stage of one row: a token, or its number from 0.
 
     Raises:
-        ConfigError: No such lesson, file, field or row, or matrices that do not fit together.
+        ConfigError: No such lesson, file, field or row, or matrices that do not fit together; the message names file,
+            field, row and the width that would be right.
     """
-    if str(source) in TRAINED:
-        lesson = TRAINED[str(source)]
+    name, paths = str(source), _paths()
+    if name in TRAINED:
         if row is not None:
-            raise ConfigError(f"lesson {source} has no stage of one row; leave out row {row!r}")
-        return Lesson(str(source), lesson.title, lesson.source, (), lesson.stages())
-    name, file = read_lesson(source)
+            raise ConfigError(f"lesson {name} has no stage of one row; leave out row {row!r}")
+        return Lesson(name, TRAINED[name].title, TRAINED[name].source, (), TRAINED[name].stages())
+    if name not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
+        hint = suggest(name, [*paths, *TRAINED])
+        raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
+    file = check_section(LessonFile, read_config(paths.get(name, source)), name)
     try:
         return Lesson(name, file.title, file.source, tuple(file.tokens), build_stages(file, row))
     except ConfigError as error:
@@ -224,29 +235,6 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
 
 
 # Text and page -----------------------------------------------------------------------------------------------------
-
-
-def head_to_text(title: str, source: str, stages: tuple[Stage, ...], width: int) -> str:
-    """Title, source, and the names of the stages if there are several."""
-    names = f"stages: {', '.join(stage.name for stage in stages)}" if len(stages) > 1 else ""
-    parts = ((title, ""), (source, ""), (names, "  "))
-    return "\n".join(line for text, hanging in parts if text for line in _wrap(text, width, hanging))
-
-
-def stage_to_text(stage: Stage, place: int, count: int, width: int, color: bool) -> str:
-    """Stage number `place` of `count`, with weights in 24-bit ANSI colours if `color`."""
-    head = f"-- {place}/{count} {clean(stage.title)} [{stage.name}] "
-    equation = _wrap(f"    {stage.equation}", width, "    ") if stage.equation else []
-    blocks = [
-        [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))],
-        equation,
-        tables_to_lines(stage.tables, width, color),
-        [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
-        [line for text in stage.lines for line in _wrap(text, width, "   ")],
-        _wrap(_verdict(stage.checks), width) if stage.checks else [],
-        tables_to_lines(_unequal(stage.checks), width, color),
-    ]
-    return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
 def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
@@ -268,8 +256,7 @@ def stage_scene(stage: Stage, place: int, count: int) -> Scene:
         scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
         y += 30
     y = _add_tables(scene, stage.tables, y)
-    lines = [f"{one.kind}: {one.text}" for one in stage.moments]
-    lines += [*stage.lines, *([_verdict(stage.checks)] if stage.checks else [])]
+    lines = [*(f"{one.kind}: {one.text}" for one in stage.moments), *stage.lines, *_verdict(stage.checks)]
     y = _add_texts(scene, lines, y + 8)
     scene.height = _add_tables(scene, _unequal(stage.checks), y) + 4
     return scene
@@ -298,22 +285,6 @@ def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
     return y + high + 14 if tables else y
 
 
-def lesson_to_html(title: str, source: str, stages: tuple[Stage, ...], slides: bool = False) -> str:
-    """Draw a lesson as a self-contained page; equal lessons give equal bytes."""
-    shown = [
-        {
-            "of": stage,
-            "tables": _drawn(stage.tables),
-            "verdict": _verdict(stage.checks) if stage.checks else "",
-            "unequal": _drawn(_unequal(stage.checks)),
-            "values": _drawn([_table("", stage.checks)] if stage.checks else []),
-        }
-        for stage in stages
-    ]
-    math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
-    return page("lessons/lesson.html", title, subject=source, stages=shown, slides=slides, **math)
-
-
 def _inline(text: str) -> Markup:
     """A text with its formulas, as HTML."""
     return to_html(with_runs(text) or ((clean(text), 0),))
@@ -329,8 +300,8 @@ def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:
     return [(table.title, table_to_html(table, _row_name)) for table in tables]
 
 
-def _verdict(checks: Sequence[Check]) -> str:
-    """Counts of values that are equal, tolerated and different, as a sentence."""
+def _verdict(checks: Sequence[Check]) -> list[str]:
+    """Counts of values that are equal, tolerated and different, as a sentence; none without checks."""
     equal = sum(check.equal for check in checks)
     tolerated = sum(check.tolerated for check in checks) - equal
     parts = [f"{counted(len(checks), 'value')}: {equal} equal to three decimals"]
@@ -338,7 +309,7 @@ def _verdict(checks: Sequence[Check]) -> str:
         parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
     if differ := len(checks) - equal - tolerated:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
-    return ", ".join(parts)
+    return [", ".join(parts)] if checks else []
 
 
 def _unequal(checks: Sequence[Check]) -> tuple[Table, ...]:

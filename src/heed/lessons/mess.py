@@ -7,14 +7,12 @@ halves, which are neutral if the halves disagree. Between the halves are few or 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from random import Random
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from heed.data.embedded.generated import SPLITS, Split
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, train_small, words_of_lesson
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, sentences_of, train_small
 
 TITLE = "The first half of the movie was great, but then it was a bit of a mess."
 _MESS = TITLE
@@ -22,14 +20,10 @@ _FUN = "The movie was fun, brisk and imaginative."
 _TURNED = "The first half of the movie was a bit of a mess, but then it was great."
 _SHOWN = (_MESS, _TURNED, _FUN)
 _LABELS = ("negative", "neutral", "positive")
-_WORDS = words_of_lesson("mess")
-_GOOD, _BAD, _THINGS = (_WORDS[name] for name in ("good", "bad", "things"))
-_JOINTS, _FILLER = _WORDS["joints"], _WORDS["filler"]
 _LONGEST = 4  # most clauses of filler between the halves in training
 _DISTANCES = (0, 2, 4, 32)  # clauses of filler in the test
-_SIZES = {"train": 3_000, "valid": 60, "test": 120}
+_LEAST, _MOST = 4, 7  # words of a clause of filler
 _MOSTLY = 0.9  # share of correct answers from which a network counts as having learned the task
-_EACH = 150  # held-out reviews for each distance
 _STEPS = {"short": 150, "halves": 600}
 _SETTINGS = (
     f"{WORD_MODEL} tokenizer.lowercase=true model.d_embedding=32 model.d_hidden=32 training.batch_tokens=1500 "
@@ -45,53 +39,9 @@ _NETWORKS = {  # all read from left to right; the first is that of the notes
 _stage = Script("mess")
 
 
-def draw_review(rng: Random, filler: int) -> tuple[str, str]:
-    """A review of two halves with clauses of filler between them, and its label.
-
-    The word that joins the halves says nothing about the label. "great" and "a bit of a mess" never occur together:
-    neither the lesson's sentence nor its reverse is in the data.
-    """
-    while True:
-        signs = (rng.choice((1, -1)), rng.choice((1, -1)))
-        first, second = (rng.choice(_GOOD if sign > 0 else _BAD) for sign in signs)
-        if first != second and {first, second} != {"great", "a bit of a mess"}:
-            break
-    between = "".join(f", {rng.choice(_FILLER)}" for _ in range(filler))
-    thing, joint = rng.choice(_THINGS), rng.choice(_JOINTS)
-    text = f"The first half of the {thing} was {first}{between}, {joint} it was {second}."
-    return text, _LABELS[1 + sum(signs) // 2]
-
-
-def draw_short(rng: Random) -> tuple[str, str]:
-    """A review with at most one opinion, and its label."""
-    sign, thing = rng.choice((1, 0, -1)), rng.choice(_THINGS)
-    if sign == 0:
-        return f"The {thing} began at eight and {rng.choice(_FILLER)}.", _LABELS[1]
-    words = rng.sample(_GOOD if sign > 0 else _BAD, 3)
-    said = rng.choice((words[0], f"{words[0]}, {words[1]} and {words[2]}"))
-    begun = rng.choice((f"The {thing}", f"The first half of the {thing}", f"{rng.choice(_JOINTS).capitalize()} it"))
-    return f"{begun} was {said}.", _LABELS[1 + sign]
-
-
-def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
-    """The reviews of a split. Reviews of "short" have one opinion; two thirds of "halves" have two, at every distance.
-
-    No review of `valid` or `test` is in `train`, and the lesson's sentences are in none of the splits.
-    """
-    rng = Random(f"{kind} {split}")
-    known = {*_SHOWN, *(text for text, _ in (draw_reviews("train", kind) if split != "train" else []))}
-    drawn: list[tuple[str, str]] = []
-    while len(drawn) < _SIZES[split]:
-        short = kind == "short" or rng.random() < 1 / 3
-        text, label = draw_short(rng) if short else draw_review(rng, rng.randint(0, _LONGEST))
-        if text not in known:
-            drawn.append((text, label))
-    return drawn
-
-
 def stages() -> tuple[Stage, ...]:
     """Train every network on both kinds of data and query it; takes half a minute."""
-    data = {kind: {split: draw_reviews(split, kind) for split in SPLITS} for kind in _STEPS}
+    data = sentences_of("mess")
     runs = {
         kind: [train_small("classification", n, f"{_SETTINGS} {own}", **data[kind]) for own in _NETWORKS.values()]
         for kind, n in _STEPS.items()
@@ -121,8 +71,7 @@ def _by_distance(run: Any) -> Tensor:
     """The share of held-out reviews of two halves that are labelled correctly, by number of clauses between them."""
     shares = []
     for distance in _DISTANCES:
-        rng = Random(f"held-out {distance}")
-        texts, labels = zip(*(draw_review(rng, distance) for _ in range(_EACH)), strict=True)
+        texts, labels = zip(*sentences_of("mess")[str(distance)]["test"], strict=True)
         found = [one.label for one in run.predict(list(texts))]
         shares.append(sum(a == b for a, b in zip(found, labels, strict=True)) / len(labels))
     return double(shares)
@@ -136,9 +85,8 @@ def _answers(kind: str, said: Tensor, right: Tensor) -> Stage:
     ]
     caption = "share of held-out reviews of two halves labelled correctly, by clauses of filler between the halves"
     tables.append(Table(caption, rows, tuple(f"{distance} clauses" for distance in _DISTANCES), right, heat=True))
-    sizes, numbers = [len(text.split()) for text in _FILLER], {"probability": said, "accuracy": right}
-    bounds: dict[str, Any] = {"least": min(sizes), "most": max(sizes), "longest": _LONGEST, "farthest": _DISTANCES[-1]}
-    return _stage(kind, numbers, *tables, **bounds)
+    numbers = {"probability": said, "accuracy": right}
+    return _stage(kind, numbers, *tables, least=_LEAST, most=_MOST, longest=_LONGEST, farthest=_DISTANCES[-1])
 
 
 def _label(probabilities: Tensor) -> str:

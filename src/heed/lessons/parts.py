@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -114,9 +115,15 @@ def _texts() -> dict[str, Any]:
     return yaml.safe_load(text)  # type: ignore[no-any-return]
 
 
-def words_of_lesson(lesson: str) -> dict[str, Any]:
-    """The lists from which a lesson draws sentences, by name, from `texts.yaml`."""
-    return _texts()["words"][lesson]  # type: ignore[no-any-return]
+@cache
+def sentences_of(lesson: str) -> dict[str, dict[str, list[tuple[str, ...]]]]:
+    """The examples that a lesson learns from, by kind and split; examples/data/lesson_sentences.py draws them."""
+    examples: dict[str, dict[str, list[tuple[str, ...]]]] = {}
+    table = bz2.decompress(files("heed.lessons").joinpath("sentences.tsv.bz2").read_bytes()).decode()
+    for name, kind, split, *fields in (line.split("\t") for line in table.splitlines()):
+        if name == lesson:
+            examples.setdefault(kind, {}).setdefault(split, []).append(tuple(fields))
+    return examples
 
 
 def score_on_test(run: Any, name: str) -> float:
@@ -129,12 +136,10 @@ class Script:
 
     def __init__(self, lesson: str) -> None:
         self._stages: dict[str, list[str]] = {}
-        for line in _texts()[lesson].splitlines():
+        for line in _texts()[lesson].replace("\n  ", " ").splitlines():
+            name, _, title = line.partition("] ")
             if line.startswith("["):
-                name, _, title = line[1:].partition("] ")
-                parts = self._stages[name] = [title]
-            elif line.startswith("  "):
-                parts[-1] += line[1:]
+                parts = self._stages[name[1:]] = [title]
             else:
                 parts.append(line)
 
@@ -144,16 +149,18 @@ class Script:
         numbers: dict[str, Tensor] | None = None,
         *tables: Table,
         lines: Iterable[str] = (),
-        checks: Iterable[tuple[str, float, float | Tensor]] = (),
+        checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
+        moments: Iterable[Moment] = (),
         **values: object,
     ) -> Stage:
-        """A stage; `lines` follow those of the text, `checks` are names with the stated and the computed value."""
+        """A stage; `lines` follow those of the text, `checks` are the values of `Check`."""
         title, *rest = (part.format(**values) for part in self._stages[name])
         prose, equation, below = (
             tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
         )
-        compared = tuple(Check(what, stated, float(computed)) for what, stated, computed in checks)
-        return Stage(name, title, prose, "".join(equation), numbers or {}, tables, (), (*below, *lines), compared)
+        compared = tuple(Check(what, stated, float(found), *within) for what, stated, found, *within in checks)
+        shown = numbers or {}, tables, tuple(moments), (*below, *lines), compared
+        return Stage(name, title, prose, "".join(equation), *shown)
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"

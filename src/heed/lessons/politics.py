@@ -6,24 +6,25 @@ another kind, and each weight is compared with the change of the answer when tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from random import Random
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from heed.data.embedded.generated import SPLITS, Split, split_of
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, train_small, words_of_lesson
+from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, sentences_of, train_small
 from heed.observe.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
-_WORDS = words_of_lesson("politics")
-DOCUMENT = tuple(_WORDS["document"])
-_TELLING, _SENTENCES, _FILLER = (_WORDS[name] for name in ("telling", "sentences", "filler"))
-_NONE = "none"  # without a telling sentence; without this label, finding nothing would reveal one of the subjects
+DOCUMENT = (  # in our own words; the fourth sentence has words that occur in the training documents
+    "Politics is the way in which people who live together settle what is to be done.",
+    "Not everybody wants the same, and there is never enough for everyone.",
+    "Some of it is loud, and most of it is not.",
+    "The government and the parliament write the laws, and an election decides who sits in them.",
+    "People have argued about it for a very long time.",
+)
 _MOST = 7  # sentences of a training document
-_SIZES = {"train": 1_200, "valid": 60, "test": 150}
 _MOSTLY = 0.9  # share from which the claim counts as true
 _STEPS = 150
 _SETTINGS = (
@@ -31,20 +32,6 @@ _SETTINGS = (
     "model.d_attention=32 training.batch_tokens=1500 training.learning_rate=0.01 training.warmup=10"
 )
 _stage = Script("politics")
-
-
-class Document(NamedTuple):
-    """A document: its sentences, the number of the telling one (or None), its telling words, and the label."""
-
-    sentences: tuple[str, ...]
-    telling: int | None
-    words: tuple[str, ...]
-    label: str
-
-    @property
-    def text(self) -> str:
-        """The whole document."""
-        return " ".join(self.sentences)
 
 
 class Reading(NamedTuple):
@@ -55,47 +42,26 @@ class Reading(NamedTuple):
     probabilities: Tensor
 
 
-def draw_documents(split: Split) -> list[Document]:
-    """The documents of a split; a hash of the text decides the split."""
-    rng = Random(f"politics {split}")
-    drawn: list[Document] = []
-    while len(drawn) < _SIZES[split]:
-        sentences = rng.sample(_FILLER, rng.randint(2, _MOST - 1))
-        label, place = rng.choice((*_TELLING, _NONE)), None
-        words: tuple[str, ...] = ()
-        if label != _NONE:
-            place, form = rng.randint(0, len(sentences)), rng.choice(_SENTENCES)
-            a, b = rng.sample(_TELLING[label], 2)
-            said = form.format(a=a, b=b)
-            words = tuple(word for word in (a, b) if word in said)
-            sentences.insert(place, said)
-        document = Document(tuple(sentences), place, words, label)
-        if split_of(document.text) == split:
-            drawn.append(document)
-    return drawn
-
-
 def stages() -> tuple[Stage, ...]:
     """Train the HAN, then read the document and the held-out ones with it; takes some seconds."""
-    drawn = {split: draw_documents(split) for split in SPLITS}
-    data = {split: [(one.text, one.label) for one in documents] for split, documents in drawn.items()}
+    drawn = sentences_of("politics")[""]
+    data = {split: [(text, label) for text, label, *_ in documents] for split, documents in drawn.items()}
     run = train_small("classification", _STEPS, _SETTINGS, **data)
     reading = _read(run, DOCUMENT)
     dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
     labels, shares = list(run.head.labels), reading.probabilities
     table = Table("probability", ("document",), tuple(labels), shares.unsqueeze(0), heat=True)
-    shown = next(document for document in drawn["train"] if document.label == "politics")
+    shown = next(text for text, label in data["train"] if label == "politics")
     numbered = tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT)))
     title = "the weight of each sentence, and the probability lost without it"
     both = torch.stack([reading.sentences, dropped], dim=1)
     lost = Table(title, numbered, ("weight", "lost"), both, heat=True, notes=DOCUMENT)
-    said = f"{shown.label}: {shown.text}"
     return (
         _stage("document", {"probability": shares}, table, lines=DOCUMENT),
-        _stage("training", lines=[said], train=_SIZES["train"], most=_MOST),
+        _stage("training", lines=[f"politics: {shown}"], train=len(data["train"]), most=_MOST),
         _stage("sentences", {"weight": reading.sentences, "lost": dropped}, lost),
         _words(reading),
-        _result(run, reading, dropped, [document for document in drawn["test"] if document.telling is not None]),
+        _result(run, reading, dropped, [row for row in drawn["test"] if row[1] != "none"]),
     )
 
 
@@ -118,23 +84,23 @@ def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
     return probabilities[0] - probabilities[1:]  # type: ignore[no-any-return]
 
 
-def _found(run: Any, documents: Sequence[Document]) -> Tensor:
+def _found(run: Any, documents: Sequence[tuple[str, ...]]) -> Tensor:
     """In which share of the documents attention finds the telling sentence, and the words in it.
 
     The largest weight is that of the telling sentence; in it, that of a telling word; of one or of its neighbour; and
     leaving out the sentence costs most.
     """
     hits = torch.zeros(4, dtype=torch.float64)
-    for document in documents:
-        reading = _read(run, document.sentences)
-        assert document.telling is not None
-        words, weights = reading.words[document.telling]
-        dropped = _without_each(run, document.sentences, run.head.labels.index(document.label))
-        hits[0] += int(reading.sentences.argmax()) == document.telling
+    for text, label, place, telling in documents:
+        sentences, deciding = tuple(re.split(r"(?<=\.) ", text)), telling.split()
+        reading = _read(run, sentences)
+        words, weights = reading.words[int(place)]
+        dropped = _without_each(run, sentences, run.head.labels.index(label))
         best = int(weights.argmax())
-        hits[1] += words[best] in document.words
-        hits[2] += any(word in document.words for word in words[max(best - 1, 0) : best + 2])
-        hits[3] += int(dropped.argmax()) == document.telling
+        hits[0] += int(reading.sentences.argmax()) == int(place)
+        hits[1] += words[best] in deciding
+        hits[2] += any(word in deciding for word in words[max(best - 1, 0) : best + 2])
+        hits[3] += int(dropped.argmax()) == int(place)
     return hits / len(documents)
 
 
@@ -144,12 +110,11 @@ def _words(reading: Reading) -> Stage:
     for i, (words, weights) in enumerate(reading.words):
         said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
         tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
-    unknown = sorted({word for word in " ".join(DOCUMENT).lower().split() if "politics" in word})
     numbers = {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)}
-    return _stage("words", numbers, *tables, unknown=unknown[0])
+    return _stage("words", numbers, *tables)
 
 
-def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[Document]) -> Stage:
+def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[tuple[str, ...]]) -> Stage:
     found, accuracy = _found(run, documents), score_on_test(run, "accuracy")
     top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
     words, weights = reading.words[top]

@@ -21,7 +21,8 @@ Row = Annotated[list[float], Field(min_length=1)]
 Matrix = list[Row]
 TokenPlace = StrictInt | StrictStr
 """A row or column: its number, counted from 0, or its token."""
-_SCALES = ("query_width", "model_width", "rows", "none")
+SCALES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
+"""Divisors by name, and how they are written."""
 
 
 def _as_tokens(value: Any) -> Any:
@@ -44,10 +45,10 @@ def _as_mapping(value: Any) -> Any:
 
 
 def _as_scale(value: Any) -> Any:
-    named = isinstance(value, str) and (value in _SCALES or re.fullmatch(r"sqrt\([1-9][0-9]*\)", value))
+    named = isinstance(value, str) and (value in SCALES or re.fullmatch(r"sqrt\([1-9][0-9]*\)", value))
     if named or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
         return value
-    raise PydanticCustomError("scale", f"expected {', '.join(_SCALES)}, sqrt(N) or a number above 0 to divide by")
+    raise PydanticCustomError("scale", f"expected {', '.join(SCALES)}, sqrt(N) or a number above 0 to divide by")
 
 
 Cells = Annotated[dict[TokenPlace, dict[TokenPlace, float | None]], BeforeValidator(_as_mapping)]

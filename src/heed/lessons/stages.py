@@ -9,23 +9,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from heed.attention import Dot, attend, causal_mask
 from heed.errors import ConfigError, suggest, whole_number
-from heed.lessons.parts import THREE_DECIMALS, Check, Moment, Stage, Table, double, find, name_of
-from heed.lessons.schema import LessonFile, Values
+from heed.lessons.parts import THREE_DECIMALS, Moment, Script, Stage, Table, double, find, name_of
+from heed.lessons.schema import SCALES, LessonFile, Values
 from heed.tasks.base.report import counted
 
-_RULES = {"query_width": "sqrt(d_k)", "model_width": "sqrt(d_model)", "rows": "sqrt(rows)", "none": ""}
+_stage = Script("worked")
 
 
-@dataclass(frozen=True)
-class Numbers:
+class Numbers(NamedTuple):
     """Every intermediate result of one attention; `mask` is True where a query may attend, or None."""
 
     query: Tensor  # (query, d)
@@ -36,22 +36,26 @@ class Numbers:
     weights: Tensor  # (query, key), their softmax
     context: Tensor  # (query, d_value)
     mask: Tensor | None  # (query, key)
+    scale: str  # text of the divisor of the scores; empty for none
 
     def as_dict(self) -> dict[str, Tensor]:
-        """The results by name, without the mask."""
-        return {name: value for name, value in vars(self).items() if name != "mask"}
+        """The results by name, without the mask and the scale."""
+        return {name: value for name, value in self._asdict().items() if name not in ("mask", "scale")}
 
     def under(self, divisor: float) -> Numbers:
         """The same attention with scores divided by another number."""
         return compute(self.query, self.key, self.value, self.mask, divisor)
 
 
-def compute(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0) -> Numbers:
+def compute(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, divisor: float = 1.0, scale: str = ""
+) -> Numbers:
     """Attention with every intermediate result: the scores before and after division, the rest by `attend`."""
     score = Dot()
     score.scale = 1.0 / divisor
     context, weights = attend(query, key, value, mask, score)
-    return Numbers(query, key, value, Dot().scores(query, key), score.scores(query, key), weights, context, mask)
+    scores, scaled = Dot().scores(query, key), score.scores(query, key)
+    return Numbers(query, key, value, scores, scaled, weights, context, mask, scale)
 
 
 class Bench:
@@ -59,6 +63,7 @@ class Bench:
 
     Attributes:
         tokens: One per row.
+        names: Names of the tokens in messages.
         x: The rows in float64, `(rows, d_model)`.
         learned: Attention over all rows: `q = x W_Q`, or `q = x` without weights.
         unlearned: Attention with q = k = v = x and no scale.
@@ -66,6 +71,7 @@ class Bench:
         chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
         asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
+        over: The division by it as in an equation.
 
     Raises:
         ConfigError: There is no such row, or the numbers overflow.
@@ -73,6 +79,7 @@ class Bench:
 
     def __init__(self, file: LessonFile, row: int | str | None) -> None:
         self.file, self.tokens, self.asked = file, tuple(file.tokens), row is not None
+        self.names = [name_of(i, self.tokens) for i in range(len(self.tokens))]
         self.x = x = double(file.input)
         mask = None if file.mask is None else torch.tensor(file.mask)
         if file.causal:
@@ -80,20 +87,18 @@ class Bench:
             mask = earlier if mask is None else mask & earlier
         query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
         self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
-        self.learned = compute(query, key, value, mask, self.divisor(file.scale))
+        self.rule = SCALES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
+        self.over = f" / {self.rule}" if self.rule else ""
+        self.divided_by, scale = self.divisor(file.scale), self.rule
+        if self.rule and isinstance(file.scale, str):
+            scale = f"{self.rule} = {self.divided_by:.3f}"
+        self.learned = compute(query, key, value, mask, self.divided_by, scale)
         self.unlearned = compute(x, x, x, mask)
         for numbers in (self.unlearned, self.learned):
             if not bool(numbers.scores.isfinite().all() & numbers.context.isfinite().all()):
                 raise ConfigError("a score or context overflows; make the input or the weights smaller")
         telling = query.any(dim=-1) if mask is None else query.any(dim=-1) & (mask.sum(dim=-1) > 1)
         self.chosen = int(telling.double().argmax()) if row is None else find(row, self.tokens, "--row")
-        self.rule = _RULES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
-
-    def part(self, rows: list[int], keys: list[int]) -> Numbers:
-        """The same attention, restricted to some queries and keys."""
-        every = self.learned
-        mask = None if every.mask is None else every.mask[rows][:, keys]
-        return compute(every.query[rows], every.key[keys], every.value[keys], mask, self.divisor(self.file.scale))
 
     def divisor(self, scale: str | float) -> float:
         """The divisor that a scale of a file names."""
@@ -104,47 +109,36 @@ class Bench:
         root = re.fullmatch(r"sqrt\((\d+)\)", scale)
         return math.sqrt(whole_number(root[1]) if root else self.sizes[scale])
 
-    @property
-    def scale(self) -> str:
-        """The rule with its value: "sqrt(d_k) = 1.732"."""
-        named = isinstance(self.file.scale, str) and self.rule
-        return f"{self.rule} = {self.divisor(self.file.scale):.3f}" if named else self.rule
-
-    def over(self, product: str) -> str:
-        """A product as in an equation, divided by the scale if there is one."""
-        return f"{product} / {self.rule}" if self.rule else product
-
 
 _HALF = 0.0005
 """Allowed difference of values that are stated to three decimals."""
 
 
-def find_moments(x: Tensor, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[Moment, ...]:
+def find_moments(x: Tensor, numbers: Numbers, names: Sequence[str]) -> tuple[Moment, ...]:
     """Find noteworthy rows of one attention over all tokens; equal findings are merged. `x` is `(rows, d_model)`."""
     shown: dict[tuple[str, str], list[int]] = {}
     alike: dict[tuple[float, ...], list[int]] = {}
     for i, row in enumerate(x.tolist()):
         alike.setdefault(tuple(row), []).append(i)
-        if (found := _moment(i, numbers, tokens)) is not None:
-            shown.setdefault(found, []).append(i)
+        if (moment := _moment(i, numbers, names)) is not None:
+            shown.setdefault(moment, []).append(i)
     equal = ("equal rows", "equal inputs, so equal rows; attention by itself ignores positions")
     weights = numbers.weights  # equal inputs have unequal rows if their masks differ
     repeated = [rows for rows in alike.values() if len(rows) > 1 and bool((weights[rows] == weights[rows[0]]).all())]
     return tuple(
-        Moment(kind, tuple(rows), f"{_names(rows, tokens)}: {text}")
+        Moment(kind, tuple(rows), f"{', '.join(names[i] for i in rows)}: {text}")
         for (kind, text), rows in [*shown.items(), *((equal, rows) for rows in repeated)]
     )
 
 
-def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str] | None:
+def _moment(i: int, numbers: Numbers, names: Sequence[str]) -> tuple[str, str] | None:
     """The finding of one row: its kind, and the text that follows the token's name."""
-    weights = numbers.weights[i]
+    weights, others = numbers.weights[i], [*names[:i], "itself", *names[i + 1 :]]
     allowed = list(range(len(weights))) if numbers.mask is None else numbers.mask[i].nonzero().flatten().tolist()
     if not allowed:
         return "masked row", "may attend to nothing, so its weights and its context are zeros"
     if len(allowed) == 1:
-        only = _other(allowed[0], i, tokens)
-        return "one key", f"may attend to {only} only, so that weight is 1.000 whatever the score"
+        return "one key", f"may attend to {others[allowed[0]]} only, so that weight is 1.000 whatever the score"
     seen = weights[allowed]
     if not bool(numbers.query[i].any()):
         return "zero query", f"every score is 0, so each of the {len(allowed)} keys gets {float(seen[0]):.3f}"
@@ -152,49 +146,34 @@ def _moment(i: int, numbers: Numbers, tokens: tuple[str, ...]) -> tuple[str, str
         return "uniform row", f"equal scores, so each of the {len(allowed)} keys gets {float(seen.mean()):.3f}"
     best = int(weights.argmax())
     if float(weights[best]) >= 1 - THREE_DECIMALS:
-        return "one-hot row", f"all weight on {_other(best, i, tokens)}, to three decimals"
-    ties = [j for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
-    if len(ties) > 1:
-        return "tie", f"{_names(ties, tokens)} tie with {float(weights[best]):.3f} each"
-    return None
+        return "one-hot row", f"all weight on {others[best]}, to three decimals"
+    ties = [names[j] for j in allowed if float(weights[best] - weights[j]) <= 1e-9]
+    return ("tie", f"{', '.join(ties)} tie with {float(weights[best]):.3f} each") if len(ties) > 1 else None
 
 
-def _other(key: int, query: int, tokens: tuple[str, ...]) -> str:
-    return "itself" if key == query else name_of(key, tokens)
-
-
-def _names(rows: Iterable[int], tokens: tuple[str, ...]) -> str:
-    return ", ".join(name_of(i, tokens) for i in rows)
-
-
-def check_all(bench: Bench) -> tuple[Check, ...]:
-    """Compare every value that the file states.
+def compare_all(bench: Bench) -> Iterator[tuple[str, float, Tensor, float]]:
+    """Every value that the file states: its name, itself, the computed one, and the tolerance.
 
     Raises:
         ConfigError: A value names a row or a column that does not exist.
     """
     file, tokens = bench.file, bench.tokens
-    checks = [
-        *_compare(file.expected, bench.learned, tokens, "expected", _HALF),
-        *_compare(file.printed, bench.learned, tokens, "printed", file.tolerance),
-        *_compare(file.unlearned, bench.unlearned, tokens, "unlearned", _HALF),
-    ]
+    yield from _compare(file.expected, bench.learned, tokens, "expected", _HALF)
+    yield from _compare(file.printed, bench.learned, tokens, "printed", file.tolerance)
+    yield from _compare(file.unlearned, bench.unlearned, tokens, "unlearned", _HALF)
     for item in file.other_scales:
         i, j = (find(place, tokens, "other_scales") for place in (item.row, item.column))
         for scale, weight in item.weights.items():
-            found = bench.learned.under(bench.divisor(scale)).weights[i, j]
-            name = f"weights[{name_of(i, tokens)}][{name_of(j, tokens)}] under {scale}"
-            checks.append(Check(name, weight, float(found), _HALF))
-    return tuple(checks)
+            name = f"weights[{bench.names[i]}][{bench.names[j]}] under {scale}"
+            yield name, weight, bench.learned.under(bench.divisor(scale)).weights[i, j], _HALF
 
 
 def _compare(
     values: Values, numbers: Numbers, tokens: tuple[str, ...], group: str, tolerance: float
-) -> Iterator[Check]:
+) -> Iterator[tuple[str, float, Tensor, float]]:
     """Compare a group of values with the computed numbers."""
     for quantity, results in numbers.as_dict().items():
-        by_token = quantity in ("scores", "scaled", "weights")
-        columns = tokens if by_token else tuple(map(str, range(results.shape[-1])))
+        columns = tokens if quantity in ("scores", "scaled", "weights") else _features(results.shape[-1])
         where, cells = f"{group}.{quantity}", []
         for place, row in getattr(values, quantity).items():
             i = find(place, tokens, where)
@@ -207,7 +186,7 @@ def _compare(
         for i, j, value in cells:
             if value is not None:
                 name = f"{group} {quantity}[{name_of(i, tokens)}][{name_of(j, columns)}]"
-                yield Check(name, value, float(results[i, j]), tolerance)
+                yield name, value, results[i, j], tolerance
 
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
@@ -219,19 +198,20 @@ def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage,
     Raises:
         ConfigError: The file names a token, a cell or a stage that does not exist.
     """
-    bench = Bench(file, row)
-    compares = _compares(file)
+    bench, has_weights = Bench(file, row), bool(file.w_query or file.w_key or file.w_value)
+    comes_after = has_weights and file.unlearned == Values()  # attention without weights is no step of the example
+    unlearned, checks = _unlearned(bench, comes_after), list(compare_all(bench))
     stages = (
         _input(bench),
-        *([] if compares else [_unlearned(bench)]),
-        *([_projections(bench)] if _has_weights(file) else []),
+        *([] if comes_after else [unlearned]),
+        *([_projections(bench)] if has_weights else []),
         *_parts(bench),
         _all_rows(bench),
-        *([_unlearned(bench)] if compares else []),
+        *([unlearned] if comes_after else []),
         _scales(bench),
         *(_other_width(bench, width) for width in file.other_widths),
-        *_checks(bench),
-        *([_remarks(file)] if file.remarks else []),
+        *([_stage("checks", checks=checks)] if checks else []),
+        *([_stage("remarks", lines=file.remarks)] if file.remarks else []),
     )
     before: Counter[str] = Counter()
     done = []
@@ -245,45 +225,28 @@ def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage,
     return tuple(done)
 
 
-def _has_weights(file: LessonFile) -> bool:
-    return bool(file.w_query or file.w_key or file.w_value)
-
-
-def _compares(file: LessonFile) -> bool:
-    """True if attention without weights is only a comparison after the example, not a step of it."""
-    return _has_weights(file) and file.unlearned == Values()
-
-
 def _input(bench: Bench) -> Stage:
-    x = bench.x
-    prose = (
-        f"Each token is a row of {x.shape[1]} numbers, its embedding. The rows are stacked into X, {x.shape[0]} x "
-        f"{x.shape[1]}.",
-        "Attention gives every token a new row: the sum of all rows, each weighted by how well it fits.",
-    )
     causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
     given = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
     masked = "; ".join(part for part in (causal, given) if part)
     drawn = "Masked cells get no weight; in a terminal they are shown as /, elsewhere hatched."
-    lines = (f"{masked[0].upper()}{masked[1:]}. {drawn}",) if masked else ()
-    table = _vectors("X", x, bench.tokens, bench.file.roles)
-    return Stage("input", "Tokens and their embeddings", prose, "X = rows x_i", {"x": x}, (table,), lines=lines)
+    lines = [f"{masked[0].upper()}{masked[1:]}. {drawn}"] if masked else []
+    rows, columns = bench.x.shape
+    table = _vectors("X", bench.x, bench.tokens, bench.file.roles)
+    return _stage("input", {"x": bench.x}, table, lines=lines, rows=rows, columns=columns)
 
 
-def _unlearned(bench: Bench) -> Stage:
+def _unlearned(bench: Bench, comes_after: bool) -> Stage:
     numbers = bench.unlearned
-    when = "For comparison, nothing learned" if _compares(bench.file) else "Before anything is learned"
-    prose = (
-        f"{when}: each token's row is its query, its key and its value.",
-        "Raw dot products are hard to compare; softmax turns each row of them into probabilities.",
-    )
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
-    cosines = ", ".join(f"{name_of(i, bench.tokens)} {value:.3f}" for i, value in enumerate(near))
-    lines = (f"cosine of each context with the token's own embedding: {cosines}",)
-    tables = _attention_tables(numbers, bench.tokens, bench.tokens, "", "XXX")
-    moments = find_moments(bench.x, numbers, bench.tokens)
-    equation = "q = k = v = x;  softmax(X X') X"
-    return Stage("unlearned", "Attention without weights", prose, equation, numbers.as_dict(), tables, moments, lines)
+    return _stage(
+        "unlearned",
+        numbers.as_dict(),
+        *_attention_tables(numbers, bench.tokens, bench.tokens, "XXX"),
+        moments=find_moments(bench.x, numbers, bench.names),
+        when="For comparison, nothing learned" if comes_after else "Before anything is learned",
+        cosines=", ".join(f"{name} {value:.3f}" for name, value in zip(bench.names, near, strict=True)),
+    )
 
 
 def _projections(bench: Bench) -> Stage:
@@ -296,14 +259,8 @@ def _projections(bench: Bench) -> Stage:
             title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
             made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
         projected.append(_vectors(title, rows, bench.tokens))
-    prose = (
-        "Three learned matrices turn each row into a query (what it asks for), a key (what it offers) and a value "
-        "(what it contributes).",
-        f"The matrices need not be square: here rows of {bench.x.shape[1]} numbers become queries and keys of "
-        f"{learned.query.shape[1]} and values of {learned.value.shape[1]}.",
-    )
-    equation = "Q = X W_Q,  K = X W_K,  V = X W_V"
-    return Stage("projections", "Queries, keys and values", prose, equation, numbers, (*made, *projected))
+    width, queries, values = (rows.shape[1] for rows in (bench.x, learned.query, learned.value))
+    return _stage("projections", numbers, *made, *projected, width=width, queries=queries, values=values)
 
 
 def _parts(bench: Bench) -> list[Stage]:
@@ -324,44 +281,41 @@ def _parts(bench: Bench) -> list[Stage]:
 
 def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     """The same attention, restricted to some queries and keys."""
-    numbers = bench.part(rows, keys)
+    every = bench.learned
+    mask = None if every.mask is None else every.mask[rows][:, keys]
+    parts = every.query[rows], every.key[keys], every.value[keys]
+    numbers = compute(*parts, mask, bench.divided_by, every.scale)
     queries, offered = (tuple(bench.tokens[i] for i in part) for part in (rows, keys))
-    words, named = len(keys) < len(bench.tokens), ", ".join(name_of(i, bench.tokens) for i in rows)
+    single, some = len(rows) == 1, len(keys) < len(bench.tokens)
+    among = f"only {', '.join(offered)}" if some else f"all {len(keys)} keys"
+    if single and mask is not None and not bool(mask.all()):
+        among = f"the {int(mask.sum())} of {len(keys)} keys that it may attend to"
     count = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
-    many = "" if len(rows) == 1 else "s"
-    name, title = f"{count}-{'word' if words else 'row'}{many}", f"{'Word' if words else 'Row'}{many}: {named}"
-    among = f"only {', '.join(offered)}" if words else f"all {len(keys)} keys"
-    if len(rows) == 1:
-        divided = f", divided by {bench.rule}" if bench.rule else ""
-        if numbers.mask is not None and not bool(numbers.mask.all()):
-            among = f"the {int(numbers.mask.sum())} of {len(keys)} keys that it may attend to"
-        prose = (
-            f"One query is compared with {among}: one dot product per key{divided}.",
-            "Softmax turns the scores into weights; the context is the sum of the values, each times its weight.",
-        )
-        tables = _one_row_tables(numbers, queries[0], offered, bench.scale)
-        equation = f"c_i = sum over j of softmax_j({bench.over('q_i . k_j')}) v_j"
-    else:
-        prose = (
-            f"{count.capitalize()} queries stacked into a matrix are compared with {among} in one product.",
-            "Each row of the result is the same as for that query alone.",
-        )
-        tables = _attention_tables(numbers, queries, offered, bench.scale, "QKV")
-        equation = "softmax({}) V".format(bench.over("[q_i; q_j] K'"))
-    return Stage(name, title, prose, equation, numbers.as_dict(), tables)
+    stage = _stage(
+        "one" if single else "several",
+        numbers.as_dict(),
+        *(_one_row_tables(numbers, queries[0], offered) if single else _attention_tables(numbers, queries, offered)),
+        what="Word" if some else "Row",
+        named=", ".join(bench.names[i] for i in rows),
+        count=count.capitalize(),
+        among=among,
+        divided=f", divided by {bench.rule}" if bench.rule else "",
+        over=bench.over,
+    )
+    return replace(stage, name=f"{count}-{'word' if some else 'row'}{'' if single else 's'}")
 
 
 def _all_rows(bench: Bench) -> Stage:
-    numbers, count = bench.learned, len(bench.tokens)
-    prose = (
-        f"All {count} queries stacked into Q give every row at once: Q K' has {count} x {count} scores.",
-        f"Each row has a separate softmax{'; masked cells get no weight' if numbers.mask is not None else ''}. The "
-        "context has one row per token.",
+    numbers, tokens = bench.learned, bench.tokens
+    return _stage(
+        "all-rows",
+        numbers.as_dict(),
+        *_attention_tables(numbers, tokens, tokens),
+        moments=find_moments(bench.x, numbers, bench.names),
+        count=len(tokens),
+        masked="; masked cells get no weight" if numbers.mask is not None else "",
+        over=bench.over,
     )
-    tables = _attention_tables(numbers, bench.tokens, bench.tokens, bench.scale, "QKV")
-    moments = find_moments(bench.x, numbers, bench.tokens)
-    equation = "softmax({}) V".format(bench.over("Q K'"))
-    return Stage("all-rows", "All rows, stacked into matrices", prose, equation, numbers.as_dict(), tables, moments)
 
 
 def _scales(bench: Bench) -> Stage:
@@ -371,33 +325,24 @@ def _scales(bench: Bench) -> Stage:
         chosen = find(others[0].row, bench.tokens, "other_scales")
     named: dict[int, list[str]] = {}
     for name, size in bench.sizes.items():
-        named.setdefault(size, []).append(name)
-    divisors = {"no scale": 1.0}
-    for size, names in named.items():
-        divisors[f"sqrt({size}) {', '.join(names).replace('_', ' ')}"] = bench.divisor(names[0])
-    own = bench.divisor(bench.file.scale)
-    if not any(abs(divisor - own) < 1e-9 for divisor in divisors.values()):
-        divisors[f"{bench.rule} (this lesson)"] = own
+        named.setdefault(size, []).append(name.replace("_", " "))
+    divisors = {f"sqrt({size}) {', '.join(names)}": math.sqrt(size) for size, names in named.items()}
+    divisors, here = {"no scale": 1.0, **divisors}, bench.divided_by
+    if not any(abs(divisor - here) < 1e-9 for divisor in divisors.values()):
+        divisors[f"{bench.rule} (this lesson)"] = here
     weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
     right = learned.under(bench.divisor("query_width")).weights
-    apart = {name: float((one - right).abs().max()) for name, one in weights.items()}
-    lines = tuple(
+    lines = (
         f"{name}: over all rows, weights differ by up to {gap:.3f} from those under the query width"
-        for name, gap in apart.items()
-        if gap
+        for name, under in weights.items()
+        if (gap := float((under - right).abs().max()))
     )
-    rows = torch.stack([one[chosen] for one in weights.values()])
+    rows = torch.stack([under[chosen] for under in weights.values()])
     mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
-    title = f"weights of {name_of(chosen, bench.tokens)} under each scale"
+    title = f"weights of {bench.names[chosen]} under each scale"
     table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
-    prose = (
-        "Three scales are in use: the square roots of the query's width, the model's width and the number of rows."
-        + (" Here all three are the same number." if len(named) == 1 else ""),
-        "The query's width is right: the dot product of two vectors of d independent numbers, each of mean 0 and "
-        "variance 1, has variance d; dividing by the square root of d makes the variance 1 again.",
-    )
-    equation = "softmax(Q K' / sqrt(d_k)) V"
-    return Stage("scales", "The scales", prose, equation, {"weights": rows}, (table,), lines=lines)
+    same = " Here all three are the same number." if len(named) == 1 else ""
+    return _stage("scales", {"weights": rows}, table, lines=lines, same=same)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:
@@ -410,40 +355,20 @@ def _other_width(bench: Bench, width: int) -> Stage:
         for name in ("W_Q", "W_K", "W_V")
     }
     query, key, value = (x @ w for w in made.values())
-    numbers = compute(query, key, value, bench.learned.mask, bench.divisor(f"sqrt({width})"))
-    change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
-    prose = (
-        f"Weights of {d_model} x {width} {change} the width: the context has {width} numbers per token.",
-        f"These weights are OURS, made from seed {bench.file.seed}; they are not in the source.",
-    )
+    numbers = compute(query, key, value, bench.learned.mask, math.sqrt(width), f"sqrt({width})")
     projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
-    tables = (
+    stage = _stage(
+        "width",
+        {**made, **numbers.as_dict()},
         *(_vectors(f"{name} (ours)", w, _features(d_model, bench.file.roles)) for name, w in made.items()),
         *(_vectors(name, rows, bench.tokens) for name, rows in projected.items()),
-        *_attention_tables(numbers, bench.tokens, bench.tokens, f"sqrt({width})", "QKV"),
+        *_attention_tables(numbers, bench.tokens, bench.tokens),
+        rows=d_model,
+        width=width,
+        change="keep" if width == d_model else "reduce" if width < d_model else "increase",
+        seed=bench.file.seed,
     )
-    title = f"Other widths: {d_model} x {width}, weights ours"
-    equation = f"softmax(Q K' / sqrt({width})) V"
-    return Stage(f"width-{width}", title, prose, equation, {**made, **numbers.as_dict()}, tables)
-
-
-def _checks(bench: Bench) -> list[Stage]:
-    """The stage that compares every stated value with the computed one; none if no value is stated."""
-    prose = (
-        "Every value that the file states is compared with the one computed here.",
-        "Equal means equal to three decimals; a tolerance is allowed if the source rounded its inputs.",
-    )
-    checks = check_all(bench)
-    equation = "|stated - computed| <= tolerance"
-    return [Stage("checks", "Stated values, checked", prose, equation, checks=checks)] if checks else []
-
-
-def _remarks(file: LessonFile) -> Stage:
-    prose = (
-        "Errors and open questions in the source of this example.",
-        "These texts are part of the file; nothing in them is computed here.",
-    )
-    return Stage("remarks", "Remarks on the source", prose, "", lines=tuple(file.remarks))
+    return replace(stage, name=f"width-{width}")
 
 
 def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:
@@ -460,13 +385,10 @@ def _vectors(
 
 
 def _attention_tables(
-    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], scale: str, symbols: Sequence[str]
+    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], symbols: Sequence[str] = "QKV"
 ) -> tuple[Table, ...]:
-    """Scores, scaled scores, weights and context of queries (rows) and keys (columns).
-
-    `scale` is the divisor of the scores as text, empty for none; `symbols` name queries, keys and values.
-    """
-    q, k, v = symbols
+    """Scores, scaled scores, weights and context; `symbols` name queries (rows), keys (columns) and values."""
+    (q, k, v), scale = symbols, numbers.scale
     scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, numbers.scores, mask=numbers.mask)
     scaled = Table(f"scaled: scores / {scale}", queries, keys, numbers.scaled, mask=numbers.mask)
     title = f"weights: softmax({'scaled' if scale else 'scores'}), each row sums to 1"
@@ -475,9 +397,9 @@ def _attention_tables(
     return (scores, scaled, weights, context) if scale else (scores, weights, context)
 
 
-def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...], scale: str) -> tuple[Table, ...]:
+def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...]) -> tuple[Table, ...]:
     """One query: its scores and weights, then the weighted values and their sum."""
-    scaled = {f"/ {scale}": numbers.scaled[0]} if scale else {}
+    scaled = {f"/ {numbers.scale}": numbers.scaled[0]} if numbers.scale else {}
     lines = {"q . k": numbers.scores[0], **scaled, "weight": numbers.weights[0]}
     mask = None if numbers.mask is None else numbers.mask.expand(len(lines), -1)
     heat = tuple(name == "weight" for name in lines)

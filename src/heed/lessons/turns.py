@@ -115,18 +115,17 @@ def _eye(size: int) -> Tensor:
 
 def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
     """Both encoders, word by word and turn by turn."""
-    words, utterances, dialogue = [], [], []
-    state = torch.zeros(4, dtype=torch.float64)
-    for turn in turns:
-        hidden, states = torch.zeros(4, dtype=torch.float64), []
-        for word in turn.split():
-            hidden = torch.tanh(weights.u @ hidden + embedding(word))
-            states.append(hidden)
-        state = torch.tanh(weights.v @ state + weights.z @ hidden)
-        words.append(torch.stack(states))
-        utterances.append(hidden)
-        dialogue.append(state)
-    return Reading(tuple(words), torch.stack(utterances), torch.stack(dialogue))
+    words = [_states(weights.u, [embedding(word) for word in turn.split()]) for turn in turns]
+    utterances = torch.stack([states[-1] for states in words])
+    return Reading(tuple(words), utterances, _states(weights.v, [weights.z @ one for one in utterances]))
+
+
+def _states(matrix: Tensor, inputs: Sequence[Tensor]) -> Tensor:
+    """The states of a recurrent network, from zeros on: tanh(matrix state + input)."""
+    states = [torch.zeros(4, dtype=torch.float64)]
+    for one in inputs:
+        states.append(torch.tanh(matrix @ states[-1] + one))
+    return torch.stack(states[1:])
 
 
 def embedding(word: str) -> Tensor:
@@ -138,7 +137,7 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
     """Write the six most probable words one by one, with attention to turns and words, or with a context of zeros."""
     last = reading.dialogue[-1]
     state, word = torch.tanh(weights.d @ last), _START
-    rows: list[tuple[str, Tensor, Tensor, Tensor, Tensor, list[Tensor], Tensor]] = []
+    words, rows = [], []
     for _ in range(STEPS):
         previous = double(_WRITTEN[word])
         state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
@@ -150,14 +149,7 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
         context = torch.stack(parts).sum(0) if attends else torch.zeros(4, dtype=torch.float64)
         probabilities = torch.softmax(weights.o @ torch.cat([state, context]), 0)
         word = OUTPUTS[int(probabilities.argmax())]
-        rows.append((word, state, probabilities, scores, turns, inside, context))
-    words, states, shares, scored, weighed, insides, contexts = zip(*rows, strict=True)
-    return Answer(
-        words,
-        torch.stack(states),
-        torch.stack(shares),
-        torch.stack(scored),
-        torch.stack(weighed),
-        tuple(torch.stack(one) for one in zip(*insides, strict=True)),
-        torch.stack(contexts),
-    )
+        words.append(word)
+        rows.append((state, probabilities, scores, turns, context, *inside))
+    states, shares, scored, weighed, contexts, *insides = map(torch.stack, zip(*rows, strict=True))
+    return Answer(tuple(words), states, shares, scored, weighed, tuple(insides), contexts)

@@ -20,7 +20,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
@@ -168,22 +168,14 @@ def smaller_sizes(height: int, width: int) -> list[tuple[int, int]]:
     return [(height, width), *(one for one in scaled if min(one) < shorter)]
 
 
-class Draws:
-    """The random numbers of some examples in one pass; each named use has separate numbers."""
-
-    def __init__(self, seed: int, epoch: int, indices: Sequence[int] | NDArray[np.int64]) -> None:
-        digest = hashlib.blake2b(f"{seed} {epoch}".encode(), digest_size=8).digest()
-        start = np.frombuffer(digest, dtype=np.uint64)
-        self._states = mixed(mixed(np.asarray(indices, dtype=np.uint64) * STEP + start) + start)
-
-    def uniform(self, use: str) -> NDArray[np.float64]:
-        """A number in [0, 1) for each example."""
-        digest = np.frombuffer(hashlib.blake2b(use.encode(), digest_size=8).digest(), np.uint64)
-        return (mixed(self._states ^ digest) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-
-    def below(self, use: str, count: int) -> NDArray[np.int64]:
-        """A whole number from 0 to `count` - 1 for each example."""
-        return (self.uniform(use) * count).astype(np.int64)
+def uniform(seed: int, epoch: int, indices: Indices, use: str) -> NDArray[np.float64]:
+    """A random number in [0, 1) for each example in one pass; each named use has separate numbers."""
+    start, purpose = (
+        np.frombuffer(hashlib.blake2b(text.encode(), digest_size=8).digest(), np.uint64)
+        for text in (f"{seed} {epoch}", use)
+    )
+    states = mixed(mixed(np.asarray(indices, np.uint64) * STEP + start) + start)
+    return (mixed(states ^ purpose) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def flip(pictures: Array, chosen: NDArray[np.bool_]) -> Array:
@@ -218,13 +210,13 @@ class Augment:
     config: AugmentSection
     seed: int
 
-    def pictures(self, pictures: Array, indices: Sequence[int] | NDArray[np.int64], epoch: int) -> Array:
+    def pictures(self, pictures: Array, indices: Indices, epoch: int) -> Array:
         """Change sized pictures `(batch, height, width, channels)` one by one: flip, then shift (crop)."""
-        draws, border = Draws(self.seed, epoch, indices), self.config.crop
+        draw, border = partial(uniform, self.seed, epoch, indices), self.config.crop
         if self.config.flip:
-            pictures = flip(pictures, draws.uniform("flip") < 0.5)
+            pictures = flip(pictures, draw("flip") < 0.5)
         if border:
-            tops, lefts = (draws.below(use, 2 * border + 1) for use in ("crop top", "crop left"))
+            tops, lefts = ((draw(use) * (2 * border + 1)).astype(np.int64) for use in ("crop top", "crop left"))
             pictures = crop(pictures, border, tops, lefts)
         return pictures
 
@@ -274,10 +266,8 @@ class PictureForm:
     sizing: Sizing
     normalisation: Normalisation
 
-    def tensor(self, pictures: Sequence[Array] | Array) -> Tensor:
-        """Decoded pictures of any size, or sized ones, as normalised float32 `(batch, channels, height, width)`."""
-        if isinstance(pictures, np.ndarray) and pictures.shape[1:] == self.sizing.shape:
-            return self.normalisation.tensor(pictures)
+    def tensor(self, pictures: Iterable[Decoded]) -> Tensor:
+        """Decoded pictures of any size as normalised float32 `(batch, channels, height, width)`."""
         return self.normalisation.tensor(self.sizing.apply_all(pictures))
 
     def save(self, folder: Path) -> None:

@@ -41,7 +41,8 @@ class Pixels:
 
     `sources` have the pictures of places with a number, by the name before "#"; they are indexed by the number, safe in
     threads and in forked processes, and return the bytes of a file or an array. `known` are facts about decoded
-    pictures, by place.
+    pictures, by place. Where `problems` is a dictionary, a picture that cannot be read is black, and its error is kept
+    there, by place.
     """
 
     def __init__(self, *, max_pixels: int = MAX_PIXELS, workers: int | str = "auto") -> None:
@@ -50,6 +51,7 @@ class Pixels:
         self.workers = min(8, len(cores())) if workers == "auto" else int(workers)
         self.sources: dict[str, Any] = {}
         self.known: dict[str, PictureFacts] = {}
+        self.problems: dict[str, DataError] | None = None
         self._same: dict[PictureFacts, PictureFacts] = {}
         self._kept: dict[str, Decoded] = {}
         self._room = _KEPT
@@ -91,7 +93,13 @@ class Pixels:
             PictureError: As for `get` and the function `decode`.
         """
         kept = self._kept.pop(place, None)
-        return decode(self.get(place) if kept is None else kept, max_pixels=self.max_pixels)
+        try:
+            return decode(self.get(place) if kept is None else kept, max_pixels=self.max_pixels)
+        except DataError as error:
+            if self.problems is None:
+                raise
+            self.problems[place] = error
+            return np.zeros((1, 1, 1), np.uint8)
 
     def read(self, places: Sequence[str]) -> list[Decoded]:
         """The pixels at some places, as for `decode`.

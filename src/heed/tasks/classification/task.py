@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -70,15 +70,12 @@ def baselines(run: Any) -> Baselines:
         return mean_number(run)
     if (known := run.known()) is not None:
         known = sample_of(known, MOST_FITTED)
-        machine: list[TfidfClassifier] = []
 
-        def predict(examples: Sequence[Any]) -> list[LabelPrediction]:
-            if not machine:
-                labels = [one.labels for one in known]
-                machine.append(TfidfClassifier([one.source for one in known], labels, run.head.several))
-            return machine[0].predict([one.source for one in examples])
+        @cache
+        def machine() -> TfidfClassifier:
+            return TfidfClassifier([one.source for one in known], [one.labels for one in known], run.head.several)
 
-        made[NAME] = predict
+        made[NAME] = lambda examples: machine().predict([one.source for one in examples])
     return made
 
 

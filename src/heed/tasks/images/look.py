@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from PIL.Image import Image
 from torch import Tensor
 
 from heed.data.kinds.pictures import pictures_of
@@ -30,12 +29,12 @@ from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_ac
 from heed.observe.shown import Shown
 from heed.observe.trace import Trace, edit, trace
 from heed.tasks import capability
+from heed.tasks.base.attributing import chosen
 from heed.tasks.base.beside import check_beside, other_of, several_of
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
 from heed.tasks.heads.labels import Labels
-from heed.tasks.inputs.pictures import PictureAccess, places_of
-from heed.tasks.run import Run
+from heed.tasks.inputs.pictures import places_of
 from heed.threads import sparing
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
@@ -74,40 +73,34 @@ def check_classes(head: Labels) -> None:
 class Looking:
     """One traced pass over a picture, and maps from it and from gradients of further passes."""
 
-    def __init__(self, work: Any, model: Any, picture: Decoded, edits: Sequence[Edit]) -> None:
-        self.head: Labels = work.head
-        self.labels: Sequence[str] = self.head.labels
-        self.model, self.edits = model, edits
+    def __init__(self, work: Any, model: Any, picture: Decoded, edits: Sequence[Edit] = ()) -> None:
+        self.head, self.model, self.edits = work.head, model, edits
         form = work.input.form
         self.box: Box = form.sizing.placed((picture.shape[0], picture.shape[1]))
         self.size = (form.sizing.height, form.sizing.width)
-        self.pixels = form.tensor(form.sizing.apply_all([picture])).to(next(model.parameters()).device)
+        self.pixels = form.tensor([picture]).to(next(model.parameters()).device)
         with edit(model, *edits), watched(model) as seen:
             logits = model(self.pixels)
         self.seen: Trace = seen
-        self.logits = logits[0].float().cpu()
-        self.probabilities = self.head.probabilities(self.logits[None])[0]
-        patches = patches_of_body(model.body, self.box)
-        self.attention = None if patches is None else SeenAttention(seen, patches)
+        self.probabilities = self.head.probabilities(logits[:1].float().cpu())[0]
+        self.patches = patches_of_body(model.body, self.box)
+        self.attention = None if self.patches is None else SeenAttention(seen, self.patches)
 
-    def number_of(self, label: str | None) -> int:
-        """The number of a label, by default the most probable; -1 without labels.
+    def label(self, label: str | None = None) -> str:
+        """The label itself, by default the most probable; "" without labels.
 
         Raises:
             ConfigError: There is no such label.
         """
-        if label is None:
-            return int(self.probabilities.argmax()) if self.labels else -1
-        if label not in self.labels:
-            raise ConfigError(
-                f"unknown label '{label}'{nearest(label, self.labels)}; the labels are "
-                f"{', '.join(self.labels[:20])}{', ...' if len(self.labels) > 20 else ''}"
-            )
-        return self.labels.index(label)
+        if label is not None:
+            chosen(label, self.head.labels, "label")
+        elif self.head.labels:
+            label = self.head.labels[int(self.probabilities.argmax())]
+        return label or ""
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
-        if self.attention is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
+        if self.patches is None or not 0 < sum(one.opens is not None for one in maps) <= MOST_MAPS:
             return maps
 
         def scores(rows: Tensor) -> Tensor:
@@ -115,111 +108,98 @@ class Looking:
             return logits
 
         nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
-        patches, answer = self.attention.patches, answer_of_labels(self.head, self.model, nothing, scores)
-        places = [f"{row},{column}" for row in range(patches.grid[0]) for column in range(patches.grid[1])]
-        key, found = Axis("picture", "patch", ("class",) * patches.leading + tuple(places)), list[PictureMap]()
+        answer, leading = answer_of_labels(self.head, self.model, nothing, scores), self.patches.leading
+        places = [f"{row},{column}" for row in range(self.patches.grid[0]) for column in range(self.patches.grid[1])]
+        key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
             for one in maps:
-                effect = None
-                if one.opens is not None:
-                    outside = one.weights.new_full((patches.leading,), one.outside / max(1, patches.leading))
-                    effect = effect_of(answer, torch.cat([outside, one.weights.flatten()]).unsqueeze(0), key, one.opens)
-                found.append(one if effect is None else replace(one, effect=effect))
-        return found
+                outside = one.weights.new_full((leading,), one.outside / max(1, leading))
+                row = torch.cat([outside, one.weights.flatten()]).unsqueeze(0)
+                effect = None if one.opens is None else effect_of(answer, row, key, one.opens)
+                tried.append(replace(one, effect=effect))
+        return tried
 
     def content(
-        self, work: Any, picture: Decoded, source: str, title: str, maps: Sequence[PictureMap], notes: Sequence[str]
+        self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
     ) -> PictureLook:
         """A look with these maps over the picture."""
-        ranked = sorted(range(len(self.labels)), key=lambda i: -float(self.probabilities[i]))
+        labels: Sequence[str] = self.head.labels
+        ranked = sorted(zip(labels, self.probabilities.tolist(), strict=False), key=lambda one: -one[1])
         return PictureLook(
-            title or work.title,
+            work.title,
             source,
             eight_bits(picture, work.input.form.sizing.levels),
             self.box,
             self.size,
-            self.head.predict(self.probabilities).label if self.labels else "",
-            tuple((self.labels[i], float(self.probabilities[i])) for i in ranked[:_TOP]),
+            self.head.predict(self.probabilities).label if labels else "",
+            tuple(ranked[:_TOP]),
             tuple(maps),
-            None,
-            None,
-            tuple(notes),
+            notes=tuple(notes),
         )
 
-    def maps(self, name: str, choice: Choice, patch: GridPlace | None, number: int) -> list[PictureMap]:
+    def maps(self, name: str, choice: Choice, patch: GridPlace | None, label: str) -> list[PictureMap]:
         """The maps of one kind."""
         if name not in MAPS:
             raise ConfigError(f"unknown map '{name}'{nearest(name, MAPS)}; the maps are {', '.join(MAPS)}")
         if name in ("attention", "rollout"):
             assert self.attention is not None
-            found = self.attention.maps if name == "attention" else self.attention.rollout_maps
-            return found(choice, patch)
+            return (self.attention.maps if name == "attention" else self.attention.rollout_maps)(choice, patch)
         if name == "gradient":
-            return [self._activation(number)]
-        return [self._saliency(number) if name == "saliency" else self._field(patch, number)]
+            return [self._activation(label)]
+        if name == "field":
+            return [self._field(patch, label)]
+        with edit(self.model, *self.edits):
+            grid = saliency(self._scored(label)).cpu()
+        caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
+        return [
+            PictureMap(f"gradient of the score of '{label}' at each pixel", grid, self.box, "gradient", caption=caption)
+        ]
 
-    def _activation(self, number: int) -> PictureMap:
+    def _activation(self, label: str) -> PictureMap:
         """Grad-CAM over the last feature maps; for a Vision Transformer, over the states that its last block reads.
 
         After the last block only the class token is used, so the other tokens' states have no gradient there.
         """
-        states, gradient = self._states(number)
-        body = self.model.body
-        patches = patches_of_body(body, self.box)
-        name = self.labels[number]
-        if patches is not None:
-            on_grid = (part[0, patches.leading :].T.unflatten(1, patches.grid) for part in (states, gradient))
-            caption = _SUM.format("states that the last block reads")
-            area = patches.area
-        else:
-            on_grid = (part[0] for part in (states, gradient))
-            caption = _SUM.format("last feature maps")
-            area = self._unit_area((states.shape[2], states.shape[3]))
-        grid = class_activation(*(part.float().cpu() for part in on_grid))
-        if not bool(grid.any()):
-            caption += " Here it is 0 everywhere."
-        return PictureMap(f"Grad-CAM of the label '{name}'", grid, area, "activation", caption=caption, reach=self.box)
-
-    def _states(self, number: int) -> tuple[Tensor, Tensor]:
-        """The states that Grad-CAM uses, and the gradient of the score with respect to them."""
+        patches, read, area, caption = self.patches, self._scored(label), self.box, "last feature maps"
         self.model.eval()
         with torch.enable_grad(), edit(self.model, *self.edits), trace(self.model, grad=True) as seen:
             # If all parameters are frozen, only the pixels have a gradient.
-            score = self.head.logit_of(self.model(self.pixels.detach().clone().requires_grad_()), number).sum()
+            score = read.score(self.pixels.detach().clone().requires_grad_()).sum()
             states = seen.tensors("states")
-            if self.attention is not None:
+            if patches is not None:
                 states = [*seen.tensors("placed"), *states][:-1]
-            (gradient,) = torch.autograd.grad(score, states[-1])
-        return states[-1].detach(), gradient
+            both = (states[-1].detach(), *torch.autograd.grad(score, states[-1]))
+        on_grid = [part[0].float().cpu() for part in both]
+        if patches is not None:
+            on_grid = [part[patches.leading :].T.unflatten(1, patches.grid) for part in on_grid]
+            area, caption = patches.area, "states that the last block reads"
+        elif (receptive := getattr(self.model.body, "receptive", None)) is not None:
+            # each unit is drawn around the centre of its field
+            first, (rows, columns) = receptive.start + (receptive.size - receptive.stride) / 2, on_grid[0].shape[1:]
+            area = area_of(self.box, self.size, (first, first), (receptive.stride,) * 2, (rows, columns))
+        grid = class_activation(*on_grid)
+        caption = f"Sum of the {caption}, weighted by the gradient of its score; 0 where negative."
+        if not bool(grid.any()):
+            caption += " Here it is 0 everywhere."
+        return PictureMap(f"Grad-CAM of the label '{label}'", grid, area, "activation", caption=caption, reach=self.box)
 
-    def _saliency(self, number: int) -> PictureMap:
-        with edit(self.model, *self.edits):
-            grid = saliency(self._scored(number)).cpu()
-        caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
-        title = f"gradient of the score of '{self.labels[number]}' at each pixel"
-        return PictureMap(title, grid, self.box, "gradient", caption=caption)
-
-    def _scored(self, number: int, other: int | None = None) -> Picture:
+    def _scored(self, label: str, other: str | None = None) -> Picture:
         """The picture and the score of a label, minus that of another."""
-
-        def score(pixels: Tensor) -> Tensor:
-            logits = self.model(pixels)
-            return self.head.logit_of(logits, number) - (0.0 if other is None else self.head.logit_of(logits, other))
-
-        return Picture(self.model, self.pixels[0], score)
+        score = self.head.asked(self.probabilities, label, other).score
+        return Picture(self.model, self.pixels[0], lambda pixels: score(self.model(pixels)))
 
     def attribution(
-        self, method: str, number: int, other: int | None, baseline: str = "mean", steps: int | None = None
+        self, method: str, label: str, other: str | None = None, baseline: str = "mean", steps: int | None = None
     ) -> tuple[PictureMap, Attribution]:
         """What each place of the picture adds to the score of a label, minus that of another if one is given.
 
         Places are the patches of a Vision Transformer, else the cells of a grid of at most 8 x 8: values are summed
         over their pixels, and leave-one-out fills each with the baseline.
         """
-        picture, labels = self._scored(number, other), self.labels
+        picture = self._scored(label, other)
         grid = getattr(self.model.body, "grid", None) or tuple(min(_CELLS, side) for side in self.size)
         cells = cells_of(self.size, grid)
-        name = f"the score of '{labels[number]}'" + ("" if other is None else f" minus that of '{labels[other]}'")
+        name = f"the score of '{label}'" + ("" if other is None else f" minus that of '{other}'")
         title = f"{METHODS.get(method, method)}: part of each place in {name}"
         with edit(self.model, *self.edits):
             if method == "loo":
@@ -231,67 +211,52 @@ class Looking:
                 values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, found.values)
         return PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad"), found
 
-    def _field(self, unit: GridPlace | None, number: int) -> PictureMap:
+    def _field(self, unit: GridPlace | None, label: str) -> PictureMap:
         """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
         body = self.model.body
         with torch.no_grad():
             rows, columns = body.features(self.pixels).shape[2:]
-        if unit is None:
-            unit = self._activation(number).best()
-        row, column = unit
+        row, column = self._activation(label).best() if unit is None else unit
         if not (0 <= row < rows and 0 <= column < columns):
             raise ConfigError(
                 f"no unit in row {row}, column {column}: the last feature maps of this model have {rows} rows "
                 f"and {columns} columns, counted from 0"
             )
         of_unit = Picture(self.model, self.pixels[0], lambda pixels: body.features(pixels)[:, :, row, column].sum(1))
-        grid = saliency(of_unit).cpu()
-        receptive = getattr(body, "receptive", None)
         marked, sees = self.box, "The unit sees the whole picture"
-        if (patches := patches_of_body(body, self.box)) is not None:
+        if self.patches is not None:
             top, left = row / rows, column / columns
-            marked = part_of(patches.area, top, left, top + 1 / rows, left + 1 / columns)
+            marked = part_of(self.patches.area, top, left, top + 1 / rows, left + 1 / columns)
             sees = "The unit sees the whole picture; frame: its patch"
-        if receptive is not None:
+        elif (receptive := getattr(body, "receptive", None)) is not None:
             top, left, bottom, right = receptive.box(row, column)
             height, width = self.size
             marked = part_of(self.box, top / height, left / width, bottom / height, right / width)
             sees = f"Frame: the {receptive.size} x {receptive.size} of {width} x {height} pixels that the unit sees"
         title = f"receptive field of the unit in row {row}, column {column} of {rows} x {columns}"
         caption = f"{sees}; colours: size of the unit's gradient at each pixel."
-        return PictureMap(title, grid, self.box, "gradient", caption=caption, marked=marked)
-
-    def _unit_area(self, grid: GridPlace) -> Box:
-        """Area of the picture covered by the last feature maps, each unit around the centre of its field."""
-        receptive = getattr(self.model.body, "receptive", None)
-        if receptive is None:
-            return self.box
-        first = receptive.start + (receptive.size - receptive.stride) / 2
-        return area_of(self.box, self.size, (first, first), (receptive.stride, receptive.stride), grid)
+        return PictureMap(title, saliency(of_unit).cpu(), self.box, "gradient", caption=caption, marked=marked)
 
 
 MOST_PICTURES = 128
 """Largest number of pictures read for the mean attention distance, as in the paper."""
 
-_SUM = "Sum of the {}, weighted by the gradient of its score; 0 where negative."
 _CELLS = 8
 _TOP = 5
 _TOGETHER = 16
 
 
 def look_at_picture(
-    work: Any,
-    model: Any,
+    run: Any,
     picture: Decoded,
     source: str,
     *,
     edits: Sequence[Edit] = (),
-    choice: Choice | None = None,
+    choice: Choice,
     maps: Sequence[str] = (),
     patch: GridPlace | None = None,
     label: str | None = None,
     attribution: str | None = None,
-    title: str = "",
 ) -> PictureLook:
     """Look at the label that a model gives to a picture.
 
@@ -301,74 +266,64 @@ def look_at_picture(
     Raises:
         ConfigError: There is no such attention, patch, label or map, or the model has no attention.
     """
-    choice = choice or Choice()
-    look = Looking(work, model, picture, edits)
-    attention, labels = look.attention, look.labels
-    if attention is not None:
-        choice.check(look.seen.mechanisms())
-        choice.heads(attention.num_heads)
-    elif unknown := [name for name in maps if name in ("attention", "rollout")]:
-        raise ConfigError(
-            f"model {work.config.model.name} has no attention and so no map '{unknown[0]}'; use gradient, "
-            "saliency or field"
-        )
-    elif choice != Choice():
-        raise ConfigError(
-            f"model {work.config.model.name} has no attention, so --layer, --head and --mechanism do not apply"
-        )
+    work, name = run.task, run.config.model.name
+    look = Looking(work, run.model, picture, edits)
+    attention, labels = look.attention, work.head.labels
     usual: tuple[str, ...] = ("gradient", "saliency", "field")
     if attention is not None:
         usual = ("attention", "rollout", "gradient")
+        choice.check(look.seen.mechanisms())
+        choice.heads(attention.num_heads)
+    elif unknown := [kind for kind in maps if kind in ("attention", "rollout")]:
+        raise ConfigError(
+            f"model {name} has no attention and so no map '{unknown[0]}'; use gradient, saliency or field"
+        )
+    elif choice != Choice():
+        raise ConfigError(f"model {name} has no attention, so --layer, --head and --mechanism do not apply")
     if not labels:  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
-            check_classes(look.head)
-    number = look.number_of(label)
-    drawn = [one for name in maps or usual for one in look.maps(name, choice, patch, number)]
+            check_classes(work.head)
+    scored = look.label(label)
+    drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
     drawn = look.with_effects(drawn) if labels else drawn
-    of_places: list[str] = []
+    notes: list[str] = []
     if attribution is not None:
-        placed, found = look.attribution(attribution, number, None)
-        drawn, of_places = [placed, *drawn], [found.note]
-    notes = [*of_places, *([f"gradients of the score of '{labels[number]}'"] if label else [])]
+        placed, found = look.attribution(attribution, scored)
+        drawn, notes = [placed, *drawn], [found.note]
+    notes += [f"gradients of the score of '{scored}'"] if label else []
     if attention is not None and not maps:
-        notes.append(f"{_choice_line(choice, attention)}; change with --map, --layer, --head and --patch")
+        layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
+        heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
+        shown = f"{layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
+        notes.append(f"shown: {shown}; change with --map, --layer, --head and --patch")
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
-    shown = look.content(work, picture, source, title, drawn, notes)
+    content = look.content(work, picture, source, drawn, notes)
     if attention is None:
-        return shown
-    return replace(shown, gallery=attention.gallery(patch), distances=attention.distances(), every=attention.every())
+        return content
+    return replace(content, gallery=attention.gallery(patch), distances=attention.distances(), every=attention.every())
 
 
-def _choice_line(choice: Choice, attention: SeenAttention) -> str:
-    layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
-    heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
-    return f"shown: {layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
-
-
-def look_at_distances(work: Any, model: Any, pictures: Sequence[Decoded], title: str = "") -> Shown:
-    """The mean attention distance of each layer and head over several pictures, at most `MOST_PICTURES` of them.
+def look_at_distances(run: Any, pictures: Sequence[Decoded]) -> Shown:
+    """The mean attention distance of each layer and head over several pictures.
 
     Raises:
         ConfigError: The model has no attention.
     """
-    chosen = pictures[:: -(-len(pictures) // MOST_PICTURES)]
-    device = next(model.parameters()).device
+    model = run.model
     patches = patches_of_body(model.body, Box(0, 0, 1, 1))
     if patches is None:
         raise ConfigError(
             f"{len(pictures)} pictures were given: for several, only the mean attention distance is shown, but model "
-            f"{work.config.model.name} has no attention; give one picture"
+            f"{run.config.model.name} has no attention; give one picture"
         )
-    form = work.input.form
     each: list[Tensor] = []
-    for start in range(0, len(chosen), _TOGETHER):
-        pixels = form.tensor(form.sizing.apply_all(chosen[start : start + _TOGETHER])).to(device)
+    for start in range(0, len(pictures), _TOGETHER):
+        pixels = run.input.form.tensor(pictures[start : start + _TOGETHER])
         with watched(model) as seen:
-            model(pixels)
+            model(pixels.to(next(model.parameters()).device))
         each += [SeenAttention(seen, patches, entry=i).layer_distances() for i in range(len(pixels))]
-    name = title or work.title
-    return ShownDistances(f"{name}: mean attention distance", distances_of(each, patches))
+    return ShownDistances(f"{run.task.title}: mean attention distance", distances_of(each, patches))
 
 
 def look(
@@ -381,7 +336,7 @@ def look(
     head: int | Literal["mean", "all"] = "mean",
     map: Sequence[str] = (),
     patch: GridPlace | str | None = None,
-    beside: str | Run | None = None,
+    beside: Any = None,
     attribution: str | None = None,
     label: str | None = None,
 ) -> Shown:
@@ -412,12 +367,13 @@ def look(
         raise DataError("no picture was given to look at")
     if mechanism == ROLLOUT:
         raise ConfigError("--mechanism rollout is for texts; of a picture it is --map rollout")
-    title = run.task.title
-    if len(arrays) != 1:
-        if several_of(beside):
-            raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
-        return look_at_distances(run.task, run.model, arrays, title)
     others = several_of(beside)
+    if len(arrays) != 1:
+        if others:
+            raise ConfigError(f"--beside takes one picture, but {len(arrays)} were given")
+        return look_at_distances(run, arrays)
+    if len(others) > 1:
+        raise ConfigError(f"--beside takes one network for a picture, but {len(others)} were given")
     check_beside(others, edits)
     see = partial(
         look_at_picture,
@@ -428,20 +384,16 @@ def look(
         patch=place_of(patch) if isinstance(patch, str) else patch,
         attribution=attribution,
     )
-    look = see(run.task, run.model, edits=edits_of(edits), label=label, title=title)
+    look, before = see(run, edits=edits_of(edits), label=label), list[str]()
     label = label or look.label or None
-    before = ""
     if edits:
-        plain = see(run.task, run.model, label=label)
-        look, before = look.minus(plain, "with the edits minus without"), f"without the edits: {plain.said}"
+        plain = see(run, label=label)
+        look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.said}"]
     elif others:
-        if len(others) > 1:
-            raise ConfigError(f"--beside takes one network for a picture, but {len(others)} were given")
         name, said, other = other_of(run, others[0])
-        theirs = see(other.task, other.model, label=label)
-        look, before = look.minus(theirs, f"minus that of {name}", name), f"beside it: {said}: {theirs.said}"
-    look = replace(look, notes=(*look.notes, *([before] if before else [])))
-    return ShownPicture(look)
+        theirs = see(other, label=label)
+        look, before = look.minus(theirs, f"minus that of {name}", name), [f"beside it: {said}: {theirs.said}"]
+    return ShownPicture(replace(look, notes=(*look.notes, *before)))
 
 
 class AttributedPlaces(ShownPicture):
@@ -484,7 +436,7 @@ def attribute_places(
         edits: Changes of the attention weights under which the score is computed (`heed.observe.edits`).
 
     Raises:
-        ConfigError: There is no such label, method or baseline; or several pictures were given.
+        ConfigError: There is no such label, method or baseline, or several pictures were given.
         DataError: The picture cannot be read.
     """
     capability(run, "attribute")
@@ -493,26 +445,21 @@ def attribute_places(
     if len(arrays) != 1:
         raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
     look = Looking(run.task, run.model, arrays[0], edits_of(edits))
-    other = None if rather_than is None else look.number_of(rather_than)
-    placed, of = look.attribution(method, look.number_of(target), other, baseline, steps)
-    return AttributedPlaces(
-        look.content(run.task, arrays[0], sources[0], run.task.title, [replace(placed, caption=of.note)], ())
-    )
+    placed, of = look.attribution(method, look.label(target), rather_than, baseline, steps)
+    return AttributedPlaces(look.content(run.task, arrays[0], sources[0], [replace(placed, caption=of.note)]))
 
 
 def opened(run: Any, pictures: Any) -> tuple[list[Decoded], list[str]]:
-    """The pixels and the name of each of the given pictures."""
-    access: PictureAccess = run.input.access
+    """The pixels and the name of each of the given pictures; of many, of `MOST_PICTURES` evenly spread ones."""
     several = pictures if isinstance(pictures, list | tuple) else [pictures]
     if all(isinstance(one, str | Path) for one in several):
-        texts = list(map(str, several))
-        named = [pair for text in texts for pair in _named(run, text)]
-        named = named[:: -(-len(named) // MOST_PICTURES) or 1]
-        # `_named` has opened the run's data if one of its pictures is named.
-        return access.pixels.read([place for place, _ in named]), [name for _, name in named]
-    given = [pictures] if isinstance(pictures, Image) or getattr(pictures, "ndim", 0) in (2, 3) else pictures
-    examples = pictures_of(given, access.pixels)
-    return access.pixels.read([example.place for example in examples]), [example.origin for example in examples]
+        named = [pair for text in map(str, several) for pair in _named(run, text)]
+    else:
+        given = [pictures] if getattr(pictures, "ndim", 0) == 3 else pictures
+        named = [(example.place, example.origin) for example in pictures_of(given, run.input.access.pixels)]
+    named = named[:: -(-len(named) // MOST_PICTURES) or 1]
+    # `_named` has opened the run's data if one of its pictures is named.
+    return run.input.access.pixels.read([place for place, _ in named]), [name for _, name in named]
 
 
 def _named(run: Any, text: str) -> list[tuple[str, str]]:
@@ -521,23 +468,22 @@ def _named(run: Any, text: str) -> list[tuple[str, str]]:
     "test:17" is picture 17 of the run's test set, counted from 0, "test" the whole set; names used in reports work
     too. Anything else is a file, a folder or a pattern.
     """
-    found = re.fullmatch(r"(train|valid|test)(?::(\d+))?", text)
-    own: Sequence[Any] = ()
+    named: Sequence[Any] = ()
     if os.path.exists(text):  # the run's data stays closed: an imported run has none
         pass
-    elif found is not None:
+    elif found := re.fullmatch(r"(train|valid|test)(?::(\d+))?", text):
         splits = run.task.split_names
         if found[1] not in splits:
             raise ConfigError(f"no picture {text}: the run has no {found[1]} set, only {' and '.join(splits)}")
-        own = run.examples(found[1])
+        named = run.examples(found[1])
         if found[2] is not None:
-            if whole_number(found[2]) >= len(own):
-                raise ConfigError(f"no picture {text}: the {found[1]} set has {len(own):,} pictures, counted from 0")
-            own = [own[whole_number(found[2])]]
+            if whole_number(found[2]) >= len(named):
+                raise ConfigError(f"no picture {text}: the {found[1]} set has {len(named):,} pictures, counted from 0")
+            named = [named[whole_number(found[2])]]
     elif "#" in text:
         every = (one for split in reversed(run.task.split_names) for one in run.examples(split))
-        own = [one for one in every if text in (one.origin, one.place)][:1]
-    return [(one.place, one.origin or one.place) for one in own] or [(one, one) for one in places_of([text])]
+        named = [one for one in every if text in (one.origin, one.place)][:1]
+    return [(one.place, one.origin or one.place) for one in named] or [(one, one) for one in places_of([text])]
 
 
 def place_of(text: str) -> GridPlace:
@@ -546,7 +492,6 @@ def place_of(text: str) -> GridPlace:
     Raises:
         ConfigError: The text is not a row and a column.
     """
-    parts = text.replace(" ", "").split(",")
-    if len(parts) != 2 or not all(part.isdecimal() for part in parts):
+    if (found := re.fullmatch(r"(\d+),(\d+)", text.replace(" ", ""))) is None:
         raise ConfigError(f"--patch is '{text}'; give row and column of a patch, counted from 0, as in --patch 3,5")
-    return whole_number(parts[0]), whole_number(parts[1])
+    return whole_number(found[1]), whole_number(found[2])

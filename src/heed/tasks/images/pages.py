@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from markupsafe import Markup
 from numpy.typing import NDArray
-from PIL import Image
 
 from heed.data.examples import Picture
 from heed.data.pictures.decode import Array, eight_bits
@@ -18,7 +15,7 @@ from heed.data.pictures.sizing import Augment
 from heed.errors import DataError
 from heed.observe.looks import Choice
 from heed.observe.page import draw, page
-from heed.observe.picture_drawing import laid_over, shape_within
+from heed.observe.picture_drawing import data_uri, fitted, laid_over, shape_within
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.heads.labels import Labels
@@ -47,14 +44,10 @@ class Tag(NamedTuple):
 
 def picture_tag(pixels: NDArray[Any], alt: str) -> Tag:
     """A picture `(height, width, channels)`; small pictures are enlarged unsmoothed."""
-    image = Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
-    scale = SIDE / max(image.size)
-    width, height = (max(1, round(scale * one)) for one in image.size)
-    image.thumbnail((2 * SIDE, 2 * SIDE))
-    file = io.BytesIO()
-    image.save(file, "PNG")
-    data = base64.b64encode(file.getvalue()).decode("ascii")
-    return Tag(f"data:image/png;base64,{data}", alt, width, height, scale > 2)
+    scale = SIDE / max(pixels.shape[:2])
+    height, width = (max(1, round(scale * side)) for side in pixels.shape[:2])
+    stored = fitted(pixels, 2 * height, 2 * width) if scale < 0.5 else pixels  # sharp on screens of two pixels for one
+    return Tag(data_uri(stored), alt, width, height, scale > 2)
 
 
 def errors_page(run: Run, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -143,12 +136,11 @@ class ImagesExaminer(LabelExaminer):
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         example = self.examples[index]
         picture = self._picture(run, example)
-        look = Looking(run.task, run.model, picture, ())
-        number = look.number_of(None)
+        look = Looking(run.task, run.model, picture)
         shape = shape_within((picture.shape[0], picture.shape[1]), SIDE)
         figures = []
         for name in ("gradient", *(["rollout"] if look.attention is not None else [])):
-            one = look.maps(name, Choice(), None, number)[0]
+            one = look.maps(name, Choice(), None, look.label())[0]
             tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
             figures.append((tag, _MAP_NAMES[name]))
         summary = run.head.predict(look.probabilities).summary()

@@ -18,7 +18,6 @@ from heed.config.settling import with_rate
 from heed.data.kinds.pictures import class_names
 from heed.data.pictures.sizing import Normalisation, PictureForm, Sizing, smaller_sizes
 from heed.data.splits import Splits
-from heed.errors import DataError, nearest
 from heed.evaluation.measures import Outcomes, share
 from heed.tasks import spec_of
 from heed.tasks.base.labels import LabelPrediction, library_memory
@@ -77,18 +76,8 @@ class PictureLabels(Labels):
     targets: str = "pictures"
 
     def known(self, config: Any, splits: Splits[Any]) -> list[str]:
-        """The classes of a run in order: as in `data.classes`, otherwise by name, numbers by value.
-
-        Raises:
-            DataError: A class that was found is not in the list.
-        """
-        found, names = super().known(config, splits), class_names(config.data)
-        if unknown := [label for label in found if label not in (names or found)]:
-            raise DataError(
-                f"data.classes names {', '.join(names or ())}, but there are pictures of '{unknown[0]}'"
-                f"{nearest(unknown[0], names or ())}"
-            )
-        return names or found
+        """The classes of a run in order: as in `data.classes`, otherwise by name, numbers by value."""
+        return class_names(config.data) or super().known(config, splits)
 
     def settled(self, options: ImagesHead, given: dict[str, Any], work: Work) -> dict[str, Any]:
         check_sigmoid(self, options.head)

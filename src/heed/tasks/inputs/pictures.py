@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from heed.config import Source, TokenizerConfig
+from heed.config import TokenizerConfig
 from heed.data.batch import plan_even
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.pictures.decode import Decoded, PictureError
+from heed.data.pictures.decode import PictureError
 from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
@@ -30,7 +30,6 @@ from heed.data.splits import Splits, drawn_splits, open_splits
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError
 from heed.tasks import suggest_task
-from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.report import counted
 from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Rows, Sized
 from heed.tasks.work import Work
@@ -84,10 +83,7 @@ def open_pictures(data: Any, pixels: Pixels, given: Mapping[str, Sequence[Pictur
     return PictureSplits(**vars(splits), pixels=pixels)
 
 
-D = TypeVar("D", bound=Source)
-
-
-def with_sets(data: D) -> tuple[D, list[str]]:
+def with_sets(data: Any) -> tuple[Any, list[str]]:
     """The section with the folder of each split, if a folder contains several; remarks that say so.
 
     Raises:
@@ -95,9 +91,13 @@ def with_sets(data: D) -> tuple[D, list[str]]:
     """
     update: dict[str, list[str]] = {}
     found: dict[str, str] = {}
+    remarks = []
     for split in ("train", "valid", "test"):
-        given = getattr(data, split)
-        for path in given if isinstance(given, list) else ():
+        files = getattr(data, split)
+        if files is None and split in found:
+            update[split] = [found[split]]
+            remarks.append(f"data.{split} is {found[split]}")
+        for path in files if isinstance(files, list) else ():
             sets = Listing(path).splits() if os.path.isdir(path) else {}
             if sets and split not in sets:
                 raise DataError(
@@ -106,11 +106,6 @@ def with_sets(data: D) -> tuple[D, list[str]]:
             update.setdefault(split, []).append(sets.get(split, str(path)))
             if split == "train":
                 found = {**sets, **found}
-    remarks = []
-    for split in ("valid", "test"):
-        if getattr(data, split) is None and split in found:
-            update[split] = [found[split]]
-            remarks.append(f"data.{split} is {found[split]}")
     return data.model_copy(update=update), remarks
 
 
@@ -196,22 +191,6 @@ def _several(pictures: Any) -> Sequence[Any] | None:
     return None
 
 
-class TriedPixels(Pixels):
-    """Reads pictures that cannot be read as black ones; `problems` has the error of each, by place."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.problems: dict[str, DataError] = {}
-
-    def decode(self, place: str) -> Decoded:
-        """As for all pixels, without errors."""
-        try:
-            return super().decode(place)
-        except DataError as error:
-            self.problems[place] = error
-            return np.zeros((1, 1, 1), np.uint8)
-
-
 class Asked(list[Picture]):
     """Pictures to predict, with the reader of their pixels."""
 
@@ -223,16 +202,12 @@ class Asked(list[Picture]):
     @property
     def problems(self) -> Mapping[str, DataError]:
         """The errors of files that could not be read, by place."""
-        return self.pixels.problems if isinstance(self.pixels, TriedPixels) else {}
+        return self.pixels.problems or {}
 
     def problem(self, picture: Picture) -> str:
         """Why a picture could not be read; "" if it could."""
         error: DataError | str = self.problems.get(picture.place, "")
         return f"'{picture.origin}' {error}" if isinstance(error, PictureError) else str(error)
-
-
-NOTHING = LabelPrediction("", (), 0.0, {})
-"""The prediction for a picture that cannot be read."""
 
 
 # The input ------------------------------------------------------------------------------------------------------------
@@ -245,8 +220,7 @@ class PictureAccess:
         self._data, self._sizing = data, sizing
         self.pixels = Pixels.of(data)
         self._splits: Mapping[str, Sequence[Picture]] = {}
-        self._stores: dict[str, PictureStore] = {}
-        self._last: tuple[Sequence[Picture], PictureStore] | None = None
+        self._stores: dict[str, tuple[Sequence[Picture], PictureStore]] = {}
         if splits is not None:
             self.open(splits)
 
@@ -262,15 +236,13 @@ class PictureAccess:
 
     def some(self, pictures: Sequence[Picture], pixels: Pixels) -> PictureStore:
         """The sized pictures of some examples, read by `pixels`; splits and the last request are cached."""
-        name = next((name for name, own in self._splits.items() if pictures is own), None)
-        if name in self._stores:
-            return self._stores[name]
-        if self._last is None or self._last[0] is not pictures:
+        name = next((name for name, own in self._splits.items() if pictures is own), "")
+        known, store = self._stores.get(name, (None, None))
+        if store is None or known is not pictures:
             places = [picture.place for picture in pictures]
-            self._last = pictures, PictureStore(pixels, places, self._sizing, self._data.in_memory)
-        if name is not None:
-            self._stores[name] = self._last[1]
-        return self._last[1]
+            store = PictureStore(pixels, places, self._sizing, self._data.in_memory)
+            self._stores[name] = pictures, store
+        return store
 
 
 @dataclass(frozen=True)
@@ -415,8 +387,8 @@ class Pictures(Input):
 
     def asked(self, files: Sequence[str | Path], may_lack: bool = False) -> Asked:
         """Pictures of files, some of which may not be readable."""
-        pixels = TriedPixels(max_pixels=self.access.pixels.max_pixels, workers=self.access.pixels.workers)
-        pixels.sources = self.access.pixels.sources
+        pixels = Pixels.of(self.config.data)
+        pixels.sources, pixels.problems = self.access.pixels.sources, {}
         pictures = (Picture("", "", os.path.expanduser(file), str(file)) for file in files)
         return Asked(pictures, pixels, may_lack)
 
@@ -436,7 +408,7 @@ class Pictures(Input):
             what = f"{counted(len(failed), 'picture')} of {len(examples):,} cannot be read and have no label"
             more = "; ..." if len(failed) > _NAMED else ""
             warnings.warn(f"{what}: {'; '.join(failed[:_NAMED])}{more}", stacklevel=2)
-        return [NOTHING if one.place in problems else said for one, said in zip(examples, made, strict=True)]
+        return [head.blank(one) if one.place in problems else said for one, said in zip(examples, made, strict=True)]
 
     def question(self, example: Picture) -> str:
         return example.place

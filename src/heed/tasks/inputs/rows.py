@@ -84,7 +84,7 @@ class TableRows(Input):
     size_reason: ClassVar = "usual for this task"
 
     features: Features = field(default_factory=lambda: Features(()))
-    standard: Standard | None = None
+    standard: Standard = None  # type: ignore[assignment]  # until it is learned
 
     check = staticmethod(check_numbers)
 
@@ -154,14 +154,13 @@ class TableRows(Input):
         return replace(self, features=features, standard=load(folder / STANDARD, Standard))
 
     def opened(self, splits: Splits[Row]) -> Splits[Row]:
-        splits.examples = {name: self._of(cast(Rows, rows)) for name, rows in splits.examples.items()}
+        splits.examples = {name: self.features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
         return splits
 
     def _of(self, rows: Rows) -> Rows:
         return self.features.encoded(rows)
 
     def rows(self) -> Mapping[str, Names]:
-        assert self.standard is not None
         return {"columns": Names(self.standard.columns, "num_columns")}
 
     # Reading ------------------------------------------------------------------------------------------------------
@@ -191,7 +190,6 @@ class TableRows(Input):
 
     def encode(self, examples: Sequence[Row], split: str = "") -> Any:
         """The numbers of rows, `(rows, columns)`."""
-        assert self.standard is not None
         rows = cast(Rows, examples)
         return standardised(self.standard, rows.values, rows.origin)
 
@@ -216,13 +214,11 @@ class TableRows(Input):
     # For people ---------------------------------------------------------------------------------------------------
 
     def notes(self, work: Work) -> list[str]:
-        assert self.standard is not None
         counts = [f"{name}: {counted(len(rows), 'row')}" for name, rows in work.splits.examples.items()]
         columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
         return [*counts, columns, *work.splits.remarks]
 
     def lines(self, work: Work) -> list[str]:
-        assert self.standard is not None
         return [work.notes, "", "columns:", *column_lines(self.standard), *work.head.lines(work)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:

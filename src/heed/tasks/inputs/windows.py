@@ -77,7 +77,7 @@ class Windows(Input):
     is_text: ClassVar = False
     size_reason: ClassVar = "usual for this task"
 
-    standard: Standard | None = None
+    standard: Standard = None  # type: ignore[assignment]  # until it is learned
 
     def check(self, config: Any) -> None:
         check_numbers(config)
@@ -95,7 +95,7 @@ class Windows(Input):
     def hold(self, data: Any, split: str, config: Any, findings: Findings) -> Sequence[Any]:
         if self.standard is None:
             return hold_series(data, split, config.data)
-        return self._to_score(hold_series(data, split, self.config.data, self.columns))
+        return all_to_forecast(hold_series(data, split, self.config.data, self.columns), self.config.data, self.columns)
 
     def learn(self, config: Any, splits: Splits[Stretch], parent: Any) -> tuple[Any, Self]:
         assert isinstance(splits, SeriesSplits)
@@ -115,7 +115,6 @@ class Windows(Input):
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read and forecast."""
-        assert self.standard is not None
         return self.standard.columns
 
     @property
@@ -127,9 +126,7 @@ class Windows(Input):
     # Reading ------------------------------------------------------------------------------------------------------
 
     def read_files(self, files: Sequence[str | Path], findings: Findings, labels: Sequence[str]) -> Sequence[Stretch]:
-        return self._to_score([one for path in files for one in self.read(Path(path))])
-
-    def _to_score(self, series: Sequence[NamedSeries]) -> Sequence[Stretch]:
+        series = [one for path in files for one in self.read(Path(path))]
         return all_to_forecast(series, self.config.data, self.columns)
 
     def read(self, path: Path) -> list[NamedSeries]:
@@ -168,7 +165,6 @@ class Windows(Input):
     # Batches ------------------------------------------------------------------------------------------------------
 
     def encode(self, examples: Sequence[Stretch], split: str = "") -> list[Encoded]:
-        assert self.standard is not None
         encoded = []
         for one in examples:
             read = min(one.start, self.window)
@@ -229,7 +225,6 @@ class Windows(Input):
         return [*lines, columns, *work.splits.remarks]
 
     def lines(self, work: Work) -> list[str]:
-        assert self.standard is not None
         return [work.notes, "", *column_lines(self.standard)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
@@ -244,8 +239,7 @@ def names_of(examples: Sequence[Stretch]) -> list[str]:
 
 def stretches(series: NamedSeries, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The rows from `begin` to `end` without a gap between them: start of the context, first and last row."""
-    edges = [0, *series.gaps, len(series)]
-    for start, stop in pairwise(edges):
+    for start, stop in pairwise([0, *series.gaps, len(series)]):
         if max(start, begin) < min(stop, end):
             yield start, max(start, begin), min(stop, end)
 
@@ -287,11 +281,10 @@ def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = N
     if given is None and data.origin == "memory":
         raise DataError(data.not_kept)
     series: dict[str, list[NamedSeries]] = {}
-    for split, files in (("train", data.train), ("valid", data.valid), ("test", data.test)):
-        series[split] = list(given.get(split, ())) if given is not None else []
-        for path in map(Path, files if isinstance(files, list) and given is None else ()):
-            columns = series["train"][0].columns if series["train"] else None
-            series[split] += read_series(path, data, columns)
+    for split in ("train", "valid", "test"):
+        files, series[split] = getattr(data, split), [*(given or {}).get(split, ())]
+        for path in files if given is None and isinstance(files, list) else ():
+            series[split] += read_series(Path(path), data, series["train"][0].columns if series["train"] else None)
     columns = series["train"][0].columns
     config, said = settled(config, series["train"])
     data = config.data
@@ -301,17 +294,15 @@ def open_series(config: RunConfig, given: Mapping[str, Sequence[Any]] | None = N
     splits: dict[str, list[Stretch]] = {"train": [], "valid": [], "test": []}
     short: list[str] = []
     for one in series["train"]:
-        end = len(one)
-        test = data.test if isinstance(data.test, int) else 0
+        end, test = len(one), data.test if isinstance(data.test, int) else 0
         valid = max(1, (end - test) // 10) if data.valid is None else data.valid if isinstance(data.valid, int) else 0
-        cut = {"test": test, "valid": valid}
-        if end - cut["test"] - cut["valid"] < window + 2:
-            held = f"({cut['valid']:,} held out for validation, {cut['test']:,} for testing)"
+        if end - test - valid < window + 2:
+            held = f"({valid:,} held out for validation, {test:,} for testing)"
             needs = f"training needs at least {window + 2} others (data.window + 2)"
             short.append(f"'{one.name}' has {counted(end, 'row')} {held}; {needs}: give more or a smaller data.window")
             continue
         values = one.numbers(columns)
-        for split, count in cut.items():  # the test rows are the last ones
+        for split, count in (("test", test), ("valid", valid)):  # the test rows are the last ones
             if count:
                 splits[split] += to_forecast(one, data, columns, end - count, end)
                 end -= count

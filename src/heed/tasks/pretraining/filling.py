@@ -190,7 +190,7 @@ def rank_words(run: Any, text: str, choices: Sequence[str]) -> list[RankedWord]:
         for pieces in all_pieces
         for known in range(len(pieces))
     ]
-    scores = iter(run.task.answers(run.model, input.rows_of(rows, [0] * len(rows))))
+    scores = iter(run.task.answers(run.model, input.rows_joined(rows, [0] * len(rows))))
     # The first mask of each row is the next piece's.
     totals = [sum(float(next(scores)[0][piece]) for piece in pieces) for pieces in all_pieces]
     shares = torch.tensor(totals, dtype=torch.float64).softmax(0).tolist()

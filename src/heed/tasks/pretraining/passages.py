@@ -271,9 +271,9 @@ class TextRows(Tokens):
             row, gone = self._masked(question) if isinstance(question, str) else self._pair(*question)
             rows.append(row)
             unread.append(gone)
-        return self.rows_of(rows, unread)
+        return self.rows_joined(rows, unread)
 
-    def rows_of(self, rows: Sequence[Sequence[list[int]]], unread: Sequence[int]) -> Rows:
+    def rows_joined(self, rows: Sequence[Sequence[list[int]]], unread: Sequence[int]) -> Rows:
         """Rows of the tokens of one text, or of two, as they are."""
         ids = np.array([token for row in rows for text in row for token in text], dtype=np.int64)
         lengths = np.array([[len(row[0]), sum(map(len, row[1:]))] for row in rows], dtype=np.int64).reshape(-1, 2)

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from heed.tasks.base.predictions import FileOutputs
 from heed.tasks.heads.labels import Labels
 from heed.tasks.heads.number import LabelsOrNumber, Number
 from heed.tasks.inputs.rows import TableRows
 from heed.tasks.run import Run
-from heed.tasks.table.baselines import fitted
 from heed.tasks.work import Baselines, Task, Work
 from heed.visible import to_json
 
 _UPDATES, _PASSES = 1_000, 300
 """Updates, or passes if these are more, after which training ends though time is left: a network memorises a table."""
+_CELLS, _ROWS = 10_000_000, 1_000
+"""Rows x columns x outputs above which a baseline is fitted to a sample; the least rows of a sample."""
+_WIDE = 1_000
+"""Columns x outputs above which boosting takes minutes, and is left out."""
+_TREES = 2_000
+"""Most trees; each step of boosting adds one for each class."""
+_SEED = 1
 
 
 class TableOutputs(FileOutputs):
@@ -41,20 +47,49 @@ def predict_rows(run: Run, path: str | Path) -> Iterator[Any]:
 
 
 def baselines(run: Run) -> Baselines:
-    """A constant (training shares, or the mean), a linear model and gradient boosting."""
+    """A constant (training shares, or the mean), a linear model and gradient boosting, fitted to the training rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
     known, head = run.known(), cast("Labels | Number", run.head)
     if known is None:
         return {}
     truths: Any = head.encode(known)
-    is_number = isinstance(head, Number)
-    targets = truths.numpy() if is_number else np.array([labels[0] for labels in truths.sets])[truths.numbers]
-    values: Any = known.values  # type: ignore[attr-defined]
+    number, values = isinstance(head, Number), cast(Any, known).values
+    targets = truths.numpy() if number else np.array([labels[0] for labels in truths.sets])[truths.numbers]
+    outputs = 1 if isinstance(head, Number) else len(head.labels)
+    plain = np.zeros(1) if number else np.bincount(targets, minlength=outputs) / len(targets)
+    cells = values.shape[1] * outputs
+    count, most, note = len(values), max(_ROWS, _CELLS // cells), ""
+    if count > most:
+        chosen = np.sort(np.random.default_rng(_SEED).choice(count, most, replace=False))
+        values, targets, note = values[chosen], targets[chosen], f", fitted to {most:,} of {count:,} rows"
+    estimators: dict[str, Any] = {}
+    if len(np.unique(targets)) > 1:
+        linear = make_pipeline(StandardScaler(), Ridge() if number else LogisticRegression(max_iter=200))
+        estimators["ridge regression" if number else "logistic regression"] = linear
+        if cells <= _WIDE:
+            boosting = HistGradientBoostingRegressor if number else HistGradientBoostingClassifier
+            steps = min(100, _TREES // outputs)
+            estimators["gradient boosting"] = boosting(max_iter=steps, early_stopping=False, random_state=_SEED)
+    for estimator in estimators.values():
+        with warnings.catch_warnings(action="ignore"):  # of few iterations: a baseline need not have converged
+            estimator.fit(values, targets)
 
-    def predicted(predict: Callable[[NDArray[np.float64]], NDArray[np.float64]], examples: Any) -> list[Any]:
-        return [head.predict(row[0] if is_number else row) for row in torch.tensor(predict(examples.values))]
+    def predict(estimator: Any, examples: Any) -> list[Any]:
+        rows = examples.values
+        made = np.tile(plain, (len(rows), 1))
+        if estimator is not None and number:
+            made = estimator.predict(rows)[:, None]
+        elif estimator is not None:
+            made = np.zeros((len(rows), outputs))
+            made[:, estimator.classes_] = estimator.predict_proba(rows)  # classes without a fitted row have 0
+        return [head.predict(row[0] if number else row) for row in torch.tensor(made)]
 
-    made = fitted(values, targets, 1 if is_number else len(head.labels), number=is_number)
-    return {name: partial(predicted, predict) for name, predict in made}
+    every = {"mean" if number else "majority class": None, **{f"{name}{note}": one for name, one in estimators.items()}}
+    return {name: partial(predict, estimator) for name, estimator in every.items()}
 
 
 def most_updates(work: Work) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -38,20 +37,19 @@ def frequent_tags(train: Iterable[Sentence]) -> Any:
     Words never seen have the most frequent tag of all. Words are compared case-sensitively.
     """
     counts: dict[str, Counter[str]] = defaultdict(Counter)
+    overall = Counter[str]()
     for sentence in train:
+        overall.update(sentence.tags)
         for word, tag in zip(sentence.words, sentence.tags, strict=True):
             counts[word][tag] += 1
-    overall: Counter[str] = Counter()
-    for tags in counts.values():
-        overall.update(tags)
-    best = {word: min(tags, key=lambda tag: (-tags[tag], tag)) for word, tags in counts.items()}
-    other = min(overall, key=lambda tag: (-overall[tag], tag))
-    return partial(_tagged, best, other)
+    other, *best = (min(tags, key=lambda tag: (-tags[tag], tag)) for tags in (overall, *counts.values()))
+    by_word = dict(zip(counts, best, strict=True))
 
+    def tagged(examples: Sequence[Sentence]) -> list[TagPrediction]:
+        tags = (tuple(by_word.get(word, other) for word in example.words) for example in examples)
+        return [TagPrediction("", e.words, (), mine, (), (), False) for e, mine in zip(examples, tags, strict=True)]
 
-def _tagged(best: Mapping[str, str], other: str, examples: Sequence[Sentence]) -> list[TagPrediction]:
-    tags = (tuple(best.get(word, other) for word in example.words) for example in examples)
-    return [TagPrediction("", e.words, (), own, (), (), False) for e, own in zip(examples, tags, strict=True)]
+    return tagged
 
 
 class TaggingOutputs(TextOutputs):
