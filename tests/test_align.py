@@ -13,7 +13,7 @@ from contract import forced_batch
 from heed.data.examples import Pair
 from heed.data.kinds.links import read_links
 from heed.errors import ConfigError
-from heed.tasks.heads.alignment import AttentionPlace, usual_place, word_weights
+from heed.tasks.heads.alignment import AttentionPlace, alignment_scores, usual_place, word_weights
 
 NOUNS = {"cat": "aja", "dog": "kelb", "house": "dar", "garden": "bustan", "book": "kitab"}
 VERBS = {"sees": "kan", "likes": "habb", "reads": "qara"}
@@ -191,7 +191,7 @@ def test_a_run_of_another_task_aligns_no_words(data, made_run, capsys):
 def test_gold_links_to_words_that_are_not_there_count_as_missed(run, data, pairs):
     after = f"0-{len(pairs[0].target.split())}"
     (data / "beyond").write_text(f"0-0 {after}\n" + 9 * "\n")
-    scores, notes = run.alignment_scores(pairs, data / "beyond")
+    scores, notes = alignment_scores(run, pairs, data / "beyond")
     assert f"'{data / 'beyond'}': 1 link names a word after the last one, the first on line 1: {after}" in notes[0]
     assert scores["alignment_recall"]["value"] <= 0.5
 

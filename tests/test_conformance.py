@@ -54,7 +54,7 @@ def test_a_report_names_its_task_and_every_measure_of_the_outcomes(name, runs):
     if name != "series":  # whose measures are by column
         known = {m.name for m in outcomes.measures if not np.isnan(m.score())}
         assert known <= set(report)
-    assert run.body(report) and all(isinstance(line, str) for line in run.body(report))
+    assert run.head.report(report) and all(isinstance(line, str) for line in run.head.report(report))
 
 
 @pytest.mark.parametrize("name", sorted({*task_names()} - {"pretraining"}))  # whose masks depend on the set

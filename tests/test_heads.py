@@ -11,6 +11,7 @@ from commands import call
 from heed.data.examples import evenly
 from heed.evaluation.measures import share
 from heed.runs.heads import corrected, score_heads
+from heed.tasks.heads.alignment import aligned_heads
 from small_runs import SMALL
 
 
@@ -105,6 +106,6 @@ def test_a_head_that_follows_the_known_alignment_is_named(tmp_path):
     count = len(run.input.source_tokenizer.encode(pair.source).ids)
     places = torch.eye(count).tolist()  # each position looks at its own place in the source
     with heed.edit(run, [heed.Force("cross", position=i, weights=place) for i, place in enumerate(places)]):
-        assert run.aligned_heads([pair]) == {0: [1.0]}
+        assert aligned_heads(run, [pair]) == {0: [1.0]}
     with heed.edit(run, [heed.Force("cross", position=i, weights=place) for i, place in enumerate(places[::-1])]):
-        assert run.aligned_heads([pair])[0][0] < 0.5
+        assert aligned_heads(run, [pair])[0][0] < 0.5

@@ -102,7 +102,7 @@ def test_a_model_is_trained_and_scores_every_token_of_a_file(model, folder, tmp_
         "loss": scores["loss"]["value"],
         "bits_per_byte": pytest.approx(scores["bits_per_byte"]["value"]),
     }
-    shown = "\n".join(run.body(run.report["scores"]["test"]))
+    shown = "\n".join(run.head.report(run.report["scores"]["test"]))
     assert f"{len(text):,} tokens, {len(text.split()):,} words" in shown and "pieces of 1,000 characters" in shown
     assert shown in (tmp_path / "run" / "README.md").read_text()
 
@@ -292,7 +292,7 @@ def test_unknown_tokens_and_changed_texts_are_named(folder, tmp_path):
     run = trained(folder, tmp_path / "run", 1, tokenizer={"lowercase": True})
     report = run.score([Document("The c\u00e4t!")])
     assert report["unknown_tokens"] == 2 and report["changed_documents"] == 1
-    shown = "\n".join(run.body(report))
+    shown = "\n".join(run.head.report(report))
     assert "2 tokens are unknown to the tokenizer" in shown and "lower-cased" in shown
 
 

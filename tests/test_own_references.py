@@ -87,7 +87,7 @@ def test_scores_are_those_of_sacrebleu_on_the_file_of_references(made, task, low
 def test_reports_say_that_case_is_ignored(made, task):
     for lowercase in (False, True):
         one = made(task, lowercase)
-        text = "\n".join(one.run.body(one.run.evaluate([one.test])))
+        text = "\n".join(one.run.head.report(one.run.evaluate([one.test])))
         assert ("case:lc|eff:no" in text) == lowercase
         assert ("BLEU and chrF ignore case, because the run writes lower case only" in text) == lowercase
 
@@ -101,7 +101,7 @@ def test_a_comparison_of_runs_that_differ_in_case_distinguishes_case(made, task)
         assert check(entry[0].measures, texts, both[0].references, lowercase=False)
     assert "The runs normalise text differently" in comparison.text().replace("\n", " ")
     run = both[1].run
-    assert not run.examiner()([run, run], both[1].examples).literal
+    assert not run.task.task.examiner_class()([run, run], both[1].examples).literal
 
 
 @pytest.mark.parametrize("task", ["translation", "dialogue"])

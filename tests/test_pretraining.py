@@ -73,7 +73,7 @@ def test_masked_words_are_learned_and_both_losses_are_reported_apart(run):
     scores = run.report["scores"]["test"]
     assert {"masked_accuracy", "masked_loss", "next_accuracy", "next_loss"} <= set(scores)
     assert scores["examples"] == 60 and scores["pairs"] > 50 and scores["masked"] > 200
-    lines = "\n".join(run.body(scores))
+    lines = "\n".join(run.head.report(scores))
     assert "masked words right" in lines and "nats per pair" in lines
     assert set(scores["baselines"]) == {"word overlap and lengths"}
     assert scores["baselines"]["word overlap and lengths"]["next_accuracy"]["value"] > 0.5

@@ -342,7 +342,7 @@ def test_a_run_reports_rouge_beside_bleu_with_intervals_and_the_lead(run):
     assert scores["baselines"][lead]["rouge2"]["value"] == pytest.approx(expected[1].score())
     assert scores["cut"] > 0
     assert run.config.evaluation.select_by == "rougeL"
-    lines = "\n".join(run.body(scores))
+    lines = "\n".join(run.head.report(scores))
     assert "ROUGE-2 by document tokens:" in lines
     assert (
         f"{scores['cut']} documents are longer than data.max_source; only the beginning was read: test.jsonl:" in lines

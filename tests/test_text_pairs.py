@@ -222,7 +222,7 @@ def test_tabs_inside_the_texts_of_a_pair_stay(run, tmp_path):
     rows = [{"premise": "red\told", "hypothesis": "big\tcat", "label": "yes"}] * 2
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for one in [*run.read([tmp_path / "a.jsonl"]), *run.held([("red\told", "big\tcat", "yes")])]:
-        assert (one.text, one.second) == ("red\told", "big\tcat") == run.input_of(one)
+        assert (one.text, one.second) == ("red\told", "big\tcat") == run.input.question(one)
     assert run.predict(("red\told", "big\tcat")) == run.predict(("red old", "big cat"))
 
 

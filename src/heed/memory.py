@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import inspect
 import re
 import resource
 from collections.abc import Callable, Iterator
@@ -139,39 +138,27 @@ def check_memory(needed: int, when: str, lower: str) -> None:
         raise explanation(when, needed, lower)
 
 
-_METHODS = {
-    "while predicting": (READING, ("predict", "predictions", "predict_file", "predict_files")),
-    "while making a look": (READING, ("look", "align")),
-    "while scoring": (SCORING, ("evaluate", "score", "outcomes", "report_of")),
-}
-
-
 _explaining: ContextVar[bool] = ContextVar("explaining", default=False)
 
 
-def explain_methods(cls: type) -> None:
-    """Make the methods of a run class that need memory for an input explain running out of memory.
+def explains_memory(when: str, lower: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator by which a method explains running out of memory; arguments as of `memory_explained`.
 
-    If one of them calls another, the message is that of the method that the user called.
+    If one such method calls another, the message is that of the method that the user called.
     """
-    for when, (lower, names) in _METHODS.items():
-        for name in names:
-            method = getattr(cls, name, None)
-            if inspect.isfunction(method) and not hasattr(method, "explains_memory"):
-                setattr(cls, name, _explained(method, when, lower))
 
-
-def _explained(method: Callable[..., Any], when: str, lower: str) -> Callable[..., Any]:
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if _explaining.get():
-            return method(*args, **kwargs)
-        token = _explaining.set(True)
-        try:
-            with memory_explained(when, lower):
+    def decorated(method: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(method)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if _explaining.get():
                 return method(*args, **kwargs)
-        finally:
-            _explaining.reset(token)
+            token = _explaining.set(True)
+            try:
+                with memory_explained(when, lower):
+                    return method(*args, **kwargs)
+            finally:
+                _explaining.reset(token)
 
-    call.explains_memory = True  # type: ignore[attr-defined]
-    return call
+        return call
+
+    return decorated

@@ -14,7 +14,10 @@ from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
 from heed.tasks import capability, options_of, spec_of
-from heed.tasks.run import Run
+from heed.tasks.base.report import error_lines
+from heed.tasks.heads.alignment import aligner as aligner_of
+from heed.tasks.heads.alignment import alignment_scores
+from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
 
@@ -47,11 +50,11 @@ def run_evaluate(
         sets = {" ".join(files): examples}
     else:
         tests = [s for s in run.task.split_names if s not in ("train", "valid")] or ["valid"]
-        sets = {s: run.examples_of(s) for s in ([split] if split is not None else tests)}
+        sets = {s: examples_of(run, s) for s in ([split] if split is not None else tests)}
     weighted = {name: equal_weights(run, one) for name, one in sets.items() if equal}
     reports = {name: run.score(one) for name, one in sets.items()}
     if alignment is not None:
-        scores, notes = capability(run, "align").alignment_scores(examples, alignment)
+        scores, notes = alignment_scores(capability(run, "align"), examples, alignment)
         say(notes)
         reports[" ".join(files)] |= scores
     if "valid" in reports:
@@ -64,11 +67,12 @@ def run_evaluate(
     place = None if names[0] == "last" else shell_word(names[0])  # a packed run's folder is temporary
     show("\n\n".join([scores_text(run, reports, place), *(f"{name}: {one}" for name, one in weighted.items())]))
     if most:
+        capability(run, "errors")
         for report in reports.values():
-            show("\n" + "\n".join(capability(run, "errors").errors(report, most)))
+            show("\n" + "\n".join(error_lines(report, most)))
     if page is not None:
         wrong = {name: report["errors"][:most] for name, report in reports.items()}
-        write_output(capability(run, "errors_page").errors_page(wrong), Path(page))
+        write_output(capability(run, "errors_page").task.task.errors_page(run, wrong), Path(page))
 
 
 def run_heads(
@@ -117,7 +121,7 @@ def run_align(
         how["head"] = number("head", how["head"], "a number or mean")
     pairs = run.read(files)
     say(run.reading)
-    aligner = aligns.aligner(**how)
+    aligner = aligner_of(aligns, **how)
     say([f"{run.folder}: {aligner.place}"])
     with open_output(out) as file:
         for start in range(0, len(pairs), _TOGETHER):

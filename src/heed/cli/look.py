@@ -120,7 +120,7 @@ def _look(name: str, texts: list[str], view: dict[str, Any], flags: dict[str, An
         for option, words in (("layer", ("all",)), ("head", ("mean", "all"))):
             if view.get(option, "all") not in words:
                 view[option] = number(option, view[option], f"a number{', mean' * ('mean' in words)} or all")
-        if pictures := [option for option in ("overview", "sort") if option in view and not run.reads_texts]:
+        if pictures := [option for option in ("overview", "sort") if option in view and not run.input.is_text]:
             raise ConfigError(f"--{pictures[0]} is for texts; the page of a picture (--out look.html) has every map")
         if "steps" in view and several:
             raise ConfigError("--steps is for texts and series; of a picture, --layer all shows every layer")
@@ -162,10 +162,10 @@ def _opened(name: str, texts: list[str], drawing: Drawing) -> tuple[Any, list[An
     from heed.runs.loading import load
 
     run: Any = load(folder.find(name), force=drawing.force, device=drawing.device)
-    if not run.reads_texts:
+    if not run.input.is_text:
         return run, list(texts)
     say(line for _, line in read_as_texts(texts))
-    return run, run.typed(texts)
+    return run, run.input.typed(texts)
 
 
 def _refuse_task_without_looks(path: Path) -> None:

@@ -220,7 +220,7 @@ def _difference(first: Sequence[Any], second: Sequence[Any], kind: type[Examiner
         if (a := one.source) != (b := other.source):
             return f"example {i} is {a!r} and {b!r}"
         if (a := kind.truth_of(one)) != (b := kind.truth_of(other)):
-            return f"the {run.names[1]} of example {i} is {a!r} and {b!r}"
+            return f"the {run.head.names} of example {i} is {a!r} and {b!r}"
     return ""
 
 
@@ -263,7 +263,7 @@ def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
     """
     found = []
     for run in (entry.runs[0] for entry in entries):
-        if not run.reads_texts:
+        if not run.input.is_text:
             raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
         looking: Any = capability(run, "look")
         found.append(looking.look(looking.typed([text])[0]).look)
@@ -304,7 +304,7 @@ def predict_all(
     if resampling.count < 1 or (threads is not None and threads < 1) or (beam_size is not None and beam_size < 1):
         raise ConfigError("resamples, threads and beam_size must be at least 1")
     check_one_task(opened, "can be compared")
-    kind = capability(opened[0], "examiner").examiner()
+    kind = capability(opened[0], "examiner").task.task.examiner_class()
     if beam_size is not None and not kind.has_beam:
         raise ConfigError(f"beam_size {beam_size} does not apply to runs of {opened[0].config.task}")
     name, examples = common_examples(opened, options.split, kind, options.files)

@@ -76,7 +76,7 @@ def equal_weights(run: Any, examples: Sequence[Any]) -> EqualWeights:
             edited = run.outcomes(examples)
         both = zip(whole.outputs, edited.outputs, strict=True)
         changed = share("outputs_changed", "outputs changed", [a != b for a, b in both])
-        outputs = intervals([changed], resamples)[0] if run.has_outputs else None
+        outputs = intervals([changed], resamples)[0] if run.head.has_outputs else None
         change = difference(edited.measures[0], whole.measures[0], resamples)
         effects.append(UniformEffect(mechanism, layer, edited.measures[0].score(), change, outputs))
     return EqualWeights(whole.measures[0], len(examples), effects)

@@ -35,7 +35,7 @@ def _block(run: Run, name: str, report: dict[str, Any], command: str) -> str:
         numbers = score_line({key: value for key, value in report.items() if isinstance(value, float)})
         return "\n".join([f"{name}: {numbers} ({report['note']})", *baselines])
     head, note = counted(report["examples"], spec.scored_unit or spec.unit), report.get("note")
-    return "\n".join([f"{name}: {head}", *run.body(report), *baselines, *([f"  {note}"] if note else [])])
+    return "\n".join([f"{name}: {head}", *run.head.report(report), *baselines, *([f"  {note}"] if note else [])])
 
 
 def write_card(run: Run) -> None:

@@ -227,8 +227,9 @@ def kind_of(tokenizer: TextTokenizer) -> str:
 
 def _write_card(run: Run, name: str, checkpoint: Checkpoint, folder: Path) -> None:
     report, place = run.report, shell_word(Path(run.folder.name))
+    special = run.task.task.uses
     uses = [
-        *(with_file(use).format(run=place) for use in run.uses),
+        *(with_file(use).format(run=place) for use in (special(run) if special else spec_of(run.config.task).uses)),
         f"heed export {place} --to huggingface --out FOLDER",
     ]
     lines = [

@@ -28,6 +28,7 @@ from heed.observe.maps import Map
 from heed.observe.remarks import MOST as SHARE
 from heed.observe.remarks import counted_rows, looks_at
 from heed.observe.trace import edit
+from heed.tasks.heads.alignment import aligned_heads
 from heed.threads import sparing
 
 MOST = 500
@@ -155,14 +156,14 @@ def _named(run: Any, examples: Sequence[Any]) -> dict[Place, tuple[str, float]]:
     counts: dict[Place, Counter[str]] = {}
     rows: Counter[Place] = Counter()
     for example in examples:
-        shown = run.look(run.input_of(example), layer="all", head="all").look
+        shown = run.look(run.input.question(example), layer="all", head="all").look
         for one in shown.maps:
             if isinstance(one, Map):  # patches of pictures have no names
                 place = one.mechanism, one.layer, one.head or 0
                 counts.setdefault(place, Counter()).update({name: int(at.sum()) for name, at in looks_at(one).items()})
                 rows[place] += int(counted_rows(one).sum())
     shares = {place: {name: own[name] / max(1, rows[place]) for name in own} for place, own in counts.items()}
-    for layer, heads in (run.aligned_heads(examples) if run.can("align") else {}).items():
+    for layer, heads in (aligned_heads(run, examples) if run.can("align") else {}).items():
         for head, share in enumerate(heads):
             shares.setdefault(("cross", layer, head), {})["alignment"] = share
     best = {place: max(own.items(), key=lambda one: one[1], default=("", 0.0)) for place, own in shares.items()}

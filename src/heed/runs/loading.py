@@ -24,7 +24,7 @@ from heed.memory import check_memory, memory_explained
 from heed.storage.files import CHECKSUMS, listed, read_bytes
 from heed.tasks import capability, check_config, task_class
 from heed.tasks.base.beside import check_one_task, load_step
-from heed.tasks.run import Run
+from heed.tasks.run import Run, together
 from heed.training.checkpoint import check_own, latest_checkpoint, stored_progress
 from heed.training.device import choose_device
 from heed.training.weights import load_weights
@@ -226,5 +226,5 @@ def ensemble(runs: Sequence[Run | str | Path], *, force: bool = False, device: s
     for run in opened:
         _move(run, choose_device(str(device), "device"))
     check_one_task(opened, "answer together")
-    together: Run = capability(opened[0], "ensemble").ensemble(opened)
-    return together
+    capability(opened[0], "ensemble")
+    return together(opened)

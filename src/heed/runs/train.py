@@ -41,6 +41,7 @@ from heed.storage.disk import write_whole
 from heed.storage.lock import Ownership, check_not_owned
 from heed.tasks import check_config, task_class, with_paths
 from heed.tasks.base.data_files import judged_by
+from heed.tasks.base.report import baseline_scores
 from heed.tasks.run import Run
 from heed.tasks.work import Work
 from heed.threads import fixed
@@ -131,7 +132,7 @@ def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     """
     splits, score = [run.examples(name) for name in scored_splits(run)], run.score
     if not splits:
-        splits, score = [run.validated()], partial(run.baseline_scores, {})
+        splits, score = [run.input.validated(run.examples("valid"))], partial(baseline_scores, run, {})
     share = min(1.0, may_take / max(1e-6, expected))
     takes = 0.0
     for examples in splits:
@@ -370,7 +371,8 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
             scores[split] |= {"note": note}
             say(f"{split}: {note}; to score all: heed evaluate {shell_word(path)}")
     if [*scores] == ["valid"]:
-        scores["valid"] |= run.baseline_scores(result.validation, run.validated())
+        validated = run.input.validated(run.examples("valid"))
+        scores["valid"] |= baseline_scores(run, result.validation, validated)
     run.report = {
         **folders.read_report(path),
         **about(task, run.model),  # computed again: the file may have been altered since

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,17 +23,16 @@ from heed.errors import ConfigError, DataError, UnknownKeywordError, nearest, su
 from heed.evaluation.measures import Measure, Outcomes, rate
 from heed.evaluation.significance import summarise
 from heed.generation import Writer
-from heed.memory import explain_methods
+from heed.memory import READING, SCORING, explains_memory
 from heed.observe.equal_weights import EqualWeights, equal_weights
 from heed.observe.shown import ShownCurves
-from heed.tasks import CAPABILITIES, MissingCapabilityError, capability, missing, spec_of
+from heed.tasks import capability, spec_of
 from heed.tasks.base.attributing import attribute as attribute_words
 from heed.tasks.base.beams import beams as search_beams
-from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.curves import curves_of
 from heed.tasks.base.looking import look as look_at_text
 from heed.tasks.base.predictions import Outputs, Predictions, Scores, short
-from heed.tasks.base.report import baseline_scores, error_lines
+from heed.tasks.base.report import baseline_scores
 from heed.tasks.base.tracing import lens as logit_lens
 from heed.tasks.base.tracing import patch as patch_states
 from heed.tasks.contracts import Head, Input
@@ -52,6 +51,10 @@ def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, *given, **options)
 
     return call
+
+
+_scoring = explains_memory("while scoring", SCORING)
+_looking = explains_memory("while making a look", READING)
 
 
 class Run:
@@ -102,14 +105,6 @@ class Run:
         # Baselines and opened exports are made again when they are needed.
         return {name: value for name, value in vars(self).items() if name not in ("baseline_writers", "_writers")}
 
-    if not TYPE_CHECKING:  # type checkers must see missing attributes
-
-        def __getattr__(self, name: str) -> Any:
-            """Explain a missing attribute: for a capability, the error names the tasks that have it."""
-            if name in CAPABILITIES:
-                raise MissingCapabilityError(missing(self, name))
-            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'")
-
     @property
     def input(self) -> Input:
         """What the model reads."""
@@ -119,27 +114,6 @@ class Run:
     def head(self) -> Head:
         """What is compared with its states."""
         return self.task.head
-
-    @property
-    def names(self) -> tuple[str, str]:
-        """Names of the input and of the output of an example, for readers."""
-        return self.input.key, self.head.names
-
-    @property
-    def has_outputs(self) -> bool:
-        """False if the outputs of `outcomes` are scores of the examples."""
-        return self.head.has_outputs
-
-    @property
-    def reads_texts(self) -> bool:
-        """True if it predicts for texts."""
-        return self.input.is_text
-
-    @property
-    def uses(self) -> Sequence[str]:
-        """Commands for this run; `{run}` stands for its folder."""
-        uses = self.task.task.uses
-        return spec_of(self.config.task).uses if uses is None else uses(self)
 
     @property
     def title(self) -> str:
@@ -170,6 +144,7 @@ class Run:
         made: Outputs = self.task.task.outputs(self, options)
         return made
 
+    @explains_memory("while predicting", READING)
     @_in_precision
     @sparing()
     def predict(self, given: Any, **options: Any) -> Any:
@@ -193,12 +168,6 @@ class Run:
         made = self.predicted(examples, **options)
         return made[0] if single else Predictions(made, self.head.numbered)
 
-    @_in_precision
-    def predictions(self, texts: Sequence[Any], **options: Any) -> list[Any]:
-        """The prediction for each input, as `predict` takes several."""
-        return self.predicted(self.input.questions(list(texts))[0], **options)  # type: ignore[no-any-return]
-
-    @_in_precision
     def predicted(self, examples: Sequence[Any], **options: Any) -> list[Any]:
         """The prediction for each example."""
         if not len(examples):
@@ -227,10 +196,6 @@ class Run:
         """The probability of each label for each of several inputs, `(inputs, labels)`, in the order of the labels."""
         return torch.stack(self.answers(given))
 
-    def unknown_in(self, text: Any) -> Sequence[str]:
-        """The parts of an input that were never seen in training."""
-        return self.input.unknown_in(text)
-
     def candidates(self, given: Sequence[Any], num_best: int = 1, **options: Any) -> list[list[Any]]:
         """The `num_best` best texts for each of several inputs, best first, of a run that writes.
 
@@ -244,11 +209,6 @@ class Run:
         examples, _ = self.input.questions(given)
         texts: list[list[Any]] = self.head.candidates(self, examples, num_best=num_best, **options)
         return texts
-
-    def searched(self, given: Any, **options: Any) -> tuple[str, Any]:
-        """What was read, for people, and the best output; options of writing, `watch` (as of a search) among them."""
-        best = self.candidates([given], **{**self.head.looked, **options})[0][0]
-        return given if isinstance(given, str) else self.head.shown(given), best
 
     def write(self, given: Any, *others: Any, **options: Any) -> Generator[str, None, Any]:
         """A text for one input, piece by piece while it is written: `for piece in run.write(...)`.
@@ -307,18 +267,6 @@ class Run:
         assert made is not None
         return made(self.folder, self.task, self.model, to, quantization)
 
-    def typed(self, texts: Sequence[str]) -> list[Any]:
-        """The inputs given as arguments of the command.
-
-        Raises:
-            ConfigError: The second text of a pair is missing.
-        """
-        return self.input.typed(texts)
-
-    def input_of(self, example: Any) -> Any:
-        """The input of an example, as `look` takes it."""
-        return self.input.question(example)
-
     # Examples -------------------------------------------------------------------------------------------------
 
     def examples(self, split: str) -> Sequence[Any]:
@@ -328,17 +276,9 @@ class Run:
     def known(self) -> Sequence[Any] | None:
         """The training examples; None if they can no longer be read."""
         try:
-            return self.learned_from()
+            return self.examples("train")
         except DataError:
             return None
-
-    def learned_from(self) -> Sequence[Any]:
-        """The training examples.
-
-        Raises:
-            DataError: They can no longer be read.
-        """
-        return self.task.splits.examples["train"]
 
     def held(self, data: Any) -> Sequence[Any]:
         """Convert Python data, in the forms that `heed.train` takes, to examples; blank ones are left out.
@@ -346,16 +286,11 @@ class Run:
         Raises:
             DataError: The data cannot be used; the message names the place and the value.
         """
-        examples = self.task.input.hold(
-            data, "examples", self.section_of(data), Findings.of(self.config.data, strict=True)
-        )
+        section = without_missing(self.config.data, column_names(data))
+        config = self.config.model_copy(update={"data": section})
+        examples = self.task.input.hold(data, "examples", config, Findings.of(self.config.data, strict=True))
         kept = examples if isinstance(examples, Kept) else [one for one in examples if not one.blank]
         return self.input.scorable(kept, "examples")
-
-    def section_of(self, data: Any) -> RunConfig:
-        """The configuration with the columns that Python data has."""
-        section = without_missing(self.config.data, column_names(data))
-        return self.config.model_copy(update={"data": section})
 
     def read(self, files: Sequence[str | Path]) -> Sequence[Any]:
         """Examples from files in the format of the run's own data; blank ones are left out."""
@@ -366,32 +301,16 @@ class Run:
             examples = [one for one in examples if not one.blank]
         return self.input.scorable(examples, ", ".join(map(str, files)))
 
-    def examples_of(self, split: Any) -> Sequence[Any]:
-        """The examples that `evaluate` scores; arguments and errors are its."""
-        several = isinstance(split, list | tuple)
-        files = split if several else [split]
-        if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
-            return self.read(files)
-        if not isinstance(split, str):
-            return self.held(split)
-        splits = self.task.split_names
-        if split not in splits:
-            hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
-            raise ConfigError(f"the data has no split {short(split)}{hint}")
-        return self.examples(split)
-
-    def validated(self) -> Sequence[Any]:
-        """The examples that a validation scores."""
-        return self.input.validated(self.examples("valid"))
-
     # Scoring --------------------------------------------------------------------------------------------------
 
+    @_scoring
     @_in_precision
     def outcomes(self, examples: Sequence[Any], outputs: Sequence[Any] | None = None, others: Any = None) -> Outcomes:
         """The predictions for examples with all their measures; `others` as in `Head.outcomes`."""
-        self._check(examples, others)
+        _check(self, examples, others)
         return self.head.scored(self, examples, outputs, others)
 
+    @_scoring
     @_in_precision
     @sparing()
     def score(self, examples: Any, **options: Any) -> Any:
@@ -404,9 +323,10 @@ class Run:
         if isinstance(examples, str) and of_text is not None:
             return of_text(self, examples, **options)
         report: dict[str, Any] = Scores(self.report_of(examples), self.head.report)
-        report |= self.baseline_scores(report, examples)
+        report |= baseline_scores(self, report, examples)
         return report
 
+    @_scoring
     @_in_precision
     @sparing()
     def evaluate(self, split: Any = "test") -> dict[str, Any]:
@@ -420,7 +340,7 @@ class Run:
             ConfigError: The data has no such split.
             DataError: The split was passed in Python, which is not kept; or the examples cannot be used.
         """
-        scores: dict[str, Any] = self.score(self.examples_of(split))
+        scores: dict[str, Any] = self.score(examples_of(self, split))
         return scores
 
     @sparing()
@@ -434,32 +354,22 @@ class Run:
             ConfigError: The model has no attention, or the run is an ensemble; and as `evaluate`.
             DataError: As `evaluate`.
         """
-        return equal_weights(self, self.examples_of(split))
+        return equal_weights(self, examples_of(self, split))
 
+    @_scoring
     @_in_precision
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
         bootstrap = self.config.evaluation.bootstrap
-        if self.head.writes or not self.has_outputs:
-            return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.by_length)}
-        scores = self.head.scores(self._to_score(examples), examples, self.input, bootstrap)
+        if self.head.writes or not self.head.has_outputs:
+            return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.head.by_length)}
+        _check(self, examples)
+        scores = self.head.scores(self.predicted(examples), examples, self.input, bootstrap)
         return {"task": self.config.task, **scores}
-
-    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
-        self._check(examples)
-        return self.predicted(examples)  # type: ignore[no-any-return]
-
-    def _check(self, examples: Sequence[Any], others: Any = None) -> None:
-        """Refuse examples that cannot be scored, before anything is predicted."""
-        if not len(examples):
-            spec = spec_of(self.config.task)
-            raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
-        if others is None:  # a comparison may have labels that only another run knows
-            self.head.encode(examples, self.input)
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""
-        if self.has_outputs and not self.head.writes:
+        if self.head.has_outputs and not self.head.writes:
             outputs = self.predicted(examples)
             score, nats = self.outcomes(examples, outputs).measures[0], self.head.nats(outputs, examples)
             return score, None if nats is None else rate("loss", "loss", nats, [1.0] * len(nats), 3)
@@ -470,11 +380,6 @@ class Run:
             nats, _, tokens = self.task.judged(self.model, self.input.encode(examples)).T.tolist()
             loss = rate("loss", "loss", nats, tokens, 3)
         return score, loss
-
-    def baseline_scores(self, scores: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
-        """Report entries for the baselines on examples with these `scores` of the model; empty without baselines."""
-        made = self.baselines(examples)
-        return baseline_scores(scores, made, self.config.evaluation.bootstrap) if made else {}
 
     def baselines(self, examples: Sequence[Any]) -> Mapping[str, Outcomes]:
         """Outcomes of each baseline on examples, by name."""
@@ -488,43 +393,6 @@ class Run:
     def baseline_writers(self) -> Baselines:
         """What each baseline predicts for examples, by its name."""
         return self.task.task.baselines(self)
-
-    by_length = property(lambda self: self.head.by_length)
-
-    def body(self, report: dict[str, Any]) -> list[str]:
-        """The scores of one set, as lines for people."""
-        return self.head.report(report)
-
-    def errors(self, report: Mapping[str, Any], most: int) -> list[str]:
-        """The wrong examples of a report, as lines for people."""
-        return error_lines(report, most)
-
-    def errors_page(self, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-        """An HTML page of the wrong examples of reports, by the name of the set."""
-        made = self.task.task.errors_page
-        assert made is not None
-        return made(self, errors)
-
-    def examiner(self) -> type[Any]:
-        """The class that compares these runs."""
-        made = self.task.task.examiner
-        return Examiner if made is None else made()
-
-    @classmethod
-    def ensemble(cls, several: Sequence[Run]) -> Run:
-        """Runs that predict together; the settings are those of the first.
-
-        Raises:
-            ConfigError: Two runs differ in what they answer; the message names the first difference.
-        """
-        first = several[0]
-        for other in several[1:]:
-            if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
-                raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
-        deciding = next((run for run in several if run.head.decides), first)
-        head: Any = first.head
-        model = head.combined([run.model for run in several]) if head.writes else deciding.model
-        return cls(deciding.folder, first.config, deciding.task, model, {}, several)
 
     # Looking --------------------------------------------------------------------------------------------------
 
@@ -542,34 +410,12 @@ class Run:
         own = self.looks.readable
         return self.input.readable(text) if own is None else own(self.task, text)
 
-    @property
-    def attending(self) -> Run:
-        """The run whose attention links words."""
-        first: Run = self.members[0]
-        return first
-
-    @property
-    def _links(self) -> Any:
-        return capability(self, "align").task.task.aligns
-
-    def aligner(self, **options: Any) -> Any:
-        """Links of several pairs; see `heed.tasks.heads.alignment.align`, also for the options."""
-        return self._links.aligner(self, **options)
-
+    @_looking
     def align(self, source: Any, target: Any, **options: Any) -> Any:
-        """Links between the words of a source and of a target, or of several."""
-        return self._links.align(self, source, target, **options)
+        """Links between the words of a source and of a target, or of several (`heed.tasks.heads.alignment.align`)."""
+        return capability(self, "align").task.task.aligns(self, source, target, **options)
 
-    def aligned_heads(self, examples: Sequence[Any]) -> dict[int, list[float]]:
-        """What each head of the attention to the source looks at."""
-        heads: dict[int, list[float]] = self._links.aligned_heads(self, examples)
-        return heads
-
-    def alignment_scores(self, examples: Sequence[Any], gold: str | Path) -> tuple[dict[str, Any], list[str]]:
-        """Scores of the links against those of a file, and remarks."""
-        scores: tuple[dict[str, Any], list[str]] = self._links.alignment_scores(self, examples, gold)
-        return scores
-
+    @_looking
     @wraps(look_at_text)
     def look(self: Any, text: Any, **options: Any) -> Any:
         """As the task looks."""
@@ -607,8 +453,47 @@ class _WithKeywords:
         return call
 
 
-explain_methods(Run)
 Run.predict = _WithKeywords(Run.predict)  # type: ignore[method-assign, assignment]
+
+
+def _check(run: Run, examples: Sequence[Any], others: Any = None) -> None:
+    """Refuse examples that cannot be scored, before anything is predicted."""
+    if not len(examples):
+        spec = spec_of(run.config.task)
+        raise ConfigError(f"there are no {spec.scored_unit or spec.unit}s to score")
+    if others is None:  # a comparison may have labels that only another run knows
+        run.head.encode(examples, run.input)
+
+
+def examples_of(run: Run, split: Any) -> Sequence[Any]:
+    """The examples that `evaluate` scores; arguments and errors are its."""
+    several = isinstance(split, list | tuple)
+    files = split if several else [split]
+    if files and all(isinstance(one, Path) or _is_path(one, exists=several) for one in files):
+        return run.read(files)
+    if not isinstance(split, str):
+        return run.held(split)
+    splits = run.task.split_names
+    if split not in splits:
+        hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
+        raise ConfigError(f"the data has no split {short(split)}{hint}")
+    return run.examples(split)
+
+
+def together(several: Sequence[Run]) -> Run:
+    """Runs that predict together; the settings are those of the first.
+
+    Raises:
+        ConfigError: Two runs differ in what they answer; the message names the first difference.
+    """
+    first = several[0]
+    for other in several[1:]:
+        if why := first.input.check_alike(other.input, first.folder) or first.head.check_alike(other.head):
+            raise ConfigError(f"'{first.folder}' and '{other.folder}' cannot form an ensemble: {why}")
+    deciding = next((run for run in several if run.head.decides), first)
+    head: Any = first.head
+    model = head.combined([run.model for run in several]) if head.writes else deciding.model
+    return Run(deciding.folder, first.config, deciding.task, model, {}, several)
 
 
 def _is_path(value: Any, exists: bool) -> bool:

@@ -123,8 +123,8 @@ class Task:
     """Returns the class that compares runs, if it is not `Examiner`."""
     before: Callable[[Any], Any] | None = None
     """From a configuration as it was given to one with fields that follow from it alone, or from a parent run."""
-    aligns: Any = None
-    """The functions by which its runs link the words of a source with those of a target, if they do."""
+    aligns: Callable[..., Any] | None = None
+    """`run.align`: links the words of a source with those of a target; the run is its first argument."""
     ranks: Callable[..., Any] | None = None
     """`run.rank`: orders given outputs by their probability; the run is its first argument."""
     scores_text: Callable[..., Any] | None = None
@@ -193,6 +193,10 @@ class Task:
         """Kind of row -> its possible names in another task, best first."""
         return {**self.input.alternatives, **self.head.alternatives}
 
+    def examiner_class(self) -> type[Any]:
+        """The class that compares its runs."""
+        return Examiner if self.examiner is None else self.examiner()
+
     def can(self, name: str) -> bool:
         """True if its runs have a capability (`heed.tasks.CAPABILITIES`)."""
         functions = {
@@ -200,7 +204,7 @@ class Task:
             "attribute": self.looks.explain or self.looks.attribute,
             "patch": self.looks.contrast,
             "lens": self.looks.lens,
-            "examiner": self.examiner or (Examiner if self.input.is_text else None),
+            "examiner": self.examiner or self.input.is_text or None,
             "errors_page": self.errors_page,
             "export": self.export,
             "align": self.aligns,

@@ -11,7 +11,7 @@ from heed.observe.beams import BeamNode, Beams, ShownBeams
 from heed.observe.edits import Given, edits_of
 from heed.observe.trace import edit
 from heed.tasks import capability
-from heed.tasks.base.looking import notes_on
+from heed.tasks.base.looking import notes_on, text_line
 from heed.threads import sparing
 
 
@@ -51,7 +51,8 @@ def beams(
         )
     with edit(run.model, *edits_of(edits)):
         options |= {"beam_size": size, "watch": lambda source, candidates: steps.append(candidates)}
-        source, output = run.searched(run.readable(text), **options)
+        read = run.readable(text)
+        source, output = text_line(run, read), run.candidates([read], **{**run.head.looked, **options})[0][0]
     tokenizer = [*run.task.tokenizers().values()][-1]
     nodes: list[BeamNode] = []
     rows = [-1]

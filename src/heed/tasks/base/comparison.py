@@ -37,7 +37,7 @@ class Examiner:
     @property
     def names(self) -> tuple[str, str]:
         """Names of a source and of a reference, for readers."""
-        return self.runs[0].names  # type: ignore[no-any-return]
+        return self.runs[0].input.key, self.runs[0].head.names
 
     @property
     def targets(self) -> str:
@@ -80,7 +80,7 @@ class Examiner:
 
     def drawing(self, run: Any, index: int, beam_size: int | None, numbers: Iterator[int]) -> Markup:
         """A look at an example as HTML, shaded words by default; `numbers` numbers the maps of the page."""
-        shown = capability(run, "look").look(run.input_of(self.examples[index]))
+        shown = capability(run, "look").look(run.input.question(self.examples[index]))
         assert isinstance(shown, ShownLook), "a task whose looks are not at texts must override `drawing`"
         return shadings_html(shown.look)
 

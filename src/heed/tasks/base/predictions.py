@@ -206,7 +206,7 @@ class TextOutputs(Outputs):
 
     def write(self, texts: list[Any]) -> Iterator[Written]:
         """The output for each input, a text or a pair of texts."""
-        for text, one in zip(texts, self.run.predictions(texts), strict=True):
+        for text, one in zip(texts, self.run.predict(texts), strict=True):
             yield Written(self.lines(text, one), one.uncertainty, unread=one.unread)
 
     def lines(self, text: Any, prediction: Prediction) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ class TextOutputs(Outputs):
 
     def answer(self, text: Any) -> str:
         """The output for one typed input."""
-        (prediction,) = self.run.predictions([text])
+        (prediction,) = self.run.predict([text])
         return prediction.summary() + self.not_read(prediction)  # type: ignore[no-any-return]
 
     def not_read(self, prediction: Prediction) -> str:
@@ -231,7 +231,7 @@ class TextOutputs(Outputs):
         Raises:
             ConfigError: The arguments are not inputs for this run.
         """
-        return self.run.typed(texts) if self.run.task.pairs else texts
+        return self.run.input.typed(texts) if self.run.task.pairs else texts
 
     def expect(self, lines: Sequence[str], where: str | None) -> None:
         """Check the first inputs before any output is written; `where` names their file, None for arguments.
@@ -265,7 +265,7 @@ class TextOutputs(Outputs):
 
     def unknown_in(self, text: Any) -> Sequence[str]:
         """The parts of a text that were never seen in training."""
-        return self.run.unknown_in(text)  # type: ignore[no-any-return]
+        return self.run.input.unknown_in(text)  # type: ignore[no-any-return]
 
     @property
     def streams(self) -> bool:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import counted as counted
-from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import ends, shown
 from heed.visible import escaped
 
@@ -178,22 +177,23 @@ def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
     return [title, *lines]
 
 
-def baseline_scores(report: Mapping[str, Any], made: Mapping[str, Outcomes], resamples: int) -> dict[str, Any]:
-    """Measures of each baseline with their intervals, and the baselines that are better than the model.
+def baseline_scores(run: Any, report: Mapping[str, Any], examples: Sequence[Any]) -> dict[str, Any]:
+    """Measures of each baseline of a run with their intervals, and the baselines that are better than the model.
 
     Args:
-        report: The scores of the model: numbers, or a report with intervals.
-        made: The outcomes of the baselines on the same examples, by name.
-        resamples: Bootstrap resamples for the intervals.
+        run: The run.
+        report: The scores of the model on the examples: numbers, or a report with intervals.
+        examples: The examples.
 
     Returns:
+        Nothing without baselines, else
         "baselines": for each baseline and measure, value, low and high (if there is an interval), label, is_share.
         "better_baselines", if there are any: for each baseline that is better than the model by the first, most
         important measure of both, that measure.
     """
     baselines, better = {}, {}
-    for name, outcomes in made.items():
-        scores = shown(outcomes.measures, resamples)
+    for name, outcomes in run.baselines(examples).items():
+        scores = shown(outcomes.measures, run.config.evaluation.bootstrap)
         baselines[name] = {
             m.name: {**scores[m.name], "label": m.label, "is_share": m.is_share} for m in outcomes.measures
         }
@@ -202,7 +202,7 @@ def baseline_scores(report: Mapping[str, Any], made: Mapping[str, Outcomes], res
             value, other = _value(report[first.name]), scores[first.name]["value"]
             if value < other if first.higher_is_better else value > other:
                 better[name] = [first.name]
-    return {"baselines": baselines, **({"better_baselines": better} if better else {})}
+    return {} if not baselines else {"baselines": baselines, **({"better_baselines": better} if better else {})}
 
 
 def _value(score: Any) -> float:

@@ -115,7 +115,7 @@ class ClassificationExaminer(LabelExaminer):
         return sum(text.length for text in run.input.encode(self.examples))
 
     def drawing(self, run: Any, index: int, *given: Any) -> Markup:
-        return shadings_html(run.look(run.input_of(self.examples[index]), contributions=False).look)
+        return shadings_html(run.look(run.input.question(self.examples[index]), contributions=False).look)
 
 
 TASK = Task(

@@ -94,7 +94,7 @@ class DialogueOutputs(WritingOutputs):
         blank = [n for n, text in enumerate(texts, start=1) if not text.strip()]
         if blank and len(texts) > 1:
             raise ConfigError(f"turn {blank[0]} of the conversation is blank")
-        turns: list[str] = self.run.typed(texts)
+        turns: list[str] = self.run.input.typed(texts)
         return turns
 
     def read(self, line: Any, place: str) -> str:

@@ -233,7 +233,7 @@ def baselines(run: Run) -> Baselines:
     @cache
     def known() -> tuple[str, NearestSentence]:
         """The most frequent training response, and all by the turns before them."""
-        pairs = [(_last(one, turn), one.turns[turn]) for one in run.learned_from() for turn in input.responses(one)]
+        pairs = [(_last(one, turn), one.turns[turn]) for one in run.examples("train") for turn in input.responses(one)]
         frequent = Counter(response for _, response in pairs).most_common(1)
         return frequent[0][0] if frequent else "", NearestSentence(pairs)
 

@@ -478,7 +478,7 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
 
 def aligner(run: Any, **options: Any) -> Aligner:
     """A word aligner; options as of `align`."""
-    return Aligner(run.attending, **options)
+    return Aligner(run.members[0], **options)
 
 
 def align(
@@ -521,7 +521,7 @@ def align(
 
 def links_of(run: Any, source: str, prediction: WrittenText) -> list[Cell]:
     """Links between the words of a source and of an output for it; none if the model does not attend to the source."""
-    run = run.attending
+    run = run.members[0]
     if not run.model.aligns or not prediction.ids:
         return []
     if run.task.input.target_tokenizer.unit == "character":

@@ -258,7 +258,7 @@ class Written(Head):
             )
         try:
             if name not in run.baseline_writers:
-                run.learned_from()
+                run.examples("train")
                 raise DataError("it has changed since the report was written")
             texts = iter(run.baseline_writers[name]([one for one in examples if one.source.strip()]))
         except DataError as error:

@@ -80,7 +80,7 @@ class PretrainingOutputs(TextOutputs):
     def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
         if not self.pairs:
-            return self.run.predictions(texts, most=most)  # type: ignore[no-any-return]
+            return self.run.predict(texts, most=most)  # type: ignore[no-any-return]
         found = iter(self.run.follows([pair for pair in texts if "".join(pair).strip()]))
         return [next(found) if "".join(pair).strip() else None for pair in texts]
 

@@ -22,7 +22,7 @@ from heed.models.base import PairDecoder
 from heed.tasks.base.report import counted_are, length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing_run import scores_beside_baselines
 from heed.tasks.contracts import Facts
-from heed.tasks.heads import alignment
+from heed.tasks.heads.alignment import align
 from heed.tasks.heads.written import settings
 from heed.tasks.inputs.documents import Documents
 from heed.tasks.inputs.few_pairs import with_body
@@ -187,5 +187,5 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=before,
     taken_from=taken_from,
-    aligns=alignment,
+    aligns=align,
 )

@@ -93,7 +93,7 @@ def tag_columns(run: Any, path: Path) -> list[str]:
     file = ColumnFile(path, Findings.of(run.config.data, strict=True))
     file.choose_columns(run.config.data.columns, tagged=False)
     label, rows = int(file.columns.get("label", file.width)), list(by_sentence(file))
-    tagged = run.predictions([[row.text("word") for row in sentence] for sentence in rows])
+    tagged = run.predict([[row.text("word") for row in sentence] for sentence in rows])
     tags = (in_line(tag) for prediction in tagged for tag in prediction.tags)
     written = {
         row.number: file.written([*row.cells[:label], tag, *row.cells[label + 1 :]])

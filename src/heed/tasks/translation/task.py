@@ -34,8 +34,7 @@ from heed.tasks.base.writing_run import (
     map_html,
 )
 from heed.tasks.contracts import Batch, Facts
-from heed.tasks.heads import alignment
-from heed.tasks.heads.alignment import aligned_counts, replace_unknown
+from heed.tasks.heads.alignment import align, aligned_counts, replace_unknown
 from heed.tasks.heads.written import Written, settings
 from heed.tasks.inputs.few_pairs import counterparts, taken_part, with_body
 from heed.tasks.inputs.pairs import Pairs
@@ -271,7 +270,7 @@ class TranslationExaminer(WritingExaminer):
 
 def nearest(run: Run) -> Callable[[Sequence[Pair]], list[str]]:
     """The target of the nearest training pair for each example; the pairs of a run are read on first use."""
-    sentences = cache(lambda: NearestSentence((pair.source, pair.target) for pair in run.learned_from()))
+    sentences = cache(lambda: NearestSentence((pair.source, pair.target) for pair in run.examples("train")))
     return lambda examples: sentences().translate([pair.source for pair in examples])
 
 
@@ -310,6 +309,6 @@ TASK = Task(
     examiner=lambda: TranslationExaminer,
     before=with_body,
     taken_from=taken_from,
-    aligns=alignment,
+    aligns=align,
     export=export,
 )
