@@ -296,7 +296,7 @@ def _begin(path: Path) -> None:
 def sign(path: Path, config: RunConfig) -> None:
     """Record a hash of a new run's tokenizers, labels and model settings, which its checkpoints carry (`made_of`)."""
     model = config.model
-    digest = hashlib.blake2b(repr((config.task, model.name, model.model_extra)).encode(), digest_size=16)
+    digest = hashlib.blake2b(repr((config.task, model.name, model.settings)).encode(), digest_size=16)
     files = (p for p in path.iterdir() if p.is_file() and p.name not in _FIRST_FILES | {_FORMAT_FILE})
     for file in sorted(files):
         digest.update(f"\n{file.name} {checksum(file)['blake2b']}".encode())

@@ -99,7 +99,7 @@ class Spans(Head):
     def predict(self, answer: Tensor, example: Any, input: Texts) -> Span:
         tokens, spans = input.places(example)["context"]
         first, last = answer[:, tokens.start : tokens.stop]
-        longest = self.config.model.model_extra["longest"]
+        longest = self.chosen.longest
         allowed = torch.ones(len(tokens), len(tokens)).triu().tril(longest - 1) > 0
         both = (first.unsqueeze(1) + last).where(allowed, -torch.inf)
         a, b = divmod(int(both.argmax()), len(tokens))

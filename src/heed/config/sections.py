@@ -108,6 +108,11 @@ class ModelSection(BaseModel):
     """Run to start from: its weights where name and shape fit, its embeddings by token; its model name, size and fields
     unless others are given."""
 
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The fields of the body, and of the input and the head, that are known."""
+        return self.model_extra or {}
+
 
 class TrainingConfig(Section):
     """Training of the model."""

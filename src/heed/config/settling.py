@@ -63,7 +63,7 @@ def with_model(config: C, size: str, fields: Mapping[str, Any], whys: Mapping[st
 
 def with_rate(config: C, rate: float, why: str) -> C:
     """The configuration with a learning rate, unless it has one: for bodies wider than 128 proportionally less."""
-    width = (config.model.model_extra or {}).get("d_model", _WIDTH)
+    width = config.model.settings.get("d_model", _WIDTH)
     if width > _WIDTH:
         rate, why = rate * _WIDTH / width, f"{why}; {rate:g} x {_WIDTH} / model.d_model"
     return config.settle_open(why, {"training.learning_rate": float(f"{rate:.2g}")})

@@ -22,7 +22,7 @@ _MINUTES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 90, 120
 def enough_updates(task: Work) -> int:
     """Updates that a model needs to be of use: fewer if it starts from another run, or stands beside n-grams."""
     model = task.config.model
-    has_start = model.from_ is not None or (model.model_extra or {}).get("ngrams")
+    has_start = model.from_ is not None or model.settings.get("ngrams")
     return task.enough_updates // 10 if has_start else task.enough_updates
 
 

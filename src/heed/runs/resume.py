@@ -173,7 +173,7 @@ class Unfinished:
 
     def _check_sizes(self, task: Work) -> None:
         """Refuse a model whose sizes do not fit the run's tokenizers or labels."""
-        fields = self.config.model.model_extra or {}
+        fields = self.config.model.settings
         for kind, name in task.sizes.items():
             right, unit = task.count_of(kind), task.units.get(kind, kind)
             given = fields.get(name, right)

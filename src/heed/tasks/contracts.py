@@ -186,6 +186,11 @@ class Part:
     config: Any = field(default=None, kw_only=True, repr=False)
     body: type[Body] | None = field(default=None, kw_only=True, repr=False)
 
+    @property
+    def chosen(self) -> Any:
+        """Its fields of the `model` section, as `options` types them."""
+        return self.options.model_construct(**self.config.model.settings)
+
     def check(self, config: RunConfig) -> None:
         """Refuse settings that do not apply, before any data is read.
 

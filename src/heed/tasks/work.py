@@ -382,7 +382,7 @@ class Work(Trainable):
         if size == "auto":
             size = self.auto_size
             whys["size"] = self.input.size_reason or f"for {counted(len(self.splits.examples['train']), self.unit)}"
-        fields = {**(config.model.model_extra or {})}
+        fields = {**config.model.settings}
         own = self.body_class.config_class.model_fields.keys()
         if self._is_on_gpu and size not in ("scarce", "tiny", "small") and {"attention_dropout", "num_heads"} <= own:
             if "attention_dropout" not in fields:
@@ -538,7 +538,7 @@ class Work(Trainable):
     def model_and_head(self) -> tuple[ModelConfig, Any]:
         """The fields of the body and of the parts, typed."""
         section = self.config.model
-        return model_and_head(self.body_class, self.head_class, section.size, dict(section.model_extra or {}))
+        return model_and_head(self.body_class, self.head_class, section.size, dict(section.settings))
 
     @property
     def _rows(self) -> Mapping[str, Rows]:

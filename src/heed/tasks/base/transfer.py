@@ -107,7 +107,7 @@ def _grown(task: Any, *kinds: str) -> Any:
     section = task.config.model
     for kind in kinds:
         if (field := task.sizes.get(kind)) is not None:
-            section = section.model_copy(update={field: section.model_extra[field] + 1})
+            section = section.model_copy(update={field: section.settings[field] + 1})
     grown.config = task.config.model_copy(update={"model": section})
     grown.grown_kinds = kinds
     return grown
@@ -186,7 +186,7 @@ def check_model_section(
     body = body_class(section.name, interfaces)
     size = next(iter(body.config_class.sizes)) if section.size == "auto" else section.size
     known = body.config_class.model_fields.keys() | head.model_fields.keys()
-    fields = {**dict.fromkeys((name for name in from_data if name in known), _SOME), **(section.model_extra or {})}
+    fields = {**dict.fromkeys((name for name in from_data if name in known), _SOME), **section.settings}
     model_and_head(body, head, size, fields)
 
 
@@ -259,7 +259,7 @@ class Parent:
             anew = {*self.task.follows_from_data(), *task.size_fields.values(), *task.settles}
             if not alike:  # sizes that only the parent's task takes from the data, such as positions, are kept
                 anew -= {*self.task.sizes.values()} - {*task.size_fields.values()}
-            fields = {key: value for key, value in theirs.model_extra.items() if alike or key in own.model_fields}
+            fields = {key: value for key, value in theirs.settings.items() if alike or key in own.model_fields}
             size = theirs.size if theirs.size in own.sizes else section.size
             values = {"size": size, **{key: value for key, value in fields.items() if key not in anew}, **values}
         made = type(section).model_validate(values)
@@ -368,7 +368,7 @@ class Parent:
 
 def _other_fields(theirs: ModelSection, ours: ModelSection, sizes: Iterable[str]) -> str:
     """The fields in which two models of the same name differ, except sizes that follow from the data, for a message."""
-    here, there = {**(ours.model_extra or {})}, theirs.model_extra or {}
+    here, there = {**ours.settings}, theirs.settings
     for name in sizes:
         here.pop(name, None)
     other = [name for name in here if theirs.name == ours.name and there.get(name, here[name]) != here[name]]

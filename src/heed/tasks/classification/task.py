@@ -52,7 +52,7 @@ def longest(work: Work) -> int:
 
 def defaults(settled: Any, work: Any) -> Any:
     """With n-grams by default, the `training` section is adapted to them."""
-    if not is_default(work.config) or not (settled.model.model_extra or {}).get("ngrams"):
+    if not is_default(work.config) or not settled.model.settings.get("ngrams"):
         return settled
     batches = int(work.input.counted(work.encoded("train").lengths).sum()) / settled.training.batch_tokens
     settled = settled.settle_open("beside n-grams", {"training.learning_rate": _RATE})

@@ -167,7 +167,7 @@ class Labels(Named):
     @property
     def sigmoid(self) -> bool:
         """True if each output is a separate decision; then two classes share one output."""
-        return (self.config.model.model_extra or {}).get("head") == "sigmoid"
+        return bool(self.config.model.settings.get("head") == "sigmoid")
 
     def rows(self) -> Mapping[str, Rows]:
         if self.sigmoid and not self.several:

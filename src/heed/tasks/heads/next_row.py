@@ -112,7 +112,7 @@ class NextRow(Head):
 
     def collate(self, truths: None, batch: Batch, draw: Draw | None) -> Batch:
         """A training batch: the last rows are forecast; learned are those that have one a season before the next."""
-        season = (self.config.model.model_extra or {}).get("season") or 1
+        season = self.chosen.season or 1
         values, targets = batch.inputs["values"], batch.targets["rows"][:, season - 1 :]
         further = min(self.config.data.horizon, targets.shape[1] // 2)
         inputs = {"values": values[:, : values.shape[1] - further], "further": further}

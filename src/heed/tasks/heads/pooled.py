@@ -148,7 +148,7 @@ def _pooling(pooling: str, body: type[TokenEncoder], work: Work) -> str:
         )
     if pooling != "auto" or not body.framed:
         return pooling_of(pooling)
-    known = {} if work.parent is None else work.parent.task.config.model.model_extra or {}
+    known = {} if work.parent is None else work.parent.task.config.model.settings
     return "last" if known.get("pooling") == "last" else "mean"
 
 

@@ -301,7 +301,7 @@ class Tags(Named):
     @property
     def decides(self) -> bool:  # type: ignore[override]
         """True for a CRF, which gives an ensemble a legal sequence of tags."""
-        return (self.config.model.model_extra or {}).get("head") == "crf"
+        return bool(self.chosen.head == "crf")
 
     def known(self, config: Any, splits: Splits[Any]) -> list[str]:
         labels = super().known(config, splits)

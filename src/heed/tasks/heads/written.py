@@ -75,7 +75,7 @@ class Written(Head):
     def positions(self) -> int | None:
         """Positions in the model's learned table; None if it has no table."""
         assert self.body is not None
-        return learned_positions(self.body.config_class, self.config.model.model_extra or {})
+        return learned_positions(self.body.config_class, self.config.model.settings)
 
     @property
     def bleu_tokenize(self) -> str:

@@ -173,7 +173,7 @@ def defaults(settled: Any, work: Work) -> Any:
     if work.is_imported:
         return settled
     training, small = settled.training, cast(Pictures, work.input).is_small(work)
-    is_wide = (settled.model.model_extra or {}).get("d_model", 0) > _WIDTH
+    is_wide = settled.model.settings.get("d_model", 0) > _WIDTH
     if settled.model.from_ is not None:
         settled = with_rate(settled, _FINE_RATE, "fine-tuning")
     else:

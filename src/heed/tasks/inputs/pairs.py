@@ -239,7 +239,7 @@ class Pairs(Tokens):
     @cached_property
     def frame(self) -> tuple[list[int], list[int]]:
         """The tokens added before and after each source (`model.source_frame`)."""
-        kind = (self.config.model.model_extra or {}).get("source_frame", "none")
+        kind = self.config.model.settings.get("source_frame", "none")
         special = self.source_tokenizer.special
         return [special.start] if kind == "both" else [], [special.end] if kind in ("end", "both") else []
 

@@ -239,7 +239,7 @@ class Texts(Tokens):
     @property
     def _between(self) -> int:
         """The number of end tokens between the texts of a pair."""
-        return self.pairs * (1 + bool((self.config.model.model_extra or {}).get("double_separator", False)))
+        return self.pairs * (1 + bool(self.config.model.settings.get("double_separator", False)))
 
     def whole(self, lengths: Lengths) -> NDArray[np.int64]:
         """The tokens of texts before they are cut, with those between the texts of a pair."""
@@ -354,7 +354,7 @@ class Texts(Tokens):
 
 def _learned(work: Any, texts: Texts) -> tuple[Ngrams, torch.Tensor]:
     """The linear part for the settled configuration of a run."""
-    fields, train = work.config.model.model_extra, work.splits.examples["train"]
+    fields, train = work.config.model.settings, work.splits.examples["train"]
     lengths, targets = (fields["ngrams"], fields["ngram_characters"]), work.head.linear_targets(work.truths("train"))
     return learn(train, texts.words_of, targets, lengths, effort_of(work))
 
@@ -367,7 +367,7 @@ def effort_of(work: Any) -> float:
 
 def _ngrams(config: Any) -> int:
     """The settled `model.ngrams`."""
-    return (config.model.model_extra or {}).get("ngrams") or 0
+    return config.model.settings.get("ngrams") or 0
 
 
 def _first_tokens(sentences: Iterable[list[int]], most: int) -> list[list[int]]:

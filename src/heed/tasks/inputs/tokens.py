@@ -186,7 +186,7 @@ class Tokens(Input):
         assert self.body is not None
         assert self._word_vectors is not None
         path, field = Path(self._word_vectors), width_field(self.body.config_class.model_fields)
-        width, (counts,) = (self.config.model.model_extra or {})[field], self.token_counts("train", work)
+        width, (counts,) = self.config.model.settings[field], self.token_counts("train", work)
         return find_vectors(path, self.tokenizer, width, field, counts.tokens)
 
     # Examples as tokens ---------------------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class Tokens(Input):
         if self.body is None or not issubclass(self.body, TokenEncoder):
             return None
         section, config = self.config.model, self.body.config_class
-        positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
+        positions = learned_positions(config, config.sizes.get(section.size, {}) | section.settings)
         return None if positions is None else positions - self.is_framed * frame_size(False)
 
     # For people -----------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ class Words(Tokens):
     @property
     def features(self) -> str:
         """What is read besides tokens, `model.characters`: "affixes", "cnn" or "none"."""
-        return self._features((self.config.model.model_extra or {}).get("characters", "auto"))
+        return self._features(self.config.model.settings.get("characters", "auto"))
 
     def _features(self, kind: str) -> str:
         if kind != "auto":

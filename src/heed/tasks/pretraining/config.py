@@ -36,7 +36,7 @@ class PretrainingHead(Section):
 
 def objectives(config: Any) -> PretrainingHead:
     """The objectives of a configuration; they are validated with the other fields of the model."""
-    return PretrainingHead.model_construct(**(config.model.model_extra or {}))
+    return PretrainingHead.model_construct(**config.model.settings)
 
 
 class PretrainingModel(ModelSection):

@@ -104,12 +104,12 @@ class TextRows(Tokens):
     @property
     def double_separator(self) -> bool:
         """True if two end tokens separate the texts of a pair."""
-        return bool((self.config.model.model_extra or {}).get("double_separator", False))
+        return bool(self.config.model.settings.get("double_separator", False))
 
     @property
     def most_positions(self) -> int:
         """Tokens that the model can read at once, start and end tokens included."""
-        return int((self.config.model.model_extra or {}).get("max_length", self.config.data.max_length))
+        return int(self.config.model.settings.get("max_length", self.config.data.max_length))
 
     def room_for(self, is_pair: bool) -> int:
         """Tokens that the model can read at once of a text, or of two."""

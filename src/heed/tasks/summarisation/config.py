@@ -57,7 +57,7 @@ class SummarisationConfig(TranslationConfig):
 
     @model_validator(mode="after")
     def _can_copy(self) -> Self:
-        if (self.model.model_extra or {}).get("pointer") and not self.tokenizer.shared:
+        if self.model.settings.get("pointer") and not self.tokenizer.shared:
             raise ValueError(
                 "model.pointer is true, which copies tokens of the document, but with tokenizer.shared=false documents "
                 "and summaries have different tokens; set tokenizer.shared=true or model.pointer=false"
