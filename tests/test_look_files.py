@@ -135,3 +135,16 @@ def test_numpy_saves_the_weights_of_a_look_as_the_page_shows(tmp_path, monkeypat
         assert saved[one.title].shape == (len(one.query), len(one.key))
         assert np.array_equal(saved[one.title], one.weights.numpy())
     assert Path("look.json").read_text() == look.json()
+
+
+def test_a_data_frame_has_each_weight_that_is_not_masked_with_its_words():
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.2, 0.3, 0.5]])
+    causal, axis = torch.ones(3, 3).tril().bool(), Axis("text", "word", ("a", "b", "c"))
+    maps = (Map("encoder", 1, 0, axis, axis, weights, None, causal), Map("encoder", 1, None, axis, axis, weights))
+    frame = ShownLook(Look("t", "a b c", "", maps, (), ()), False).to_frame()
+    assert len(frame) == 6 + 9 and set(frame["mechanism"]) == {"encoder"} and set(frame["layer"]) == {1}
+    row = frame[(frame["head"] == 0) & (frame["query"] == "c") & (frame["key"] == "b")]
+    assert row[["query_position", "key_position"]].to_numpy().tolist() == [[2, 1]]
+    assert row["weight"].item() == pytest.approx(0.3) and frame["head"].isna().sum() == 9
+    sums = frame.groupby(["map", "query_position"])["weight"].sum()
+    assert np.allclose(sums, 1) and len(ShownLook(Look("t", "a", "", (), (), ()), False).to_frame()) == 0

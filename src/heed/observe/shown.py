@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Self, Unpack
+from typing import Any, Self, Unpack
 
 import torch
 from markupsafe import Markup
@@ -266,6 +266,27 @@ class ShownLook(Shown):
             if one.opens is not None:
                 found.append((*one.opens, torch.tensor([one.weights])))
         return ShownNumber(open_one(found, query, key), every)
+
+    def to_frame(self) -> Any:
+        """All maps as a tidy pandas data frame: a row for each weight that is not masked.
+
+        Columns are `map` (its title), `mechanism`, `layer`, `head` (None for the mean), `query` and `key` (labels),
+        `query_position` and `key_position` (from 0), and `weight`.
+        """
+        import pandas
+
+        tables = []
+        for one in self.look.drawn:
+            rows, columns = one.weights.shape
+            allowed = torch.ones(rows, columns, dtype=torch.bool) if one.mask is None else one.mask.cpu()
+            at, to = allowed.nonzero(as_tuple=True)
+            columns_of = {"map": one.title, "mechanism": one.mechanism, "layer": one.layer, "head": one.head}
+            table = pandas.DataFrame({"query_position": at, "key_position": to, "weight": one.weights.cpu()[at, to]})
+            table["query"] = [one.query.labels[n] for n in at.tolist()]
+            table["key"] = [one.key.labels[n] for n in to.tolist()]
+            tables.append(table.assign(**columns_of))
+        order = ["map", "mechanism", "layer", "head", "query", "key", "query_position", "key_position", "weight"]
+        return pandas.concat(tables, ignore_index=True)[order] if tables else pandas.DataFrame(columns=order)
 
     def setting(self, query: int, key: int, weight: float, *, map: int | str = -1) -> SetWeight | None:
         """The edit that gives a cell of a map this weight, in all heads if the map is their mean.
