@@ -99,6 +99,11 @@ class Shading(Tried):
         return f"{number:+.3f}" if self.signed and number else f"{abs(number):.3f}"
 
 
+def darkest_share(shares: Sequence[float]) -> float:
+    """The share of a whole that is drawn darkest: four times an even one, or the largest, so even ones are pale."""
+    return min(1.0, max(4.0 / max(1, len(shares)), *shares, 0.0))
+
+
 @dataclass(frozen=True)
 class Glance:
     """The attention of one step: `weights` and `scores` `(key,)`, `context` `(d_value,)` with heads concatenated.

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 import torch
 from torch import Tensor
 
-from heed.observe.looks import Choice, Shading
+from heed.observe.looks import Choice, Shading, darkest_share
 from heed.observe.maps import Axis, Opens, Part
 from heed.observe.trace import Trace
 from heed.tasks.base.looking import Words
@@ -57,9 +57,9 @@ def of_shares(
     title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
 ) -> Shading:
     """A shading of shares of one whole; `opens` is the attention that they are weights of, by name."""
-    largest = float(shares.max()) if len(shares) else 1.0
+    weights = tuple(shares.tolist())
     opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
-    return Shading(title, axis, tuple(shares.tolist()), largest, listed=listed, opens=opened)
+    return Shading(title, axis, weights, darkest_share(weights), listed=listed, opens=opened)
 
 
 def sentences_of(words: Words, lengths: Sequence[int]) -> Words:

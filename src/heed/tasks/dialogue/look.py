@@ -17,7 +17,7 @@ from heed.models.base import DecoderBody
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.effects import Answer
-from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View
+from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View, darkest_share
 from heed.observe.maps import Axis, Part
 from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained
@@ -335,8 +335,8 @@ def _shadings(views: Sequence[View], conversation: Conversation, read: Read) -> 
         which = "" if len(looked or turns) == 1 else f" ({one.title})"
         of_each = f"{axis.kind} and, at the start of the line, of each turn" if looked else "turn"
         title = f"{_LOOKED.format(kind=one.query.kind)}{of_each}{which}"
-        darkest = float(shares.max()) if len(shares) else 1.0
-        shadings.append(Shading(title, axis, tuple(shares.tolist()), darkest, listed=not looked, nested=bool(looked)))
+        weights = tuple(shares.tolist())
+        shadings.append(Shading(title, axis, weights, darkest_share(weights), listed=not looked, nested=bool(looked)))
     return shadings
 
 
