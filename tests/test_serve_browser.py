@@ -172,6 +172,8 @@ def test_a_weight_is_opened_set_and_set_back(name, opened, folders, data):
     exec(code, names)
     assert names["weight"] == pytest.approx(float(page.inner_text(".cell strong").split()[-1]), abs=1e-5)
     page.eval_on_selector(".cell input", "one => { one.value = 0.75; one.dispatchEvent(new Event('input')); }")
+    moved = "() => document.querySelector('section.map [role=grid] tbody').rows[1].cells[2].textContent === '0.75'"
+    page.wait_for_function(moved)  # while the slider moves
     page.click(".cell .set")
     page.wait_for_selector("#edits li")
     settled(page)

@@ -289,7 +289,10 @@
       const slider = find("input"), output = find("output"), show = () => { output.textContent = Number(slider.value).toFixed(2); };
       slider.value = weight;
       output.textContent = weight.toFixed(3);
-      slider.addEventListener("input", show);
+      slider.addEventListener("input", () => {
+        show();
+        if (edit !== null) preview({ ...edit, weight: Number(slider.value) });
+      });
       find(".set").addEventListener("click", () => change([...edits, { ...edit, weight: Number(slider.value) }]));
       if (edit === null) { find(".set").hidden = find("label").hidden = true; find(".hint").textContent = "No edit can name this cell."; }
       find(".copy").addEventListener("click", async () => {
@@ -300,6 +303,33 @@
       (target.querySelector(".panel .status") || target.firstElementChild).after(panel);
     } catch (error) { failed(error); }
   });
+
+  // While a slider moves: the numbers of the maps and the output with its edit, in place. One look at a time is asked for.
+  let latest = null, isDrawing = false;
+  const preview = async (edit) => {
+    latest = edit;
+    if (isDrawing) return;
+    isDrawing = true;
+    try {
+      while (latest) {
+        const next = latest;
+        latest = null;
+        const look = { ...asked, edits: [...edits, next] };
+        const html = await (await request("/api/save", { look, format: "html" })).text();
+        const page = new DOMParser().parseFromString(html, "text/html"), title = (map) => map.querySelector("h2").textContent;
+        const rows = (map) => [...(map?.querySelector("[role=grid] tbody")?.rows || [])];
+        const maps = new Map([...page.querySelectorAll("section.map")].map((map) => [title(map), rows(map)]));
+        for (const map of shown.querySelectorAll("section.map")) {
+          const now = maps.get(title(map)) || [];
+          if (now.length === rows(map).length) rows(map).forEach((row, i) => [...row.cells].forEach((cell, j) => {
+            cell.className = now[i].cells[j].className;
+            cell.textContent = now[i].cells[j].textContent;
+          }));
+        }
+        shown.querySelector(".texts")?.replaceWith(page.querySelector(".texts"));
+      }
+    } catch (error) { failed(error); } finally { isDrawing = false; }
+  };
 
   const change = (next) => {
     past = [...past, edits];
