@@ -261,7 +261,7 @@ class Pairs(Tokens):
 
     @property
     def rows_by(self) -> dict[str, Any]:
-        return {**self.encoding, "tokenizers": [one.text for one in (self.source_tokenizer, self.target_tokenizer)]}
+        return {**self.encoding, "tokenizers": [tokenizer.text for tokenizer in self.tokenizers().values()]}
 
     def rows_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
         """The tokens of both sides; the tag of a further corpus is before each source."""
@@ -464,10 +464,12 @@ class Pairs(Tokens):
         training, guide, others = self.training(work), self.guide(work), work.split_names[1:]
         chosen = training.samples()
         every = [*zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True)]
-        every += [(-1, work.splits.examples[name][0], one) for name in others for one in work.encoded(name)[:1]]
+        every += [(-1, work.splits.examples[name][0], tokens) for name in others for tokens in work.encoded(name)[:1]]
         for index, pair, tokens in every:
             sides = zip(self.tokenizers().items(), pair.texts, tokens, strict=True)
-            yield sample_lines(pair.origin, "", [(side, text, one, ids) for (side, one), text, ids in sides])
+            yield sample_lines(
+                pair.origin, "", [(side, text, tokenizer, ids) for (side, tokenizer), text, ids in sides]
+            )
             if index >= 0 and guide is not None and (links := guide.shown(index, pair)):
                 yield f"    links   {links}"
 

@@ -110,7 +110,7 @@ class Tokens(Input):
             if used < len(train):
                 splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
         else:
-            texts, section = [" ".join(reading.texts_of(one)) for one in sample_of(train)], config.tokenizer
+            texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
             least = section.min_count if section.extend else None
             theirs = parent.tokenizer("tokens", self.alternatives)
             tokenizer, remarks = taken(theirs, texts, least, getattr(section, "new_merges", 0))
@@ -270,9 +270,9 @@ class Tokens(Input):
         counts: dict[str, Any] = {"examples": len(examples), **({} if read is None else read.as_values())}
         if extra is not None:
             counts |= {"weight": extra.weight, "tag": extra.tag}
-        for one in sides:
-            side = f"{one.side}_" if len(sides) > 1 else ""
-            counts |= {f"{side}tokens": one.total, f"{side}unknown": one.unknown}
+        for side in sides:
+            name = f"{side.side}_" if len(sides) > 1 else ""
+            counts |= {f"{name}tokens": side.total, f"{name}unknown": side.unknown}
         return counts
 
     def lines(self, work: Work) -> list[str]:
@@ -301,16 +301,16 @@ class Tokens(Input):
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def texts_asked(self, given: Any, names: Sequence[str]) -> tuple[list[str], bool]:
-        """The texts to predict of what was given, and whether it was a single one.
+    def texts_asked(self, inputs: Any, names: Sequence[str]) -> tuple[list[str], bool]:
+        """The texts to predict of some inputs, and whether it was a single one.
 
         In a data frame they are in the column that was trained on, or in the first of `names`.
         """
-        if isinstance(given, str):
-            return [given], True
+        if isinstance(inputs, str):
+            return [inputs], True
         columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
         column = getattr(columns, side, None)
-        return to_texts(given, "texts", (*([] if column is None else [column]), *names)), False
+        return to_texts(inputs, "texts", (*([] if column is None else [column]), *names)), False
 
     @property
     def is_imported(self) -> bool:
