@@ -249,6 +249,18 @@ class Tokens(Input):
         positions = learned_positions(config, config.sizes.get(section.size, {}) | (section.model_extra or {}))
         return None if positions is None else positions - self.is_framed * frame_size(False)
 
+    @property
+    def most_tokens(self) -> int:
+        """Largest number of tokens of a text that are read."""
+        most: int = self.config.data.max_length
+        return min(most, self.room or most)
+
+    @property
+    def limit(self) -> str:
+        """The same for people, with its reason."""
+        most = self.most_tokens
+        return f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
+
     # For people -----------------------------------------------------------------------------------------------
 
     def token_counts(self, split: str, work: Work) -> Sequence[SideCounts]:

@@ -192,14 +192,11 @@ class Words(Tokens):
         return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
     def leave_out(self, work: Work) -> None:
-        most = min(work.config.data.max_length, self.room or work.config.data.max_length)
         encoded: Any = work.encoded("train")
-        short = np.flatnonzero(encoded.lengths[:, 0] <= most)
-        limit = "data.max_length" if most == work.config.data.max_length else "the model's"
+        short = np.flatnonzero(encoded.lengths[:, 0] <= self.most_tokens)
         if not len(short):
-            raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
-        if len(short) < len(encoded):
-            work.keep("train", short, f"longer than {limit} {most} tokens")
+            raise DataError(f"every training sentence is longer than {self.limit} tokens; give shorter sentences")
+        work.keep("train", short, f"longer than {self.limit} tokens")
 
     def collate(self, encoded: Sequence[TokenWords], indices: list[int], draw: Draw | None) -> Batch:
         """The arguments of `heads.tags.Tagger`; `word_of` is None if every word is one token."""
