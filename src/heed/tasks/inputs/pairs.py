@@ -93,10 +93,6 @@ class TrainingSet:
         number = int(np.searchsorted(self._ends, index, side="right"))
         return number, self._corpora[number].tag
 
-    def samples(self) -> list[int]:
-        """The numbers of a few examples to show."""
-        return [*range(0, len(self), max(1, len(self) // 3))]
-
     def batches(self, costs: Lengths, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, determined by (seed, epoch)."""
         chosen = None
@@ -462,7 +458,7 @@ class Pairs(Tokens):
         """A few training examples, with the links that guide attention; the first example of each other split."""
         yield SAMPLES
         training, guide, others = self.training(work), self.guide(work), work.split_names[1:]
-        chosen = training.samples()
+        chosen = range(0, len(training), max(1, len(training) // 3))
         every = [*zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True)]
         every += [(-1, work.splits.examples[name][0], tokens) for name in others for tokens in work.encoded(name)[:1]]
         for index, pair, tokens in every:

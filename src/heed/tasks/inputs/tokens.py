@@ -305,10 +305,14 @@ class Tokens(Input):
         return ()
 
     def samples(self, work: Work) -> Iterator[str]:
-        """Examples as they are read and as the model sees them, as lines."""
+        """A few training examples, and the first of each other set, as they are read and as the model sees them."""
         yield SAMPLES
-        for example, encoded in _samples(work):
-            text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))
+        train, encoded = work.splits.examples["train"], work.encoded("train")
+        every = [(train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3))]
+        for name in work.split_names[1:]:
+            every += zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
+        for example, tokens in every:
+            text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(tokens))
             yield sample_lines(example.origin, work.head.shown_truth(example), [text])
 
     # Questions ------------------------------------------------------------------------------------------------
@@ -332,11 +336,3 @@ class Tokens(Input):
     def stripped(self, text: str) -> str:
         """A text without surrounding blanks, as in training; that of an imported run as it is."""
         return text if self.is_imported else text.strip()
-
-
-def _samples(work: Work) -> Iterator[tuple[Any, Any]]:
-    """A few training examples, and the first of each other set."""
-    train, encoded = work.splits.examples["train"], work.encoded("train")
-    yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
-    for name in work.split_names[1:]:
-        yield from zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
