@@ -271,7 +271,7 @@ class Pairs(Tokens):
     def _tagged(self, source: list[int], tag: str | None) -> list[int]:
         return self.framed(source if tag is None else [self.source_tokenizer.tags[tag], *source])
 
-    def positions(self, lengths: Lengths) -> Any:
+    def costs_of(self, lengths: Lengths) -> Any:
         """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
 
         Batches group pairs of similar target length, then of similar source length.
@@ -307,7 +307,7 @@ class Pairs(Tokens):
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         training = self.training(work)
-        costs = self.positions(self._grown(work, training.lengths))
+        costs = self.costs_of(self._grown(work, training.lengths))
 
         def collate(pieces: Sequence[int]) -> Batch:
             indices = list(pieces)

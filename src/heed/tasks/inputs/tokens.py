@@ -218,9 +218,9 @@ class Tokens(Input):
         return tokens
 
     def costs(self, encoded: Any) -> NDArray[np.int64]:
-        return self.positions(encoded.lengths)
+        return self.costs_of(encoded.lengths)
 
-    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+    def costs_of(self, lengths: Lengths) -> NDArray[np.int64]:
         """The costs of examples whose rows have these lengths, `(examples, rows)` to `(examples,)`."""
         return np.maximum(1, self.is_framed * frame_size(False) + self.counted(lengths))
 
@@ -238,7 +238,7 @@ class Tokens(Input):
         return self.body is not None and issubclass(self.body, TokenEncoder) and self.body.framed
 
     @property
-    def room(self) -> int | None:
+    def text_positions(self) -> int | None:
         """The most tokens of a text that a model with learned positions reads; None for other models.
 
         The start and end token of a framed text are not counted.
@@ -253,7 +253,7 @@ class Tokens(Input):
     def most_tokens(self) -> int:
         """Largest number of tokens of a text that are read."""
         most: int = self.config.data.max_length
-        return min(most, self.room or most)
+        return min(most, self.text_positions or most)
 
     @property
     def limit(self) -> str:

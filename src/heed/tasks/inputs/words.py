@@ -188,8 +188,8 @@ class Words(Tokens):
     def tokens_of(self, encoded: TokenWords) -> list[int]:
         return [token for word in encoded.words for token in word]
 
-    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
-        return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
+    def costs_of(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.maximum(super().costs_of(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
     def leave_out(self, work: Work) -> None:
         encoded: Any = work.encoded("train")

@@ -141,13 +141,13 @@ class TextRows(Tokens):
         return bool((self.config.model.model_extra or {}).get("double_separator", False))
 
     @property
-    def most_positions(self) -> int:
+    def positions(self) -> int:
         """Tokens that the model can read at once, start and end tokens included."""
         return int((self.config.model.model_extra or {}).get("max_length", self.config.data.max_length))
 
-    def room_for(self, is_pair: bool) -> int:
+    def room(self, is_pair: bool) -> int:
         """Tokens that the model can read at once of a text, or of two."""
-        return self.most_positions - frame_size(is_pair, self.double_separator)
+        return self.positions - frame_size(is_pair, self.double_separator)
 
     @property
     def cut(self) -> Cut:
@@ -330,7 +330,7 @@ class TextRows(Tokens):
         Raises:
             ConfigError: The masks lie further apart.
         """
-        room = self.room_for(is_pair=False)
+        room = self.room(is_pair=False)
         if len(ids) <= room:
             return ids
         places = [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
@@ -347,7 +347,7 @@ class TextRows(Tokens):
         for name, text in (("first", first), ("second", second)):
             if not text.strip():
                 raise InputError(f"the {name} text of a pair is blank")
-        room = self.room_for(is_pair=True)
+        room = self.room(is_pair=True)
         a, b = (self.tokenizer.encode(self.as_read(text)).ids for text in (first, second))
         total = len(a) + len(b)
         if total > room:

@@ -87,7 +87,7 @@ class PretrainingOutputs(TextOutputs):
         if not self._unread:
             return []
         part = "the part where the two meet" if self.pairs else "the part around the masks"
-        most = self.run.input.most_positions
+        most = self.run.input.positions
         return [f"a text is longer than the {most} tokens that the model reads at once: only {part} was read"]
 
     def _ranked(self, text: str, above: bool = False) -> tuple[str, ...]:
