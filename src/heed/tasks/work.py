@@ -580,7 +580,6 @@ class Work(Trainable):
         return self.head.build(body, options, Facts(rows, special))
 
     def body(self, model: Any) -> nn.Module:
-        """The part of a model that other tasks can start from."""
         return self.head.body_of(model)
 
     def start(self, model: Any) -> dict[str, Started]:
