@@ -259,7 +259,7 @@ class Pairs(Tokens):
     def rows_by(self) -> dict[str, Any]:
         return {**self.encoding, "tokenizers": [tokenizer.text for tokenizer in self.tokenizers().values()]}
 
-    def rows_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
         """The tokens of both sides; the tag of a further corpus is before each source."""
         sources = self.source_tokenizer.encode_all([pair.source for pair in examples])
         targets = self.target_tokenizer.encode_all([pair.target for pair in examples])

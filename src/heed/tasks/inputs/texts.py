@@ -160,7 +160,7 @@ class Texts(Tokens):
     def row_kinds(self) -> Sequence[str]:  # type: ignore[override]
         return ("<i4",) * (2 + 2 * self.pairs)
 
-    def rows_of(self, examples: Sequence[Text]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Text]) -> list[Numbers]:
         """The tokens of each text, or of both of a pair, and the number of them in each part of these."""
         cut = self.parts
         parts = [[cut(side) for side in self._sides(example)] for example in examples]

@@ -52,7 +52,7 @@ class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
     A kind of input gives `texts_of`, `decided`, `train_tokenizer` and, for what is more than one row of tokens,
-    `row_kinds`, `rows_of`, `made_of`, `rows_by`.
+    `row_kinds`, `numbers_of`, `made_of`, `rows_by`.
     """
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
@@ -193,7 +193,7 @@ class Tokens(Input):
 
     row_kinds: ClassVar[Sequence[str]] = ("<i4",)
 
-    def rows_of(self, examples: Sequence[Any]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Any]) -> list[Numbers]:
         """All that a model reads of each example, as rows of numbers of the types `row_kinds`, its tokens first."""
         return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
 
@@ -203,11 +203,11 @@ class Tokens(Input):
 
     @property
     def rows_by(self) -> dict[str, Any]:
-        """All that `rows_of` depends on (JSON)."""
+        """All that `numbers_of` depends on (JSON)."""
         return {"tokenizer": self.tokenizer.text}
 
     def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
-        encode = lambda: (self.rows_of(some, **further) for some in in_turn(examples))  # noqa: E731
+        encode = lambda: (self.numbers_of(some, **further) for some in in_turn(examples))  # noqa: E731
         if split:
             return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by, **further)
         return Corpus.held(encode(), self.row_kinds, self.made_of)

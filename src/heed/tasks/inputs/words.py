@@ -166,7 +166,7 @@ class Words(Tokens):
         characters = None if self.characters is None else self.characters.text
         return {**super().rows_by, "characters": characters, "features": self.features}
 
-    def rows_of(self, examples: Sequence[Sentence | Typed]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Sentence | Typed]) -> list[Numbers]:
         """Tokens, their number in each word, and the same of characters."""
         sentences = [example.words for example in examples]
         tokens = self.tokenizer.encode_words(sentences)
