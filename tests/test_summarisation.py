@@ -151,7 +151,7 @@ def test_batches_hold_documents_of_like_length():
         batches = plan_pass(costs(lengths), 3_000, 1, 0)
         return lengths.sum() / sum(len(batch) * lengths[batch].max(0).sum() for batch in batches)
 
-    assert real(Documents().positions) > 0.9 > real(Pairs().positions)
+    assert real(Documents().costs_of) > 0.9 > real(Pairs().costs_of)
 
 
 # --- the lead

@@ -349,7 +349,7 @@ def sample_of(examples: Sequence[E], most: int = _SAMPLE) -> Sequence[E]:
 
 def characters_of(examples: Sequence[Example]) -> int:
     """Number of characters of examples; of those on disk, of bytes."""
-    return examples.num_bytes if isinstance(examples, StoredExamples) else sum(len(one.source) for one in examples)
+    return examples.num_bytes if isinstance(examples, StoredExamples) else sum(len(e.source) for e in examples)
 
 
 def bytes_of(paths: Iterable[str | Path]) -> int:

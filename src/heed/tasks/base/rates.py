@@ -23,10 +23,8 @@ from heed.config import TrainingConfig
 from heed.errors import ConfigError, nearest, whole_number
 from heed.training.optimizer import Group
 
-_STACKS = ("blocks", "layers", "encoder", "decoder")
-"""Submodules of a body that contain its layers, in reading order."""
-_LAYER = re.compile(r"(?:\w+_cells\.)?(\d+)\.")
-"""Start of a parameter's name within a stack: the number of a block, or of the cells of a recurrent layer."""
+_LAYER = re.compile(r"(blocks|layers|encoder|decoder)\.(?:\w+_cells\.)?(\d+)\.")
+"""Start of a parameter's name in a body: a submodule with layers, and the number of a block or of a layer's cells."""
 _BELOW = re.compile(r"layers\s*<\s*(\d+)")
 
 
@@ -35,16 +33,17 @@ def layers_of(body: nn.Module) -> dict[str, int | None]:
 
     If a body has two stacks of unequal length, their last layers have the same number.
     """
-    stacks = {name: _members(module) for name, module in body.named_children() if name in _STACKS}
-    stacks = {name: members for name, members in stacks.items() if members}
-    lengths = {name: 1 + max(members.values()) for name, members in stacks.items()}
+    matches = {name: match for name, _ in body.named_parameters() if (match := _LAYER.match(name)) is not None}
+    lengths: dict[str, int] = {}
+    for match in matches.values():
+        lengths[match[1]] = max(lengths.get(match[1], 0), int(match[2]) + 1)
     count, result, seen = max(lengths.values(), default=0), dict[str, int | None](), False
     tables = {id(p) for module in body.modules() if isinstance(module, nn.Embedding) for p in module.parameters()}
     for name, parameter in body.named_parameters():
-        stack, _, inner = name.partition(".")
-        if stack in stacks and inner in stacks[stack]:
-            result[name], seen = count - lengths[stack] + stacks[stack][inner], True
-        elif id(parameter) in tables or (stacks and not seen):
+        if name in matches:
+            stack, number = matches[name].groups()
+            result[name], seen = count - lengths[stack] + int(number), True
+        elif id(parameter) in tables or (lengths and not seen):
             result[name] = -1
         else:
             result[name] = None
@@ -64,7 +63,9 @@ def groups_of(model: nn.Module, body: nn.Module, training: TrainingConfig) -> li
     """
     if training.layer_decay is None and not training.freeze and training.unfreeze_every is None:
         return []
-    layers, count = _of_model(model, body), num_layers(body)
+    of_body, count = layers_of(body), num_layers(body)
+    inside = {id(parameter): of_body[name] for name, parameter in body.named_parameters()}
+    layers = {name: (id(p) in inside, inside.get(id(p))) for name, p in model.named_parameters()}
     frozen = frozen_by(training.freeze, layers, count)
     parameters = dict(model.named_parameters())
     if not any(p.requires_grad for name, p in parameters.items() if name not in frozen):
@@ -115,19 +116,3 @@ def frozen_by(parts: Sequence[str], layers: Mapping[str, tuple[bool, int | None]
             )
         frozen |= found
     return frozen
-
-
-def _members(stack: nn.Module) -> dict[str, int]:
-    """The layer, from 0, of each parameter within a stack; empty if the module is not a stack of layers."""
-    found = {name: _LAYER.match(name) for name, _ in stack.named_parameters()}
-    return {name: int(match[1]) for name, match in found.items() if match is not None}
-
-
-def _of_model(model: nn.Module, body: nn.Module) -> dict[str, tuple[bool, int | None]]:
-    """For each parameter name of a model, True if it belongs to the body, and its layer there."""
-    inside = {id(parameter): name for name, parameter in body.named_parameters()}
-    layers = layers_of(body)
-    return {
-        name: (id(parameter) in inside, layers[inside[id(parameter)]] if id(parameter) in inside else None)
-        for name, parameter in model.named_parameters()
-    }

@@ -345,7 +345,7 @@ def unknown_lines(counts: Mapping[str, int]) -> list[str]:
 
 def token_lines(section: Any, tokenizers: Mapping[str, TextTokenizer], rows: Sequence[SideCounts]) -> list[str]:
     """The kind and sizes of the tokenizers, one or one for each side, their token counts and warnings."""
-    sizes = [f"{one.vocab_size:,} {f'{side} ' * (len(tokenizers) > 1)}tokens" for side, one in tokenizers.items()]
+    sizes = [f"{t.vocab_size:,} {f'{side} ' * (len(tokenizers) > 1)}tokens" for side, t in tokenizers.items()]
     title = f"\ntokenizer {section.kind}: {', '.join(sizes)}{' (shared)' * section.shared}\n"
     named = tokenizers if len(tokenizers) > 1 else dict.fromkeys([row.side for row in rows], *tokenizers.values())
     return [title, length_table(rows), *vocabulary_warnings(rows, named)]

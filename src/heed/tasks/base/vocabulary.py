@@ -180,13 +180,13 @@ def find_vectors(
             f"the vectors of '{path}' have {theirs} numbers, but model.{field} is {width}; set model.{field}={theirs}"
         )
     words = ["" if i in tokenizer.special else tokenizer.label(i) for i in range(tokenizer.vocab_size)]
-    found = read_word_vectors(path, words, width)
-    exact, lowered, without = found.places[found.exact], found.places[~found.exact], counts.copy()
-    without[[*found.places, tokenizer.special.unknown]] = 0
+    vectors = read_word_vectors(path, words, width)
+    exact, lowered, without = vectors.places[vectors.exact], vectors.places[~vectors.exact], counts.copy()
+    without[[*vectors.places, tokenizer.special.unknown]] = 0
     most = np.argsort(-without, kind="stable")[:_MISSING].tolist()
-    return found, Coverage(
+    return vectors, Coverage(
         path,
-        found.read,
+        vectors.read,
         sum(map(bool, words)),
         len(exact),
         len(lowered),

@@ -26,7 +26,7 @@ class Documents(Pairs):
     def framed(self, source: Sequence[int]) -> list[int]:
         return super().framed(source[: self.max_source])
 
-    def positions(self, lengths: Lengths) -> Any:
+    def costs_of(self, lengths: Lengths) -> Any:
         """Cost of pairs in a batch; batches group documents of similar length."""
         return lengths + np.array([0, 1], dtype=np.int32)
 

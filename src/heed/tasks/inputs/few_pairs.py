@@ -65,7 +65,7 @@ def open_pairs(
     """
     if not data.is_embedded:
         corpora = [(data.train, data.columns, "data.columns", "data.train")]
-        corpora += [(one.files, one.columns, "data.extra columns", "files") for one in data.extra]
+        corpora += [(extra.files, extra.columns, "data.extra columns", "files") for extra in data.extra]
         for files, columns, field, files_field in corpora:
             if len(files) == 2 and (columns.source is not None or columns.target is not None):
                 raise DataError(

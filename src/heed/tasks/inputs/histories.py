@@ -185,7 +185,7 @@ class Reading:
 
     def costs(self, units: Sequence[Sequence[Response]]) -> Lengths:
         """The cost of each group in a batch, `(groups, 2)`: target tokens, tokens that are read."""
-        targets = [sum(len(one.target.ids) + 1 for one in unit) for unit in units]
+        targets = [sum(len(response.target.ids) + 1 for response in unit) for unit in units]
         read = [self.num_read(unit[-1].history.turns) for unit in units]
         return np.array([targets, read], dtype=np.int32).T
 
@@ -203,11 +203,11 @@ class Reading:
 
     def groups(self, histories: Sequence[History], rows: int) -> list[list[int]]:
         """Groups of histories to read together, if each becomes `rows` rows."""
-        return plan_batches([self.num_read(one.turns) for one in histories], max(1, TOGETHER // rows))
+        return plan_batches([self.num_read(history.turns) for history in histories], max(1, TOGETHER // rows))
 
     def positions_read(self, histories: Sequence[History]) -> int:
         """Number of positions that are computed when histories are read together."""
-        return len(histories) * max(self.num_read(one.turns) for one in histories)
+        return len(histories) * max(self.num_read(history.turns) for history in histories)
 
     def first_token(self, history: History) -> int:
         """The first token of the response to a history."""
@@ -215,7 +215,7 @@ class Reading:
 
     def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
         """The model's memory of histories, a row each."""
-        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(one.turns) for one in histories]))
+        source, mask = (tensor.to(device) for tensor in pad_rows([self.source(turns) for turns, _ in histories]))
         return model.encode(source, mask)  # type: ignore[no-any-return]
 
 
@@ -242,7 +242,7 @@ class TurnReading(Reading):
             histories, owners = whole, [number for number, unit in enumerate(units) for _ in unit]
             counts = [response.turn for response in responses]
         else:
-            histories, owners = [one.history.turns[-window:] for one in responses], [*range(len(responses))]
+            histories, owners = [response.history.turns[-window:] for response in responses], [*range(len(responses))]
             counts = [*map(len, histories)]
         return Batch(
             indices,
@@ -275,9 +275,9 @@ class TurnReading(Reading):
         return [batch for batch in batches if batch]
 
     def positions_read(self, histories: Sequence[History]) -> int:
-        turns = {id(turn): len(turn.ids) for one in histories for turn in one.turns[-(self.options.history or 0) :]}
+        turns = {id(turn): len(turn.ids) for read, _ in histories for turn in read[-(self.options.history or 0) :]}
         return sum(min(length, self.options.max_turn) for length in turns.values())
 
     def memory(self, model: Any, histories: Sequence[History], device: torch.device) -> Memory:
-        read = [one.turns[-(self.options.history or 0) :] for one in histories]
+        read = [turns[-(self.options.history or 0) :] for turns, _ in histories]
         return model.encode(*(tensor.to(device) for tensor in self._padded(chain(*read), read)))  # type: ignore[no-any-return]

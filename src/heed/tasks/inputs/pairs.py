@@ -93,10 +93,6 @@ class TrainingSet:
         number = int(np.searchsorted(self._ends, index, side="right"))
         return number, self._corpora[number].tag
 
-    def samples(self) -> list[int]:
-        """The numbers of a few examples to show."""
-        return [*range(0, len(self), max(1, len(self) // 3))]
-
     def batches(self, costs: Lengths, batch_tokens: int, seed: int, epoch: int) -> Sequence[list[int]]:
         """The batches of one pass, determined by (seed, epoch)."""
         chosen = None
@@ -261,9 +257,9 @@ class Pairs(Tokens):
 
     @property
     def rows_by(self) -> dict[str, Any]:
-        return {**self.encoding, "tokenizers": [one.text for one in (self.source_tokenizer, self.target_tokenizer)]}
+        return {**self.encoding, "tokenizers": [tokenizer.text for tokenizer in self.tokenizers().values()]}
 
-    def rows_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Pair], tag: str | None = None) -> list[Numbers]:
         """The tokens of both sides; the tag of a further corpus is before each source."""
         sources = self.source_tokenizer.encode_all([pair.source for pair in examples])
         targets = self.target_tokenizer.encode_all([pair.target for pair in examples])
@@ -275,7 +271,7 @@ class Pairs(Tokens):
     def _tagged(self, source: list[int], tag: str | None) -> list[int]:
         return self.framed(source if tag is None else [self.source_tokenizer.tags[tag], *source])
 
-    def positions(self, lengths: Lengths) -> Any:
+    def costs_of(self, lengths: Lengths) -> Any:
         """Cost of pairs in a batch: the lengths of the target, with its start or end token, and of the source.
 
         Batches group pairs of similar target length, then of similar source length.
@@ -311,7 +307,7 @@ class Pairs(Tokens):
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         training = self.training(work)
-        costs = self.positions(self._grown(work, training.lengths))
+        costs = self.costs_of(self._grown(work, training.lengths))
 
         def collate(pieces: Sequence[int]) -> Batch:
             indices = list(pieces)
@@ -462,12 +458,14 @@ class Pairs(Tokens):
         """A few training examples, with the links that guide attention; the first example of each other split."""
         yield SAMPLES
         training, guide, others = self.training(work), self.guide(work), work.split_names[1:]
-        chosen = training.samples()
+        chosen = range(0, len(training), max(1, len(training) // 3))
         every = [*zip(chosen, training.examples_at(chosen), training.tokens_at(chosen), strict=True)]
-        every += [(-1, work.splits.examples[name][0], one) for name in others for one in work.encoded(name)[:1]]
+        every += [(-1, work.splits.examples[name][0], tokens) for name in others for tokens in work.encoded(name)[:1]]
         for index, pair, tokens in every:
             sides = zip(self.tokenizers().items(), pair.texts, tokens, strict=True)
-            yield sample_lines(pair.origin, "", [(side, text, one, ids) for (side, one), text, ids in sides])
+            yield sample_lines(
+                pair.origin, "", [(side, text, tokenizer, ids) for (side, tokenizer), text, ids in sides]
+            )
             if index >= 0 and guide is not None and (links := guide.shown(index, pair)):
                 yield f"    links   {links}"
 

@@ -189,8 +189,8 @@ class Supervision:
     def _read(self) -> list[LinkTable]:
         section, data, splits = self._section, self._work.config.data, self._work.splits
         corpora = [("train", splits.examples["train"], splits.counts["train"], data.train, splits.columns)]
-        for one, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
-            corpora.append((name, corpus.examples, corpus.counts, one.files, corpus.columns))
+        for extra, (name, corpus) in zip(data.extra, splits.extra.items(), strict=True):
+            corpora.append((name, corpus.examples, corpus.counts, extra.files, corpus.columns))
         tables = []
         for path, (name, pairs, counts, files, columns) in zip(section.files, corpora, strict=False):
             # The first line of a file of columns may name them.

@@ -127,12 +127,6 @@ class Texts(Tokens):
         """True if the model reads sentence by sentence."""
         return self.body is not None and issubclass(self.body, TextEncoder) and self.body.hierarchical
 
-    @property
-    def most_tokens(self) -> int:
-        """Largest number of tokens of a text that are read."""
-        most: int = self.config.data.max_length
-        return min(most, self.room or most)
-
     def texts_of(self, example: Text) -> Sequence[str]:
         return (example.source,)
 
@@ -166,7 +160,7 @@ class Texts(Tokens):
     def row_kinds(self) -> Sequence[str]:  # type: ignore[override]
         return ("<i4",) * (2 + 2 * self.pairs)
 
-    def rows_of(self, examples: Sequence[Text]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Text]) -> list[Numbers]:
         """The tokens of each text, or of both of a pair, and the number of them in each part of these."""
         cut = self.parts
         parts = [[cut(side) for side in self._sides(example)] for example in examples]
@@ -264,13 +258,12 @@ class Texts(Tokens):
         return Batch(indices, inputs)
 
     def remarks(self, work: Work) -> list[str]:
-        remarks, most = [], self.most_tokens
-        said = f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
+        remarks = []
         for split in work.split_names:
             encoded: Any = work.encoded(split)
-            if cut := int(np.sum(self.whole(encoded.lengths) > most)):
+            if cut := int(np.sum(self.whole(encoded.lengths) > self.most_tokens)):
                 are = counted_are(cut, work.unit)
-                remarks.append(f"{split}: {are} longer than {said} tokens; the rest is not read")
+                remarks.append(f"{split}: {are} longer than {self.limit} tokens; the rest is not read")
         return remarks
 
     # Questions ------------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ class Tokens(Input):
     """Examples whose texts one tokenizer reads.
 
     A kind of input gives `texts_of`, `decided`, `train_tokenizer` and, for what is more than one row of tokens,
-    `row_kinds`, `rows_of`, `made_of`, `rows_by`.
+    `row_kinds`, `numbers_of`, `made_of`, `rows_by`.
     """
 
     sized: ClassVar = {"tokens": Sized("vocab_size", ("tokens", "source", "target"))}
@@ -110,7 +110,7 @@ class Tokens(Input):
             if used < len(train):
                 splits.remarks.append(f"tokenizer trained on a sample of {used:,} of {len(train):,} {train[0].unit}s")
         else:
-            texts, section = [" ".join(reading.texts_of(one)) for one in sample_of(train)], config.tokenizer
+            texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
             least = section.min_count if section.extend else None
             theirs = parent.tokenizer("tokens", self.alternatives)
             tokenizer, remarks = taken(theirs, texts, least, getattr(section, "new_merges", 0))
@@ -193,7 +193,7 @@ class Tokens(Input):
 
     row_kinds: ClassVar[Sequence[str]] = ("<i4",)
 
-    def rows_of(self, examples: Sequence[Any]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Any]) -> list[Numbers]:
         """All that a model reads of each example, as rows of numbers of the types `row_kinds`, its tokens first."""
         return [[ids] for ids in self.tokenizer.encode_all([" ".join(self.texts_of(example)) for example in examples])]
 
@@ -203,11 +203,11 @@ class Tokens(Input):
 
     @property
     def rows_by(self) -> dict[str, Any]:
-        """All that `rows_of` depends on (JSON)."""
+        """All that `numbers_of` depends on (JSON)."""
         return {"tokenizer": self.tokenizer.text}
 
     def encode(self, examples: Sequence[Any], split: str = "", **further: Any) -> Any:
-        encode = lambda: (self.rows_of(some, **further) for some in in_turn(examples))  # noqa: E731
+        encode = lambda: (self.numbers_of(some, **further) for some in in_turn(examples))  # noqa: E731
         if split:
             return corpus_of(examples, encode, self.row_kinds, self.made_of, **self.rows_by, **further)
         return Corpus.held(encode(), self.row_kinds, self.made_of)
@@ -218,9 +218,9 @@ class Tokens(Input):
         return tokens
 
     def costs(self, encoded: Any) -> NDArray[np.int64]:
-        return self.positions(encoded.lengths)
+        return self.costs_of(encoded.lengths)
 
-    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
+    def costs_of(self, lengths: Lengths) -> NDArray[np.int64]:
         """The costs of examples whose rows have these lengths, `(examples, rows)` to `(examples,)`."""
         return np.maximum(1, self.is_framed * frame_size(False) + self.counted(lengths))
 
@@ -238,7 +238,7 @@ class Tokens(Input):
         return self.body is not None and issubclass(self.body, TokenEncoder) and self.body.framed
 
     @property
-    def room(self) -> int | None:
+    def text_positions(self) -> int | None:
         """The most tokens of a text that a model with learned positions reads; None for other models.
 
         The start and end token of a framed text are not counted.
@@ -248,6 +248,18 @@ class Tokens(Input):
         section, config = self.config.model, self.body.config_class
         positions = learned_positions(config, config.sizes.get(section.size, {}) | section.settings)
         return None if positions is None else positions - self.is_framed * frame_size(False)
+
+    @property
+    def most_tokens(self) -> int:
+        """Largest number of tokens of a text that are read."""
+        most: int = self.config.data.max_length
+        return min(most, self.text_positions or most)
+
+    @property
+    def limit(self) -> str:
+        """The same for people, with its reason."""
+        most = self.most_tokens
+        return f"data.max_length {most}" if most == self.config.data.max_length else f"the model's {most}"
 
     # For people -----------------------------------------------------------------------------------------------
 
@@ -270,9 +282,9 @@ class Tokens(Input):
         counts: dict[str, Any] = {"examples": len(examples), **({} if read is None else read.as_values())}
         if extra is not None:
             counts |= {"weight": extra.weight, "tag": extra.tag}
-        for one in sides:
-            side = f"{one.side}_" if len(sides) > 1 else ""
-            counts |= {f"{side}tokens": one.total, f"{side}unknown": one.unknown}
+        for side in sides:
+            name = f"{side.side}_" if len(sides) > 1 else ""
+            counts |= {f"{name}tokens": side.total, f"{name}unknown": side.unknown}
         return counts
 
     def lines(self, work: Work) -> list[str]:
@@ -293,24 +305,28 @@ class Tokens(Input):
         return ()
 
     def samples(self, work: Work) -> Iterator[str]:
-        """Examples as they are read and as the model sees them, as lines."""
+        """A few training examples, and the first of each other set, as they are read and as the model sees them."""
         yield SAMPLES
-        for example, encoded in _samples(work):
-            text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(encoded))
+        train, encoded = work.splits.examples["train"], work.encoded("train")
+        every = [(train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3))]
+        for name in work.split_names[1:]:
+            every += zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)
+        for example, tokens in every:
+            text = ("", " ".join(self.texts_of(example)), self.tokenizer, self.tokens_of(tokens))
             yield sample_lines(example.origin, work.head.shown_truth(example), [text])
 
     # Questions ------------------------------------------------------------------------------------------------
 
-    def texts_asked(self, given: Any, names: Sequence[str]) -> tuple[list[str], bool]:
-        """The texts to predict of what was given, and whether it was a single one.
+    def texts_asked(self, inputs: Any, names: Sequence[str]) -> tuple[list[str], bool]:
+        """The texts to predict of some inputs, and whether it was a single one.
 
         In a data frame they are in the column that was trained on, or in the first of `names`.
         """
-        if isinstance(given, str):
-            return [given], True
+        if isinstance(inputs, str):
+            return [inputs], True
         columns, side = getattr(self.config.data, "columns", None), self.kind.sides(self.config.data)[0]
         column = getattr(columns, side, None)
-        return to_texts(given, "texts", (*([] if column is None else [column]), *names)), False
+        return to_texts(inputs, "texts", (*([] if column is None else [column]), *names)), False
 
     @property
     def is_imported(self) -> bool:
@@ -320,11 +336,3 @@ class Tokens(Input):
     def stripped(self, text: str) -> str:
         """A text without surrounding blanks, as in training; that of an imported run as it is."""
         return text if self.is_imported else text.strip()
-
-
-def _samples(work: Work) -> Iterator[tuple[Any, Any]]:
-    """A few training examples, and the first of each other set."""
-    train, encoded = work.splits.examples["train"], work.encoded("train")
-    yield from ((train[i], encoded[i]) for i in range(0, len(train), max(1, len(train) // 3)))
-    for name in work.split_names[1:]:
-        yield from zip(work.splits.examples[name][:1], work.encoded(name)[:1], strict=False)

@@ -158,7 +158,7 @@ class Turns(Tokens):
     def rows_by(self) -> dict[str, Any]:
         return {**super().rows_by, "speakers": self.speakers.names}
 
-    def rows_of(self, examples: Sequence[Conversation]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Conversation]) -> list[Numbers]:
         """The tokens of each conversation, the number of them in each turn, and the speaker of each turn."""
         ids = iter(self.tokenizer.encode_all([turn for one in examples for turn in one.turns]))
         speakers = [[self.speakers.number(one.speaker(n)) for n in range(len(one.turns))] for one in examples]

@@ -166,7 +166,7 @@ class Words(Tokens):
         characters = None if self.characters is None else self.characters.text
         return {**super().rows_by, "characters": characters, "features": self.features}
 
-    def rows_of(self, examples: Sequence[Sentence | Typed]) -> list[Numbers]:
+    def numbers_of(self, examples: Sequence[Sentence | Typed]) -> list[Numbers]:
         """Tokens, their number in each word, and the same of characters."""
         sentences = [example.words for example in examples]
         tokens = self.tokenizer.encode_words(sentences)
@@ -188,18 +188,15 @@ class Words(Tokens):
     def tokens_of(self, encoded: TokenWords) -> list[int]:
         return [token for word in encoded.words for token in word]
 
-    def positions(self, lengths: Lengths) -> NDArray[np.int64]:
-        return np.maximum(super().positions(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
+    def costs_of(self, lengths: Lengths) -> NDArray[np.int64]:
+        return np.maximum(super().costs_of(lengths), -(-lengths[:, 2] // _CHARACTERS_PER_POSITION))
 
     def leave_out(self, work: Work) -> None:
-        most = min(work.config.data.max_length, self.room or work.config.data.max_length)
         encoded: Any = work.encoded("train")
-        short = np.flatnonzero(encoded.lengths[:, 0] <= most)
-        limit = "data.max_length" if most == work.config.data.max_length else "the model's"
+        short = np.flatnonzero(encoded.lengths[:, 0] <= self.most_tokens)
         if not len(short):
-            raise DataError(f"every training sentence is longer than {limit} {most} tokens; give shorter sentences")
-        if len(short) < len(encoded):
-            work.keep("train", short, f"longer than {limit} {most} tokens")
+            raise DataError(f"every training sentence is longer than {self.limit} tokens; give shorter sentences")
+        work.keep("train", short, f"longer than {self.limit} tokens")
 
     def collate(self, encoded: Sequence[TokenWords], indices: list[int], draw: Draw | None) -> Batch:
         """The arguments of `heads.tags.Tagger`; `word_of` is None if every word is one token."""

@@ -77,7 +77,7 @@ def _framed_ids(work: Any, text: str, pair: str | None) -> list[int]:
     for one in [text] if pair is None else [text, pair]:
         plain = work.input.as_read(one)
         texts.append(tokenizer.encode(plain).ids if tokenizer.mask is None else tokenizer.encode_masked(plain))
-    room = work.input.room_for(pair is not None)
+    room = work.input.room(pair is not None)
     if (size := sum(map(len, texts))) > room:
         raise ConfigError(
             f"the text has {size:,} tokens, but the model reads at most {room:,} at once; look at a part of it"

@@ -107,13 +107,13 @@ class TextRows(Tokens):
         return bool(self.config.model.settings.get("double_separator", False))
 
     @property
-    def most_positions(self) -> int:
+    def positions(self) -> int:
         """Tokens that the model can read at once, start and end tokens included."""
         return int(self.config.model.settings.get("max_length", self.config.data.max_length))
 
-    def room_for(self, is_pair: bool) -> int:
+    def room(self, is_pair: bool) -> int:
         """Tokens that the model can read at once of a text, or of two."""
-        return self.most_positions - frame_size(is_pair, self.double_separator)
+        return self.positions - frame_size(is_pair, self.double_separator)
 
     @property
     def cut(self) -> Cut:
@@ -298,7 +298,7 @@ class TextRows(Tokens):
         Raises:
             ConfigError: The masks lie further apart.
         """
-        room, places = self.room_for(is_pair=False), [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
+        room, places = self.room(is_pair=False), [n for n, token in enumerate(ids) if token == self.tokenizer.mask]
         if (span := places[-1] - places[0] + 1) > room:
             raise InputError(
                 f"the masks span {span:,} tokens, but the model reads at most {room} at once; fill them one by one"
@@ -310,7 +310,7 @@ class TextRows(Tokens):
         for name, text in (("first", first), ("second", second)):
             if not text.strip():
                 raise InputError(f"the {name} text of a pair is blank")
-        room = self.room_for(is_pair=True)
+        room = self.room(is_pair=True)
         a, b = (self.tokenizer.encode(self.as_read(text)).ids for text in (first, second))
         total = len(a) + len(b)
         b = b[: max(room // 2, room - len(a))]

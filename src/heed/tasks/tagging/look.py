@@ -61,9 +61,9 @@ def look_at_tags(
     prediction = work.head.predict(tagged, example)
     own, counts = Axis("text", "word", words), [*map(len, encoded[0].words)]
     length = sum(counts)
-    if reads.room is not None and length > reads.room:
+    if (most := reads.text_positions) is not None and length > most:
         raise ConfigError(
-            f"the text has {length} tokens, but model {work.config.model.name} reads {reads.room} at a time; look at "
+            f"the text has {length} tokens, but model {work.config.model.name} reads {most} at a time; look at "
             "a shorter text"
         )
     start, end = tokenizer.special[2:]
