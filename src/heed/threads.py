@@ -107,10 +107,16 @@ _LARGE = 1e9
 
 def threads_of(model: nn.Module, work: int, most: int) -> int:
     """The number of threads, 1 or `most`, for a pass of a model over `work` positions."""
-    if (weights := _weights.get(model)) is None:  # kept: counting takes longer than everything else before a step
+    return most if 2.0 * _facts_of(model)[0] * work >= _LARGE else 1
+
+
+def _facts_of(model: nn.Module) -> tuple[int, nn.Parameter | None]:
+    """The number of weights outside tables of embeddings, and a parameter, whose device may change."""
+    if model not in _facts:  # kept: counting takes longer than everything else before a step
         tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
-        weights = _weights[model] = sum(p.numel() for p in model.parameters() if id(p) not in tables)
-    return most if 2.0 * weights * work >= _LARGE else 1
+        weights = sum(p.numel() for p in model.parameters() if id(p) not in tables)
+        _facts[model] = weights, next(model.parameters(), None)
+    return _facts[model]
 
 
 @contextmanager
@@ -149,21 +155,13 @@ def fixed(count: int | None = None) -> Iterator[None]:
 def threads_for(model: nn.Module, work: int) -> Iterator[None]:
     """Context manager around a piece of prediction over `work` tokens or other positions: with the threads for it."""
     most = _here.limit or torch.get_num_threads()
-    if most == 1 or given_by_user() or _is_elsewhere(model):
+    first = _facts_of(model)[1]
+    if most == 1 or given_by_user() or (first is not None and first.device.type != "cpu"):
         yield
         return
     count = threads_of(model, work, most)
     with fixed(count if count == 1 else min(count, COMPANY.free_cores())):
         yield
-
-
-def _is_elsewhere(model: nn.Module) -> bool:
-    """True if the model is not on the CPU."""
-    if (known := _first.get(model)) is None:  # kept: finding it takes longer than everything else before a step
-        if (known := next(model.parameters(), None)) is None:
-            return False
-        _first[model] = known
-    return known.device.type != "cpu"
 
 
 def _in_fork() -> None:
@@ -183,5 +181,4 @@ class _Here(threading.local):
 
 
 _here = _Here()
-_weights: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-_first: WeakKeyDictionary[nn.Module, nn.Parameter] = WeakKeyDictionary()
+_facts: WeakKeyDictionary[nn.Module, tuple[int, nn.Parameter | None]] = WeakKeyDictionary()
