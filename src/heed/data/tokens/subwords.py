@@ -18,9 +18,8 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -401,8 +400,7 @@ MEASURED = 200
 """Number of texts on which growth is measured."""
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """Mean and variance of the number of tokens with sampling, for each token without."""
 
     mean: float = 1.0
