@@ -171,9 +171,7 @@ def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> T
     _normalize(tokenizer, config)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     normal, cutter = tokenizer.normalizer, tokenizer.pre_tokenizer
-    words: Counter[str] = Counter()
-    for text in texts:
-        words.update(word for word, _ in cutter.pre_tokenize_str(normal.normalize_str(text)))
+    words = Counter(word for text in texts for word, _ in cutter.pre_tokenize_str(normal.normalize_str(text)))
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
