@@ -36,7 +36,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from heed.config import TrainingConfig
-from heed.data.batch import fit, frame, pad_rows, plan_batches
+from heed.data.batch import fit, frame, pad_rows, plan_pass
 from heed.data.tokens.tokenizer import END, START
 from heed.layers.embeddings import MaskedWords
 from heed.models.bert import Bert, BertConfig
@@ -105,7 +105,7 @@ def batches(rows: list[list[int]], batch_tokens: int, alike: bool, count: int) -
     random.Random(1).shuffle(order)
     lengths = [len(rows[i]) for i in order]
     if alike:
-        plan = plan_batches(lengths, batch_tokens, seed=1, epoch=0)
+        plan = plan_pass(lengths, batch_tokens, seed=1, epoch=0)
     else:
         size = max(1, batch_tokens // max(lengths))
         plan = [[*range(start, start + size)] for start in range(0, len(order) - size, size)]

@@ -19,9 +19,19 @@ from types import SimpleNamespace
 
 import torch
 from torch import Tensor, nn
-from training import SMOOTHING, VOCABULARY, Step, arguments, as_heed_trains, batches, installed, optimised, race
+from training import (
+    SMOOTHING,
+    VOCABULARY,
+    PairBatch,
+    Step,
+    arguments,
+    as_heed_trains,
+    batches,
+    installed,
+    optimised,
+    race,
+)
 
-from heed.data.batch import PairBatch
 from heed.models.bahdanau import Bahdanau, BahdanauConfig
 from heed.training.loss import vocabulary_loss
 

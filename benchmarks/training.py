@@ -20,14 +20,15 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from machine import print_machine
 from torch import Tensor, nn
 
 from heed.config import TrainingConfig
-from heed.data.batch import PairBatch, TokenPair, collate_pairs, plan_batches
+from heed.data.batch import TokenPair, pad_rows, pad_shifted, plan_pass
+from heed.data.tokens.special import OWN
 from heed.kernels import linear
 from heed.models.transformer import Transformer, TransformerConfig
 from heed.tasks import check_config
@@ -43,6 +44,22 @@ SHAPES = {
 }
 SMOOTHING = 0.1
 T = TypeVar("T")
+
+
+class PairBatch(NamedTuple):
+    """Padded pairs, `(batch, length)` each."""
+
+    source: Tensor
+    source_mask: Tensor
+    target: Tensor
+    labels: Tensor
+    target_mask: Tensor
+
+    @property
+    def num_targets(self) -> int:
+        return int(self.target_mask.sum())
+
+
 Step = Callable[[PairBatch], float]
 
 
@@ -64,8 +81,12 @@ def batches(batch_tokens: int, count: int) -> list[PairBatch]:
             "training": {"steps": 1},
         }
         pairs = list(TASK.prepare(check_config(values, "the benchmark")).encoded("train"))
-    plan = plan_batches([pair.cost for pair in pairs], batch_tokens, seed=1, epoch=0)
-    return [collate_pairs(pairs, indices) for indices in plan[:count]]
+    plan = plan_pass([pair.cost for pair in pairs], batch_tokens, seed=1, epoch=0)
+    return [collate([pairs[i] for i in indices]) for indices in plan[:count]]
+
+
+def collate(pairs: list[TokenPair]) -> PairBatch:
+    return PairBatch(*pad_rows([pair.source for pair in pairs]), *pad_shifted([pair.target for pair in pairs], OWN))
 
 
 def optimised(model: nn.Module, loss: Callable[[PairBatch], Tensor]) -> Step:
@@ -113,13 +134,11 @@ def part_of(batch: PairBatch, rows: list[int]) -> PairBatch:
     source, target = batch.source_mask[rows], batch.target_mask[rows]
     i, j = int(source.sum(1).max()), int(target.sum(1).max())
     return PairBatch(
-        [batch.indices[row] for row in rows],
         batch.source[rows, :i],
         source[:, :i],
         batch.target[rows, :j],
         batch.labels[rows, :j],
         target[:, :j],
-        int(target.sum()),
     )
 
 

@@ -12,7 +12,7 @@ import torch
 
 import heed
 from commands import call
-from heed.data.batch import distinct_words
+from heed.data.batch import distinct_words, to_device
 from heed.data.kinds.tagged import may_follow
 from heed.data.tokens.special import UNKNOWN
 from heed.errors import ConfigError, DataError
@@ -207,7 +207,7 @@ def test_each_distinct_word_is_read_once_and_a_long_one_widens_no_other():
     given = distinct_words(words)
     assert sorted(tuple(group.shape) for group in given.groups) == [(1, 1_000), (2, 3)]
     assert given.place.shape == (101, 15) and given.place[100, 1] == given.place[0, 1]
-    moved = given.to(torch.device("cpu"))
+    moved = to_device(given, torch.device("cpu"))
     assert all(torch.equal(one, other) for one, other in zip(given.groups, moved.groups, strict=True))
 
 

@@ -18,7 +18,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -107,10 +107,16 @@ _LARGE = 1e9
 
 def threads_of(model: nn.Module, work: int, most: int) -> int:
     """The number of threads, 1 or `most`, for a pass of a model over `work` positions."""
-    if (weights := _weights.get(model)) is None:  # kept: counting takes longer than everything else before a step
+    return most if 2.0 * _facts_of(model)[0] * work >= _LARGE else 1
+
+
+def _facts_of(model: nn.Module) -> tuple[int, nn.Parameter | None]:
+    """The number of weights outside tables of embeddings, and a parameter, whose device may change."""
+    if model not in _facts:  # kept: counting takes longer than everything else before a step
         tables = {id(part.weight) for part in model.modules() if isinstance(part, nn.Embedding)}
-        weights = _weights[model] = sum(p.numel() for p in model.parameters() if id(p) not in tables)
-    return most if 2.0 * weights * work >= _LARGE else 1
+        weights = sum(p.numel() for p in model.parameters() if id(p) not in tables)
+        _facts[model] = weights, next(model.parameters(), None)
+    return _facts[model]
 
 
 @contextmanager
@@ -119,51 +125,40 @@ def sparing() -> Iterator[None]:
 
     It does nothing inside another `sparing`, or if the user has set the number of threads.
     """
-    most = torch.get_num_threads()
     if _here.limit is not None or given_by_user():
         yield
         return
-    _here.limit = most
-    torch.set_num_threads(1)
+    with _set(torch.get_num_threads(), 1):
+        yield
+
+
+@contextmanager
+def _set(limit: int, count: int) -> Iterator[None]:
+    """Context manager with `count` threads, and at most `limit` for a piece."""
+    before = _here.limit, torch.get_num_threads()
+    _here.limit = limit
+    torch.set_num_threads(count)
     try:
         yield
     finally:
-        _here.limit = None
-        torch.set_num_threads(most)
+        _here.limit = before[0]
+        torch.set_num_threads(before[1])
 
 
 @contextmanager
 def fixed(count: int | None = None) -> Iterator[None]:
     """Context manager without any choice of threads: `count` threads are used, or as many as before."""
-    limit, before = _here.limit, torch.get_num_threads()
-    _here.limit = 1
-    torch.set_num_threads(before if count is None else count)
-    try:
+    with _set(1, torch.get_num_threads() if count is None else count):
         yield
-    finally:
-        _here.limit = limit
-        torch.set_num_threads(before)
 
 
-@contextmanager
-def threads_for(model: nn.Module, work: int) -> Iterator[None]:
+def threads_for(model: nn.Module, work: int) -> AbstractContextManager[None]:
     """Context manager around a piece of prediction over `work` tokens or other positions: with the threads for it."""
-    most = _here.limit or torch.get_num_threads()
-    if most == 1 or given_by_user() or _is_elsewhere(model):
-        yield
-        return
+    most, first = _here.limit or torch.get_num_threads(), _facts_of(model)[1]
+    if most == 1 or given_by_user() or (first is not None and first.device.type != "cpu"):
+        return nullcontext()
     count = threads_of(model, work, most)
-    with fixed(count if count == 1 else min(count, COMPANY.free_cores())):
-        yield
-
-
-def _is_elsewhere(model: nn.Module) -> bool:
-    """True if the model is not on the CPU."""
-    if (known := _first.get(model)) is None:  # kept: finding it takes longer than everything else before a step
-        if (known := next(model.parameters(), None)) is None:
-            return False
-        _first[model] = known
-    return known.device.type != "cpu"
+    return fixed(count if count == 1 else min(count, COMPANY.free_cores()))
 
 
 def _in_fork() -> None:
@@ -183,5 +178,4 @@ class _Here(threading.local):
 
 
 _here = _Here()
-_weights: WeakKeyDictionary[nn.Module, int] = WeakKeyDictionary()
-_first: WeakKeyDictionary[nn.Module, nn.Parameter] = WeakKeyDictionary()
+_facts: WeakKeyDictionary[nn.Module, tuple[int, nn.Parameter | None]] = WeakKeyDictionary()

@@ -77,10 +77,6 @@ class DistinctWords:
     groups: tuple[Tensor, ...]  # character ids `(words, characters)` of each group of words of similar length
     place: Tensor  # `(batch, words)`, each word's row in the concatenated groups, from 1; 0 for padding and empty words
 
-    def to(self, device: torch.device) -> DistinctWords:
-        """The words on another device."""
-        return to_device(self, device)
-
 
 def distinct_words(texts: Sequence[Sequence[Sequence[int]]]) -> DistinctWords:
     """Group the words of some texts, given as character ids."""

@@ -17,7 +17,7 @@ from heed.visible import escaped
 T = TypeVar("T")
 E = TypeVar("E")
 _PLACES = 3  # of each finding that are kept
-_CUT_OFF = "cut off or damaged, only the lines before are used"
+CUT_OFF = "cut off or damaged, only the lines before are used"
 
 
 class BadLine(Exception):  # noqa: N818  # stands in a stream of lines too
@@ -175,11 +175,7 @@ class Findings:
             raise DataError(message)
         hint = "; data.bad_lines=skip uses the lines before" if self._hint else ""
         self.refuse(DataError(message + hint), f"after {number}")
-        self.note(_CUT_OFF, path, number, unit="place", warning=True)
-
-    def is_cut_off(self, path: Path) -> bool:
-        """True if a file ended too soon."""
-        return self.one(_CUT_OFF, path) is not None
+        self.note(CUT_OFF, path, number, unit="place", warning=True)
 
     def one(self, what: str, where: Path) -> Found | None:
         """The finding of one kind in one file."""

@@ -667,7 +667,7 @@ class HeldTable(ColumnTable):
         keys = column_names(data)
         by_position = isinstance(data, tuple) and len(data) == len(shape) > 1
         # Columns such as (texts, labels) are no tuples, as rows may be.
-        by_position = by_position and all(_is_column(one) and not isinstance(one, tuple) for one in data)
+        by_position = by_position and all(is_list(one) and not isinstance(one, tuple) for one in data)
         if keys is not None or by_position:
             places: Sequence[Any] = range(len(data)) if keys is None else keys
             sizes = [len(data[place]) for place in places] if isinstance(data, Mapping | tuple) else [len(data)]
@@ -774,13 +774,14 @@ def _way(feature: Any, text: bool) -> Callable[[Any], Any]:
 def column_names(data: Any) -> list[Any] | None:
     """The column names of a data frame, a data set or a dict of columns; None for anything else."""
     if isinstance(data, Mapping):
-        return list(data) if data and all(_is_column(value) for value in data.values()) else None
+        return list(data) if data and all(is_list(value) for value in data.values()) else None
     names = getattr(data, "column_names", None)  # of the library `datasets`, and of Arrow
     names = getattr(data, "columns", None) if names is None else names
     return None if names is None or isinstance(data, type) or isinstance(names, Mapping) else list(names)
 
 
-def _is_column(value: Any) -> bool:
+def is_list(value: Any) -> bool:
+    """True for a list, a tuple, an array, a series and the like."""
     return hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
 
 

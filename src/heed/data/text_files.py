@@ -327,8 +327,7 @@ def as_windows(line: bytes) -> str:
     except UnicodeDecodeError:
         return ""
     letters = [c for c in text if c.isalpha()]
-    odd = [c for c in text if not c.isascii()]
-    plausible = all(c.isalpha() or c in _TYPOGRAPHY for c in odd)
+    plausible = all(c.isascii() or c.isalpha() or c in _TYPOGRAPHY for c in text)
     return text if plausible and sum(not c.isascii() for c in letters) <= 0.4 * len(letters) else ""
 
 

@@ -7,8 +7,8 @@ GloVe does not. Files may be compressed (.gz, .xz) and are read line by line; on
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ from heed.data.text_files import good_lines
 from heed.errors import DataError, counted
 
 
-@dataclass(frozen=True)
-class FoundVectors:
+class FoundVectors(NamedTuple):
     """The vectors `(found, width)` of the wanted words at `places`, ascending; `read` counts all vectors of the file.
 
     `exact` marks words found as they are; the others were found lower-cased.

@@ -24,11 +24,10 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from filelock import FileLock
 
@@ -49,8 +48,7 @@ class CacheError(DataError):
     """The cache folder cannot be written to, or is full."""
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A cached folder, the JSON record its maker returned, and a remark for the user or ""."""
 
     path: Path

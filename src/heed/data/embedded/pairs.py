@@ -254,13 +254,18 @@ class DateSource(PairSource):
 
     def _draw(self, rng: Random, by_locale: list[list[_Writer]], dates: Sequence[datetime.date]) -> Pair:
         writer = rng.choice(rng.choice(by_locale))
-        pairs = []
+        source = target = ""
+        links: list[Link] = []
         for _ in range(rng.randint(*self.joined)):
             date = rng.choice(dates)
             while self.is_ambiguous(writer.date_format, date):
                 date = rng.choice(dates)
-            pairs.append((*writer.date_format.write(date), date.isoformat()))
-        return _join(pairs, writer.origin)
+            text, spans = writer.date_format.write(date)
+            source, target = source and source + SEPARATOR, target and target + SEPARATOR
+            for kind, place in _TARGET_SPANS.items():  # each field of an ISO form is linked to its span in the text
+                links.append(Link(_moved(place, len(target)), _moved(spans[kind], len(source))))
+            source, target = source + text, target + date.isoformat()
+        return Pair(source, target, tuple(links), writer.origin)
 
     def _read(self, language: str, known: Iterable[DateFormat] = ()) -> list[list[_Writer]]:
         """The locales of a language that write dates differently, the plain one first, without the `known` formats."""
@@ -271,6 +276,10 @@ class DateSource(PairSource):
                 if new:
                     kept.setdefault(new, [_Writer(f"dates:{locale}:{style}", written) for style, written in new])
         return list(kept.values())
+
+
+def _moved(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by
 
 
 def _writers(found: _Writers) -> Iterator[_Writer]:
@@ -287,16 +296,3 @@ def _check(field: str, values: Sequence[str], what: str, valid: Sequence[str]) -
             raise DataError(f"{field}: there is no {what} '{value}'{suggest(head, valid)}")
         if list(values).count(value) > 1:
             raise DataError(f"{field}: '{value}' occurs twice")
-
-
-def _join(written: Sequence[tuple[str, dict[Kind, Span], str]], origin: str) -> Pair:
-    """Join texts and their ISO forms into one pair, linking each field of an ISO form to its span in the text."""
-    links: list[Link] = []
-    at_source = at_target = 0
-    for text, spans, iso in written:
-        for kind, (start, end) in _TARGET_SPANS.items():
-            first, last = spans[kind]
-            links.append(Link((start + at_target, end + at_target), (first + at_source, last + at_source)))
-        at_source, at_target = at_source + len(text) + len(SEPARATOR), at_target + len(iso) + len(SEPARATOR)
-    source, target = SEPARATOR.join(text for text, *_ in written), SEPARATOR.join(iso for *_, iso in written)
-    return Pair(source, target, tuple(links), origin)

@@ -10,9 +10,9 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 from heed.data.columns import facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
@@ -36,8 +36,7 @@ def no_advice(looks_like: str, path: Path) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Content:
+class Content(NamedTuple):
     """What a file contains: "tagged", "sentences", "labelled", "pairs" or "rows" (of numbers); and the evidence."""
 
     kind: str
@@ -76,8 +75,7 @@ def is_prefixed(lines: Sequence[str]) -> bool:
     return bool(some_lines) and sum(line.lstrip().startswith(LABEL_PREFIX) for line in some_lines) > len(some_lines) / 2
 
 
-@dataclass(frozen=True)
-class FirstWords:
+class FirstWords(NamedTuple):
     """The first words of lines, which are labels where lines are `label text`."""
 
     lines: int

@@ -26,7 +26,7 @@ from typing import Any
 from heed.config import Columns
 from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
 from heed.data.examples import Pair
-from heed.data.findings import BadLine, Findings
+from heed.data.findings import CUT_OFF, BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import Reader, table_reader
 from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, note_header
@@ -110,7 +110,7 @@ def _parallel(source: Path, target: Path, findings: Findings) -> Iterator[Pair]:
         number, (left, right) = numbered
         if left is None or right is None:
             short, long = (source, target) if left is None else (target, source)
-            if not findings.is_cut_off(short):
+            if findings.one(CUT_OFF, short) is None:
                 raise _different_lengths(short, number - 1, long, findings)
             raise BadLine(f"'{short.name}' is cut off before that line")
         return Pair(unless_bad(left), unless_bad(right), origin=f"{source.name}:{number}")
@@ -146,7 +146,8 @@ def _recognised(
         texts = _with_texts(facts, known.values(), len(open_))
     if len(texts) == len(open_):
         return {side: one.name for side, one in zip(open_, texts, strict=True)}
-    if turns := next((name for name, value in table.first.items() if _are_turns(value)), None):
+    lists = [(name, {*map(type, value)}) for name, value in table.first.items() if isinstance(value, list)]
+    if turns := next((name for name, types in lists if types in ({dict}, {str})), None):
         why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
         raise DataError(f"{table.called}: {why}{advice('conversations', Path(table.path))}")
     return f"{len(texts)} of its {table.column_word}s contain texts"
@@ -222,7 +223,3 @@ def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, a
             continue
         what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), read as texts{advice}"
         findings.remark(f"warning: {Path(where).name}: {what}")
-
-
-def _are_turns(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and {*map(type, value)} in ({dict}, {str})

@@ -40,7 +40,7 @@ from heed.data.examples import OUTSIDE, Sentence, is_entity_tag
 from heed.data.findings import BadLine, Findings
 from heed.data.kinds.contents import CONLL_U, Advice, are_conll_u, content_of, no_advice
 from heed.data.readers import Reader
-from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described
+from heed.data.tables import SEPARATORS, Field, Head, JsonTable, Row, Table, characters_of, described, is_list
 from heed.data.text_files import MARK, MARKED, ending_of, lines_of
 from heed.data.tokens.special import split_words
 from heed.errors import DataError, counted, nearest, whole_number
@@ -398,7 +398,7 @@ def _choose(table: Table, given: Any) -> None:
     fields = next((pair for pair in pairs if all(one.usual for one in pair)), pairs[0])
 
     def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
-        lists = [one for one, value in table.first.items() if _is_list(value) and one not in known.values()]
+        lists = [one for one, value in table.first.items() if is_list(value) and one not in known.values()]
         lists.sort(key=lambda one: _are_tags(table.first[one]))  # words before tags
         open_ = [field for field, column in known.items() if column is None]
         return dict(zip(open_, lists, strict=True)) if len(lists) == len(open_) else f"the {open_[0]} column is unclear"
@@ -406,16 +406,12 @@ def _choose(table: Table, given: Any) -> None:
     table.choose(fields, recognise, least=1)
     columns, first = table.columns, table.first
     values = [first[column] for column in map(str, columns.values()) if column in first]
-    if len(values) == len(columns) and not any(map(_is_list, values)):
+    if len(values) == len(columns) and not any(map(is_list, values)):
         why = "each row is a word, and which column numbers the sentences is unclear"
         table.choose([_field(table, "sentence", given, _SENTENCES)], lambda *_: why, least=1)
         table.columns = columns | table.columns
     if first:
         table.findings.remark(_said(table.column_word, table.columns))
-
-
-def _is_list(value: Any) -> bool:
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
 
 
 def _are_tags(values: Any) -> bool:
@@ -486,11 +482,11 @@ def _of_row(row: Row, data: Any) -> _Read | None:
     words, tags = row.value("word"), row.value("label")
     if row.blank:
         return None
-    if isinstance(words, str) and _is_list(tags):
+    if isinstance(words, str) and is_list(tags):
         words, tags = _with_entities(row, words, tags, data)
     lists = {"word": words, "tag": tags}
     for name, values in lists.items():
-        if not _is_list(values):
+        if not is_list(values):
             message = f"{row.where}: the {name}s are {described(values)}, expected a list of texts, one for each word"
             raise row.bad(f"no list of {name}s", message)
     if len(words) != len(tags):
@@ -517,7 +513,7 @@ def _with_entities(row: Row, text: str, spans: Any, data: Any) -> tuple[list[str
     for span in spans:
         is_object = isinstance(span, dict)
         parts = [next((span[key] for key in keys if key in span), None) for keys in _SPAN] if is_object else span
-        start, end, kind = parts if _is_list(parts) and len(parts) == 3 else (None, None, None)
+        start, end, kind = parts if is_list(parts) and len(parts) == 3 else (None, None, None)
         if not isinstance(start, int) or not isinstance(end, int) or not isinstance(kind, str | int):
             expected = "expected [start, end, type] in characters of the text"
             raise row.bad("an entity is no span", f"{row.where}: an entity is {described(span)}, {expected}")

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from functools import cache
-from itertools import accumulate, count
+from itertools import accumulate, count, pairwise
 from typing import Any, NamedTuple
 
 from tokenizers import Regex, Tokenizer, normalizers
@@ -89,16 +89,13 @@ def readable(raw: bytes) -> str:
 
 def whole_characters(tokens: Iterable[bytes]) -> list[range]:
     """The indices of tokens, given by their bytes, in groups of whole characters; a token without bytes is alone."""
-    groups, start, waiting, n = [], 0, b"", -1
+    starts, waiting, n = [], b"", -1
     for n, raw in enumerate(tokens):
-        if waiting and not (raw and 0x80 <= raw[0] < 0xC0):  # an incomplete character that this token does not continue
-            groups.append(range(start, n))
-            start, waiting = n, b""
+        if not (waiting and raw and 0x80 <= raw[0] < 0xC0):  # it does not continue an incomplete character
+            starts.append(n)
+            waiting = b""
         waiting = _unfinished(waiting + raw)
-        if not waiting:
-            groups.append(range(start, n + 1))
-            start = n + 1
-    return [*groups, range(start, n + 1)] if waiting else groups
+    return [range(start, end) for start, end in pairwise([*starts, n + 1])]
 
 
 def _unfinished(raw: bytes) -> bytes:

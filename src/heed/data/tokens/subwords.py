@@ -18,9 +18,8 @@ import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,9 +171,7 @@ def _word_pieces(texts: Iterable[str], config: TokenizerConfig, mask: bool) -> T
     _normalize(tokenizer, config)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     normal, cutter = tokenizer.normalizer, tokenizer.pre_tokenizer
-    words: Counter[str] = Counter()
-    for text in texts:
-        words.update(word for word, _ in cutter.pre_tokenize_str(normal.normalize_str(text)))
+    words = Counter(word for text in texts for word, _ in cutter.pre_tokenize_str(normal.normalize_str(text)))
     counts: Counter[str] = Counter()
     for word, count in words.items():
         for character in word:
@@ -401,8 +398,7 @@ MEASURED = 200
 """Number of texts on which growth is measured."""
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(NamedTuple):
     """Mean and variance of the number of tokens with sampling, for each token without."""
 
     mean: float = 1.0

@@ -26,11 +26,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,8 +95,7 @@ _MOST_BYTES = 1 << 29
 """Most bytes of a tokenizer's file; with 250,000 pieces it has 20 million."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """A text as tokens: the id and the character span `(start, end)` of each.
 
     Tokens that are parts of one character (`byte`, `byte_bpe`) all have its span.
@@ -615,8 +613,7 @@ class MappedTokenizer(TextTokenizer):
         return cls(cutter, list(state["vocabulary"]), origin, list(state["tags"]), special)
 
 
-@dataclass(frozen=True)
-class Beginning:
+class Beginning(NamedTuple):
     """The beginning of a text to be continued."""
 
     ids: Sequence[int]  # tokens of the beginning
