@@ -174,6 +174,26 @@ def test_every_page_is_in_the_navigation_of_the_site_once():
     assert deeper == "[a](../data.md#x) [b](alignment.md) [c](../contributing.md)"
 
 
+def test_the_pictures_of_looking_are_shown_small_and_made_by_their_script():
+    made = re.findall(r'^        "(\w+)": ', page("docs/looking.py"), flags=re.MULTILINE)
+    files = {path.name: path.stat().st_size for path in (ROOT / "docs" / "looking").iterdir()}
+    assert {*re.findall(r"\]\(looking/([\w.]+)\)", page("docs/looking.md"))} == {*files}
+    assert sorted(f"{name}.svg" for name in made) == sorted(files) and max(files.values()) <= 60_000
+
+
+def test_the_site_loads_nothing_from_other_sites():
+    """Pages with mermaid diagrams, fonts and the plugin `offline` would load files of other sites if left alone."""
+    config = page("mkdocs.yml")
+    assert "//" not in config and "font: false" in config
+    own = re.findall(r"\bsite/[\w.-]+", config)
+    assert any("iframe-worker" in path for path in own) and all((ROOT / "docs" / path).exists() for path in own)
+    for name in PAGES:
+        text = page(name)
+        assert "```mermaid" not in text and not re.search(
+            r"!\[[^]]*\]\(\w+:|<(?:script|link|img|iframe)\b", prose(name)
+        ), name
+
+
 def test_the_page_of_the_python_interface_names_what_exists():
     """mkdocstrings fills it in from the docstrings; `::: heed` stands for all of `heed.__all__`."""
     written = re.findall(r"^::: ([\w.]+)\n((?:    .*\n)*)", page("docs/api.md"), flags=re.MULTILINE)
