@@ -237,7 +237,7 @@ class ShownLook(Shown):
         if index is None and self.look.beside and not self.overview:
             rows = [abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together]
             shadings = [] if self.look.unedited is None else self.look.shadings
-            return stacked([*map(shading_scene, shadings), *rows])
+            return stacked([*rows, *map(shading_scene, shadings)])
         if index is not None:
             return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
         attention = [one for one in self._all_maps if one.shares]
