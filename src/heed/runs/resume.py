@@ -200,9 +200,9 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             why, instead = "training cannot be resumed", "train a new run with another --out"
             if name == CHECKSUMS:
-                why, instead = "the files of the run cannot be verified", "delete it, if you trust the other files"
+                why, instead = "no file can be verified", "delete it, if you are sure that the others are unaltered"
             raise RunError(
-                f"{folder / name} is {problem}; {why}. Restore it from a copy of the run folder, or {instead}"
+                f"{folder / name} is {problem}; {why}. Restore the file from a copy of the run folder, or {instead}"
             )
 
 

@@ -45,13 +45,12 @@ class PretrainingOutputs(TextOutputs):
     def __init__(self, run: Run, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._in_lines = False
-        choices, is_pair = options["choice"], options["next"]
-        if choices:
-            check_choices(choices, "words")
-        for name, given in (("choice", bool(choices)), ("nbest", options["nbest"] != 1)):
-            if is_pair and given:
-                raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{name} does not apply")
-        if choices and options["nbest"] != 1:
+        if options["choice"]:
+            check_choices(options["choice"], "words")
+        given = ["choice"] * bool(options["choice"]) + ["nbest"] * (options["nbest"] != 1)
+        if self.pairs and given:
+            raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{given[0]} does not apply")
+        if len(given) > 1:
             raise ConfigError("--choice ranks all given words, so --nbest does not apply")
 
     @property
