@@ -380,8 +380,12 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(problem, kind) for problem in error.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(_merged(lines))) from None
+        rules: dict[str, list[str]] = {}  # pydantic lists a problem for each type that a field may have
+        for problem in error.errors():
+            start, mark, rule = _explain(problem, kind).partition(", but must be ")
+            rules.setdefault(start + mark, []).append(rule)
+        problems = (start + " or ".join(found) for start, found in rules.items())
+        raise ConfigError(f"{where}: {'; '.join(problems)}") from None
 
 
 def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
@@ -393,15 +397,6 @@ def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
         raise ConfigError(f"{where}: {'.'.join(path)} is {value!a:.60}, which is not UTF-8, as config.yaml must be")
     elif isinstance(value, int):
         refuse_huge(f"{where}: {'.'.join(path)}", value)
-
-
-def _merged(lines: list[str]) -> list[str]:
-    """Join the problems of one value, since pydantic lists one for each type that a field may have."""
-    rules: dict[str, list[str]] = {}
-    for line in lines:
-        start, mark, rule = line.partition(", but must be ")
-        rules.setdefault(start + mark, []).append(rule)
-    return [start + " or ".join(found) for start, found in rules.items()]
 
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:

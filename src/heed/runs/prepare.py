@@ -234,25 +234,22 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
     """
     task = task_class(config.task)
     held = {name: task.hold(value, name, config, Findings.of(config.data)) for name, value in data.items()}
-    record = {name: {"examples": _count(some), "content": content(some)} for name, some in held.items()}
+    record = {name: _record(some) for name, some in held.items()}
     section = type(config.data).model_validate({**dict(config.data), "memory": record})
     return config.model_copy(update={"data": section}), held
 
 
-def _count(examples: Sequence[Any]) -> int:
-    """Number of examples; for series, of rows."""
-    return sum(len(one) if isinstance(one, Kept) else 1 for one in examples)
-
-
-def content(examples: Sequence[Any]) -> str:
-    """A hash of the fields of examples, in order."""
-    digest = hashlib.blake2b(digest_size=16)
+def _record(examples: Sequence[Any]) -> dict[str, Any]:
+    """The number of examples (of series, of rows), and a hash of their fields, in order."""
+    digest, count = hashlib.blake2b(digest_size=16), 0
     for one in [examples] if isinstance(examples, Kept) else examples:
-        if isinstance(one, Kept):
+        is_kept = isinstance(one, Kept)
+        count += len(one) if is_kept else 1
+        if is_kept:
             digest.update(repr(getattr(one, "columns", ())).encode() + one.hashes.tobytes())
         else:
             digest.update(repr(one.keys).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+    return {"examples": count, "content": digest.hexdigest()}
 
 
 def settings_text(task: Any, whole: bool = False) -> str:
