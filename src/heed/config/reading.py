@@ -201,8 +201,9 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
         model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
             section with these values are left out.
     """
-    sections = ((name, one) for name, one in config if isinstance(one, BaseModel))
-    dumped = {name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for name, one in sections}
+    sections = {name: value for name, value in config if isinstance(value, BaseModel)}
+    options: dict[str, Any] = {"mode": "json", "by_alias": True, "exclude_defaults": True}
+    dumped = {name: section.model_dump(**options) for name, section in sections.items()}
     if config.data.is_embedded:  # the name says which data it is, though each has only its own
         dumped["data"] = {"name": config.data.name, **dumped["data"]}
     values = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}

@@ -384,7 +384,7 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
         for problem in error.errors():
             start, mark, rule = _explain(problem, kind).partition(", but must be ")
             rules.setdefault(start + mark, []).append(rule)
-        problems = (start + " or ".join(found) for start, found in rules.items())
+        problems = (start + " or ".join(expected) for start, expected in rules.items())
         raise ConfigError(f"{where}: {'; '.join(problems)}") from None
 
 

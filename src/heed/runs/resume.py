@@ -184,10 +184,10 @@ class Unfinished:
                 )
 
 
-def _refuse_other_data(folder: Path, began: RunConfig, given: RunConfig) -> None:
+def _refuse_other_data(folder: Path, began: RunConfig, now: RunConfig) -> None:
     """Refuse data passed in Python that is not the data that the run began with."""
-    if given.data.origin == "memory":
-        for change in differences(began.data.memory or {}, given.data.memory, "data.memory"):
+    if now.data.origin == "memory":
+        for change in differences(began.data.memory or {}, now.data.memory, "data.memory"):
             raise ConfigError(
                 f"the run in {folder} cannot be resumed with this data ({change}); pass the same data, in the same "
                 "order"

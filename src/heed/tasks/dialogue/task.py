@@ -243,9 +243,10 @@ def baselines(run: Run) -> Baselines:
     @cache
     def known() -> tuple[str, NearestSentence]:
         """The most frequent training response, and all by the turns before them."""
-        pairs = [(_last(one, turn), one.turns[turn]) for one in run.learned_from() for turn in input.responses(one)]
-        frequent = Counter(response for _, response in pairs).most_common(1)
-        return frequent[0][0] if frequent else "", NearestSentence(pairs)
+        every = [(talk, turn) for talk in run.learned_from() for turn in input.responses(talk)]
+        frequent = Counter(talk.turns[turn] for talk, turn in every).most_common(1)
+        nearest = NearestSentence((_last(talk, turn), talk.turns[turn]) for talk, turn in every)
+        return frequent[0][0] if frequent else "", nearest
 
     return {
         "most frequent response": lambda some: [known()[0]] * len(some),
