@@ -206,7 +206,7 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
     dumped = {name: section.model_dump(**options) for name, section in sections.items()}
     if config.data.is_embedded:  # the name says which data it is, though each has only its own
         dumped["data"] = {"name": config.data.name, **dumped["data"]}
-    values = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
+    values: dict[str, Any] = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
     usual, extra = json.loads(json.dumps(dict(model_defaults or {}))), config.model.model_extra or {}
     if "model" in values:
         written = values["model"].items()

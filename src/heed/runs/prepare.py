@@ -243,9 +243,8 @@ def _record(examples: Sequence[Any]) -> dict[str, Any]:
     """The number of examples (of series, of rows), and a hash of their fields, in order."""
     digest, count = hashlib.blake2b(digest_size=16), 0
     for example in [examples] if isinstance(examples, Kept) else examples:
-        is_kept = isinstance(example, Kept)
-        count += len(example) if is_kept else 1
-        if is_kept:
+        count += len(example) if isinstance(example, Kept) else 1
+        if isinstance(example, Kept):
             digest.update(repr(getattr(example, "columns", ())).encode() + example.hashes.tobytes())
         else:
             digest.update(repr(example.keys).encode("utf-8", "surrogatepass"))
