@@ -164,8 +164,8 @@ def build(
     }
     config = check_config(_with_given(values, given or {}), str(settings.path))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
-    wanted = Wanted(settings, task.model_and_head()[0], heads, checkpoint.vocabularies, tied)
-    table = kind.placed(family.table(wanted))
+    body, _ = task.model_and_head()
+    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.vocabularies, tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
@@ -350,10 +350,11 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
     written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
     table = kind.placed(family.table(Wanted(*written)))
+    model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
-    tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, run.model.state_dict()).items()}
+    tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
-    missing = exportable.held(unshared(run.model)).keys() - known
+    missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
     needed = sum(tensor.nbytes for tensor in tensors.values())

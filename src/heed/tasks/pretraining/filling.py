@@ -250,7 +250,9 @@ class NextSentence(Prediction):
         return [{name: getattr(self, name) for name in ("text", "second", "follows", "probability")}]
 
     def as_json(self) -> dict[str, Any]:
-        return with_unread({**self.rows()[0], "probability": round(self.probability, 6)}, self)
+        probability = round(self.probability, 6)
+        values = {"text": self.text, "second": self.second, "follows": self.follows, "probability": probability}
+        return with_unread(values, self)
 
     def summary(self) -> str:
         return f"{self.answer}\t{self.probability:.4f}"
