@@ -65,7 +65,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     if len(content) > _LARGEST:
         raise ConfigError(f"'{path}' has more than {_LARGEST:,} bytes, expected a file of settings")
     try:
-        values = plain(text, lambda text: yaml.load(text, _OnceLoader))
+        values = plain(text, lambda text: _OnceLoader(text).get_single_data())
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"'{path}'" + (f" line {mark.line + 1}" if mark is not None else "")
