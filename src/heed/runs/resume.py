@@ -119,16 +119,16 @@ class Unfinished:
     def remarks(self, config: RunConfig) -> list[str]:
         """Messages about files that have changed since the run began; `config` is the resumed run's."""
         if DATA in self.damage:
-            said = f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"
-            lines = [f"warning: {said}"]
+            lines = [f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"]
         else:
-            lines = [f"warning: {line}" for line in changed_files(config, self.folder)]
+            lines = changed_files(config, self.folder)
         if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
             lines.append(
-                f"warning: {self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to "
-                "compare it with; using its present settings"
+                f"{self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to compare "
+                "it with; using its present settings"
             )
-        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
+        again = [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
+        return [*(f"warning: {line}" for line in lines), *again]
 
     @property
     def lost(self) -> list[str]:
