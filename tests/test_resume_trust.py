@@ -108,7 +108,7 @@ def test_a_missing_file_that_training_needs_is_named(case):
 
 def test_checksums_that_cannot_be_read_stop(case):
     (case / "killed" / "checksums.json").write_text("{")
-    with pytest.raises(RunError, match=r"checksums.json is not readable: .*; or delete it, if you are sure"):
+    with pytest.raises(RunError, match=r"checksums.json is not readable: .*, or delete it, if you are sure"):
         resume(case / "killed")
 
 

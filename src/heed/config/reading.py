@@ -65,7 +65,7 @@ def read_config(path: str | Path) -> dict[str, Any]:
     if len(content) > _LARGEST:
         raise ConfigError(f"'{path}' has more than {_LARGEST:,} bytes, expected a file of settings")
     try:
-        values = plain(text, lambda text: yaml.load(text, _OnceLoader))
+        values = plain(text, lambda text: _OnceLoader(text).get_single_data())
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"'{path}'" + (f" line {mark.line + 1}" if mark is not None else "")
@@ -201,11 +201,12 @@ def short_config_text(config: RunConfig, model_defaults: Mapping[str, Any] | Non
         model_defaults: Default fields of the model and of the head for the model's name and size; fields of the `model`
             section with these values are left out.
     """
-    sections = ((name, one) for name, one in config if isinstance(one, BaseModel))
-    dumped = {name: one.model_dump(mode="json", by_alias=True, exclude_defaults=True) for name, one in sections}
+    sections = {name: value for name, value in config if isinstance(value, BaseModel)}
+    options: dict[str, Any] = {"mode": "json", "by_alias": True, "exclude_defaults": True}
+    dumped = {name: section.model_dump(**options) for name, section in sections.items()}
     if config.data.is_embedded:  # the name says which data it is, though each has only its own
         dumped["data"] = {"name": config.data.name, **dumped["data"]}
-    values = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
+    values: dict[str, Any] = {"task": config.task, **{name: fields for name, fields in dumped.items() if fields}}
     usual, extra = json.loads(json.dumps(dict(model_defaults or {}))), config.model.settings
     if "model" in values:
         written = values["model"].items()

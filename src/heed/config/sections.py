@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
@@ -385,8 +386,12 @@ def check_section(kind: type[S], values: dict[str, Any], where: str) -> S:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        lines = [_explain(problem, kind) for problem in error.errors()]
-        raise ConfigError(f"{where}: " + "; ".join(_merged(lines))) from None
+        rules: dict[str, list[str]] = {}  # pydantic lists a problem for each type that a field may have
+        for problem in error.errors():
+            start, mark, rule = _explain(problem, kind).partition(", but must be ")
+            rules.setdefault(start + mark, []).append(rule)
+        problems = (start + " or ".join(expected) for start, expected in rules.items())
+        raise ConfigError(f"{where}: {'; '.join(problems)}") from None
 
 
 def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
@@ -398,15 +403,6 @@ def _refuse_unwritable(value: Any, where: str, path: tuple[str, ...]) -> None:
         raise ConfigError(f"{where}: {'.'.join(path)} is {value!a:.60}, which is not UTF-8, as config.yaml must be")
     elif isinstance(value, int):
         refuse_huge(f"{where}: {'.'.join(path)}", value)
-
-
-def _merged(lines: list[str]) -> list[str]:
-    """Join the problems of one value, since pydantic lists one for each type that a field may have."""
-    rules: dict[str, list[str]] = {}
-    for line in lines:
-        start, mark, rule = line.partition(", but must be ")
-        rules.setdefault(start + mark, []).append(rule)
-    return [start + " or ".join(found) for start, found in rules.items()]
 
 
 def _explain(problem: Any, kind: type[BaseModel]) -> str:
@@ -447,27 +443,23 @@ _KINDS = {
     "bool": "true or false",
     "string": "text",
     "model": "a section of fields",
+    "dict": "a mapping, such as {name: value}",
+    "list": "a list",
+    "tuple": "a list",
 }
-_LISTS = ("list_type", "tuple_type")
 
 
 def _written(value: Any) -> str:
     """A value as in YAML, where that differs from Python."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return repr(value)
+    return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 def _expected(problem: Any) -> str:
     """The valid values, as a continuation of "NAME is VALUE"."""
-    for kind, what in _KINDS.items():
-        if problem["type"] in (f"{kind}_parsing", f"{kind}_type", f"{kind}_from_float"):
-            return f", but must be {what}"
-    if problem["type"] in _LISTS:
-        given = problem["input"]
-        return ", but must be a list" + (f", such as [{given}]" if isinstance(given, str) else "")
-    if problem["type"] == "dict_type":
-        return ", but must be a mapping, such as {name: value}"
+    kind, _, how = problem["type"].partition("_")
+    if kind in _KINDS and how in ("parsing", "type", "from_float"):
+        is_item = _KINDS[kind] == "a list" and isinstance(problem["input"], str)
+        return f", but must be {_KINDS[kind]}" + (f", such as [{problem['input']}]" if is_item else "")
     message = problem["msg"]
     subject, _, rule = message.partition(" should ")
     if subject in ("Input", "List", "Dictionary"):

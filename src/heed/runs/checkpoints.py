@@ -93,7 +93,7 @@ def import_checkpoint(
     name = folder.resolve().name if os.path.exists(source) else str(source)
     task_name = _task_of(checkpoint)
     run, loaded = build(checkpoint, task_name, name, given)
-    needed = sum(one.nbytes for one in run.model.state_dict().values())
+    needed = sum(tensor.nbytes for tensor in run.model.state_dict().values())
     with folders.create_whole(out, run.config, needed) as (path, part):
         run.folder = path
         run.task.save(part)
@@ -351,13 +351,14 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
     written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
     table = kind.placed(family.table(Wanted(*written)))
+    model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name
-    tensors = {name.removeprefix(bare): one.cpu() for name, one in store(table, run.model.state_dict()).items()}
+    tensors = {name.removeprefix(bare): tensor.cpu() for name, tensor in store(table, model.state_dict()).items()}
     known = {name for line in table for name in line.ours}
-    missing = exportable.held(unshared(run.model)).keys() - known
+    missing = exportable.held(unshared(model)).keys() - known
     assert not missing, f"the table has no line for {sorted(missing)}"
     # Outside the run folder it is an ordinary checkpoint, without heed's checksums.
-    needed = sum(one.nbytes for one in tensors.values())
+    needed = sum(tensor.nbytes for tensor in tensors.values())
     with write_folder(final, needed, checksums=out is None, replace=out is None) as part:
         save_tensors(tensors, part / SAFETENSORS, {"format": "pt"})
         write_json(part / CONFIG, settings)

@@ -98,13 +98,13 @@ def prepare_run(
     if settings is not None:
         reporter.say(settings(task))
     reporter.say(f"run folder {path}")
-    said = [f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}"]
-    if any(one.unit == "word" for one in task.tokenizers().values()):
-        said += unknown_lines(task.report_counts()["train"])
-    said += map(str, started.values())
+    lines = [f"{config.model.name} ({config.model.size}), {described['parameters']:,} parameters; {task.notes}"]
+    if any(tokenizer.unit == "word" for tokenizer in task.tokenizers().values()):
+        lines += unknown_lines(task.report_counts()["train"])
+    lines += map(str, started.values())
     if before is not None:
-        said += before.remarks(config)
-        said += [f"changed since the run began: {change}" for change in before.changes]
+        lines += before.remarks(config)
+        lines += [f"changed since the run began: {change}" for change in before.changes]
     with folders.unsealed(path, *(() if before is None else (folders.CONFIG, DATA, *before.lost))):
         if before is None:
             task.save(path)
@@ -120,7 +120,7 @@ def prepare_run(
             folders.write_report(path, {**described, **{name: one.as_report() for name, one in started.items()}})
         write_settings(config, path)
         write_digests(config, path)
-    for line in said:
+    for line in lines:
         reporter.say(line)
     return Run(path, config, task, model, {}), () if before is None else [change.name for change in before.changes]
 
@@ -212,7 +212,7 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
     if not data:
         return {}
     others = {name: value for name, value in {**others, **splits}.items() if name not in data and value is not None}
-    elsewhere = [f"{name}={one!r:.60}" for name, one in others.items() if name == "train" or not isinstance(one, int)]
+    elsewhere = [f"{name}={it!r:.60}" for name, it in others.items() if name == "train" or not isinstance(it, int)]
     if elsewhere or "train" not in data:
         what = elsewhere[0] if elsewhere else "no training data"
         raise ConfigError(
@@ -234,25 +234,21 @@ def hold_all(config: C, data: Mapping[str, Any]) -> tuple[C, dict[str, Sequence[
     """
     task = task_class(config.task)
     held = {name: task.hold(value, name, config, Findings.of(config.data)) for name, value in data.items()}
-    record = {name: {"examples": _count(some), "content": content(some)} for name, some in held.items()}
+    record = {name: _record(some) for name, some in held.items()}
     section = type(config.data).model_validate({**dict(config.data), "memory": record})
     return config.model_copy(update={"data": section}), held
 
 
-def _count(examples: Sequence[Any]) -> int:
-    """Number of examples; for series, of rows."""
-    return sum(len(one) if isinstance(one, Kept) else 1 for one in examples)
-
-
-def content(examples: Sequence[Any]) -> str:
-    """A hash of the fields of examples, in order."""
-    digest = hashlib.blake2b(digest_size=16)
-    for one in [examples] if isinstance(examples, Kept) else examples:
-        if isinstance(one, Kept):
-            digest.update(repr(getattr(one, "columns", ())).encode() + one.hashes.tobytes())
+def _record(examples: Sequence[Any]) -> dict[str, Any]:
+    """The number of examples (of series, of rows), and a hash of their fields, in order."""
+    digest, count = hashlib.blake2b(digest_size=16), 0
+    for example in [examples] if isinstance(examples, Kept) else examples:
+        count += len(example) if isinstance(example, Kept) else 1
+        if isinstance(example, Kept):
+            digest.update(repr(getattr(example, "columns", ())).encode() + example.hashes.tobytes())
         else:
-            digest.update(repr(one.keys).encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
+            digest.update(repr(example.keys).encode("utf-8", "surrogatepass"))
+    return {"examples": count, "content": digest.hexdigest()}
 
 
 def settings_text(task: Any, whole: bool = False) -> str:

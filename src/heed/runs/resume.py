@@ -119,16 +119,16 @@ class Unfinished:
     def remarks(self, config: RunConfig) -> list[str]:
         """Messages about files that have changed since the run began; `config` is the resumed run's."""
         if DATA in self.damage:
-            said = f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"
-            lines = [f"warning: {said}"]
+            lines = [f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"]
         else:
-            lines = [f"warning: {line}" for line in changed_files(config, self.folder)]
+            lines = changed_files(config, self.folder)
         if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
             lines.append(
-                f"warning: {self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to "
-                "compare it with; using its present settings"
+                f"{self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to compare "
+                "it with; using its present settings"
             )
-        return lines + [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
+        again = [f"{self.folder / name} is {self.damage[name]}; it will be written again" for name in self.lost]
+        return [*(f"warning: {line}" for line in lines), *again]
 
     @property
     def lost(self) -> list[str]:
@@ -184,10 +184,10 @@ class Unfinished:
                 )
 
 
-def _refuse_other_data(folder: Path, began: RunConfig, given: RunConfig) -> None:
+def _refuse_other_data(folder: Path, began: RunConfig, now: RunConfig) -> None:
     """Refuse data passed in Python that is not the data that the run began with."""
-    if given.data.origin == "memory":
-        for change in differences(began.data.memory or {}, given.data.memory, "data.memory"):
+    if now.data.origin == "memory":
+        for change in differences(began.data.memory or {}, now.data.memory, "data.memory"):
             raise ConfigError(
                 f"the run in {folder} cannot be resumed with this data ({change}); pass the same data, in the same "
                 "order"
@@ -200,9 +200,9 @@ def _refuse_damage(folder: Path, damage: Mapping[str, str]) -> None:
         if name.endswith(".json") and name not in (folders.REPORT, DATA):
             why, instead = "training cannot be resumed", "train a new run with another --out"
             if name == CHECKSUMS:
-                why, instead = "the files of the run cannot be verified", "delete it, if you trust the other files"
+                why, instead = "no file can be verified", "delete it, if you are sure that the others are unaltered"
             raise RunError(
-                f"{folder / name} is {problem}; {why}. Restore it from a copy of the run folder, or {instead}"
+                f"{folder / name} is {problem}; {why}. Restore the file from a copy of the run folder, or {instead}"
             )
 
 

@@ -100,12 +100,9 @@ def call_back(callback: Callback, trainer: Trainer, run: Run) -> None:
         if event == "update":
             call("update", loss=values["loss"], learning_rate=values["learning_rate"])
 
-    def validated(trainer: Trainer, scores: Mapping[str, float]) -> None:
-        call("validation", loss=scores["loss"], scores=dict(scores), run=run)
-
     trainer.asks = True
     trainer.listen(logged)
-    trainer.on_validation = validated
+    trainer.on_validation = lambda _, scores: call("validation", loss=scores["loss"], scores=dict(scores), run=run)
 
 
 _FEW, _LEAST = 8, 50

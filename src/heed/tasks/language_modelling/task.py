@@ -61,41 +61,38 @@ _STRENGTH = 5.0
 """m above."""
 _MOST = 20_000_000
 """Tokens that are counted: the first ones of the training data."""
+_LARGEST = np.iinfo(np.int64).max
 
 
 class Trigram:
-    """Counts of a stream of tokens."""
+    """Counts of the tokens, pairs and triples of a stream."""
 
     def __init__(self, ids: Sequence[int] | NDArray[np.int64], vocab_size: int) -> None:
-        stream = np.asarray(ids[:_MOST], dtype=np.int64)
-        self._size = vocab_size
-        self._ones = np.bincount(stream, minlength=vocab_size)
-        self._before_pairs = np.bincount(stream[:-1], minlength=vocab_size)
-        pairs = stream[:-1] * vocab_size + stream[1:]
-        self._last_pair = pairs[-1:]
-        self._pairs, self._triples = np.sort(pairs), np.sort(pairs[:-1] * vocab_size + stream[2:])
+        stream = keys = np.asarray(ids[:_MOST], dtype=np.int64)
+        self._size, self._count = vocab_size, len(stream)
+        self._grams, self._last = [], []
+        for n in (1, 2, 3):
+            self._grams.append(np.unique(np.append(keys, _LARGEST), return_counts=True))
+            self._last.append(keys[-1:])
+            keys = keys[:-1] * vocab_size + stream[n:]
 
     def log_probs(self, ids: NDArray[np.int64], first_token: int) -> NDArray[np.float64]:
         """Natural log-probability of each of the tokens of a document, `(tokens,)`, the first after `first_token`."""
-        read = np.concatenate([[first_token], ids]).astype(np.int64)
-        before, own = read[:-1], read[1:]
-        chances = (self._ones[own] + 1) / (self._ones.sum() + self._size)
-        pairs = before * self._size + own
-        chances = _mixed(_counts(self._pairs, pairs), self._before_pairs[before], chances)
-        before_triples = _counts(self._pairs, pairs[:-1]) - np.isin(pairs[:-1], self._last_pair)
-        triples = pairs[:-1] * self._size + own[1:]
-        chances[1:] = _mixed(_counts(self._triples, triples), before_triples, chances[1:])
+        chances = (_counts(self._grams[0], ids) + 1) / (self._count + self._size)
+        before = np.append(first_token, ids)[:-1]
+        for n in (1, 2):  # the tokens before each: one, then two, of which the first token of a document has one
+            total = _counts(self._grams[n - 1], before) - np.isin(before, self._last[n - 1])
+            keys = before * self._size + ids[n - 1 :]
+            chances[n - 1 :] = (_counts(self._grams[n], keys) + _STRENGTH * chances[n - 1 :]) / (total + _STRENGTH)
+            before = keys[:-1]
         return np.log(chances)
 
 
-def _counts(ordered: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """How often each key occurs among ordered ones."""
-    return np.searchsorted(ordered, keys, side="right") - np.searchsorted(ordered, keys, side="left")
-
-
-def _mixed(count: NDArray[np.int64], total: NDArray[np.int64], chances: NDArray[np.float64]) -> NDArray[np.float64]:
-    mixed: NDArray[np.float64] = (count + _STRENGTH * chances) / (total + _STRENGTH)
-    return mixed
+def _counts(counts: tuple[NDArray[np.int64], NDArray[np.int64]], keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How often each key occurs, from the sorted known keys, the last larger than any key, and their counts."""
+    known, numbers = counts
+    places = np.searchsorted(known, keys)
+    return np.where(known[places] == keys, numbers[places], 0)
 
 
 def baselines(run: Any) -> Baselines:

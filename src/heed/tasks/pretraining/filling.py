@@ -55,12 +55,8 @@ class FilledText(Prediction):
         if not self.masks:
             return ("",)
         if options["nbest"] > 1:
-            several = len(self.masks) > 1
-            return tuple(
-                f"{f'mask {number}{chr(9)}' if several else ''}{one.probability:.4f}\t{one.word}"
-                for number, candidates in enumerate(self.masks, start=1)
-                for one in candidates
-            )
+            form = "mask {mask}\t" * (len(self.masks) > 1) + "{probability:.4f}\t{word}"
+            return tuple(form.format(**row) for row in self.rows())
         best = [f"{candidates[0].word} {candidates[0].probability:.4f}" for candidates in self.masks]
         return ("\t".join([one_line(self.text), *best]),)
 

@@ -119,9 +119,9 @@ def outcomes_of(scores: Any) -> Outcomes:
         if details[kind]:
             main.append(share(*right, correct.tolist(), counts.tolist()))
             further.append(rate(*loss, nats, counts, 3))
-    both = [[f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in one] for one in table.tolist()]
     units = [unit for *_, unit in MEASURES.values()]
-    texts = (", ".join(f"{n} {unit}" for n, unit in zip(one, units, strict=True) if n) for one in both)
+    shares = ([f"{right:.0f} of {count:.0f}" * (count > 0) for _, right, count in both] for both in table.tolist())
+    texts = (", ".join(f"{text} {unit}" for text, unit in zip(both, units, strict=True) if text) for both in shares)
     return Outcomes(tuple(texts), tuple(main), tuple(further), details=details)
 
 

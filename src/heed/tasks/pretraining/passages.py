@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from heed.config.sections import with_tokenizer
 from heed.data.batch import frame_size, plan_pass
@@ -227,10 +226,6 @@ class TextRows(Tokens):
 
     def num_answers(self, split: str, work: Work) -> int:
         return len(work.encoded(split))
-
-    def costs(self, encoded: Any) -> NDArray[np.int64]:
-        lengths: NDArray[np.int64] = encoded.lengths
-        return lengths
 
     def scoring(self, encoded: Any, tokens: int) -> list[list[int]]:
         alike = (np.flatnonzero(encoded.masked == masked) for masked in (True, False))

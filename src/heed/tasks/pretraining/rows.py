@@ -25,6 +25,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,7 @@ class Passages(EncodedDocuments):
     def of(cls, documents: Sequence[Document], tokenizer: TextTokenizer) -> Passages:
         """Encode documents, see `encode_documents`."""
         widths = np.minimum([len(token) for token in tokenizer.tokens], 255).astype(np.uint8)
-
-        def encode(texts: list[str]) -> Iterator[tuple[NDArray[Any], NDArray[np.uint8]]]:
-            return _flagged([plain_text(text) for text in texts], tokenizer)
-
+        encode = partial(_flagged, tokenizer)
         starts, ids, flags = encode_documents(documents, tokenizer, encode, ["u1"], form="passages")
         return cls(ids, flags, starts, widths)
 
@@ -87,11 +85,12 @@ def plain_text(text: str) -> tuple[str, list[int]]:
     return " ".join(sentences), np.cumsum(lengths).tolist() if sentences else []
 
 
-def _flagged(texts: list[tuple[str, list[int]]], tokenizer: TextTokenizer) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
-    given = [text for text, _ in texts]
-    with refused_texts(*given):
-        encodings = tokenizer.library.encode_batch(given, add_special_tokens=False)
-    for (text, sentences), encoding in zip(texts, encodings, strict=True):
+def _flagged(tokenizer: TextTokenizer, texts: list[str]) -> Iterator[tuple[Any, NDArray[np.uint8]]]:
+    """The tokens of each text, and their flags."""
+    plain, sentences_of = zip(*map(plain_text, texts), strict=True)
+    with refused_texts(*plain):
+        encodings = tokenizer.library.encode_batch(plain, add_special_tokens=False)
+    for text, sentences, encoding in zip(plain, sentences_of, encodings, strict=True):
         ids = np.array(encoding.ids, dtype=np.int32)
         flags = np.zeros(len(ids), dtype=np.uint8)
         if len(ids):

@@ -45,13 +45,12 @@ class PretrainingOutputs(TextOutputs):
     def __init__(self, run: Run, options: Mapping[str, Any]) -> None:
         super().__init__(run, options)
         self._in_lines = False
-        choices, is_pair = options["choice"], options["next"]
-        if choices:
-            check_choices(choices, "words")
-        for name, given in (("choice", bool(choices)), ("nbest", options["nbest"] != 1)):
-            if is_pair and given:
-                raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{name} does not apply")
-        if choices and options["nbest"] != 1:
+        if options["choice"]:
+            check_choices(options["choice"], "words")
+        flags = ["choice"] * bool(options["choice"]) + ["nbest"] * (options["nbest"] != 1)
+        if self.pairs and flags:
+            raise ConfigError(f"--next reads pairs of texts and fills no mask, so --{flags[0]} does not apply")
+        if len(flags) > 1:
             raise ConfigError("--choice ranks all given words, so --nbest does not apply")
 
     @property
@@ -74,8 +73,8 @@ class PretrainingOutputs(TextOutputs):
         if self.options["choice"]:
             yield from (Written(self._ranked(text)) for text in texts)
             return
-        for text, one in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
-            yield Written(("",)) if one is None else Written(self.lines(text, one), unread=one.unread)
+        for text, answer in zip(texts, self._predicted(texts, self.options["nbest"]), strict=True):
+            yield Written(("",)) if answer is None else Written(self.lines(text, answer), unread=answer.unread)
 
     def _predicted(self, texts: Sequence[Any], most: int) -> Sequence[FilledText | NextSentence | None]:
         """Filled texts or, with --next, answers for pairs; None for a blank pair."""
@@ -97,8 +96,8 @@ class PretrainingOutputs(TextOutputs):
     def answer(self, text: Any) -> str:
         if self.options["choice"]:
             return "\n".join(self._ranked(text))
-        (found,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
-        return "" if found is None else found.summary() + self.not_read(found)
+        (answer,) = self._predicted([text], max(_ASKED, self.options["nbest"]))
+        return "" if answer is None else answer.summary() + self.not_read(answer)
 
 
 _WORD = re.compile(r"\w+")
