@@ -46,24 +46,6 @@ def text_measure(
 
     Source: Post 2018 (arXiv:1804.08771).
     """
-    metric = _metric(name, ignore_case, tokenize)
-    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
-
-    def formula(sums: Array) -> Array:
-        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
-        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
-
-    return Measure(
-        name,
-        _LABELS[name],
-        np.array(statistics, dtype=np.float64),
-        formula,
-        higher_is_better=name != "ter",
-        note=str(metric.get_signature()),
-    )
-
-
-def _metric(name: str, ignore_case: bool, tokenize: str) -> Any:
     import sacrebleu
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -79,13 +61,25 @@ def _metric(name: str, ignore_case: bool, tokenize: str) -> Any:
             f"evaluation.bleu_tokenize is {tokenize}, which needs a package: pip install 'sacrebleu[{extra}]'; or "
             "score without it: evaluation.bleu_tokenize=char"
         ) from None
-    for method in _NEEDED:
-        if not hasattr(metric, method):
-            raise ConfigError(
-                f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{method}, which heed needs to score; "
-                "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
-            )
-    return metric
+    if missing := [method for method in _NEEDED if not hasattr(metric, method)]:
+        raise ConfigError(
+            f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{missing[0]}, which heed needs to score; "
+            "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
+        )
+    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
+
+    def formula(sums: Array) -> Array:
+        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
+
+    return Measure(
+        name,
+        _LABELS[name],
+        np.array(statistics, dtype=np.float64),
+        formula,
+        higher_is_better=name != "ter",
+        note=str(metric.get_signature()),
+    )
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
