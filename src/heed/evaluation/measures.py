@@ -115,6 +115,8 @@ class Outcomes:
     lengths: tuple[int, ...] = ()  # length of each source, for scores by length; empty for none
     # Further values of the report, as plain values; they replace measures of the same name
     details: dict[str, Any] = field(default_factory=dict)
+    # The report with so many resamples, if it is not one of the measures and details
+    report: Callable[[int], dict[str, Any]] | None = None
 
     def measure(self, name: str) -> Measure:
         """The measure of that name."""

@@ -31,7 +31,6 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
-from heed.evaluation.significance import summarise
 from heed.models.base import Body
 from heed.observe.looks import Shading
 from heed.tasks.base.looking import readable
@@ -564,12 +563,6 @@ class Head(Part):
     ) -> Outcomes:
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
-
-    def scores(
-        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
-    ) -> dict[str, Any]:
-        """The scores of predictions with their intervals, as in a report."""
-        return summarise(self.outcomes(predictions, examples, input), resamples)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""

@@ -438,15 +438,8 @@ class Run:
     @_in_precision
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
-        bootstrap = self.config.evaluation.bootstrap
-        if self.head.writes or not self.has_outputs:
-            return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.by_length)}
-        scores = self.head.scores(self._to_score(examples), examples, self.input, bootstrap)
+        scores = summarise(self.outcomes(examples), self.config.evaluation.bootstrap, self.by_length)
         return {"task": self.config.task, **scores}
-
-    def _to_score(self, examples: Sequence[Any]) -> list[Any]:
-        self._check(examples)
-        return self.predicted(examples)  # type: ignore[no-any-return]
 
     def _check(self, examples: Sequence[Any], others: Any = None) -> None:
         """Refuse examples that cannot be scored, before anything is predicted."""

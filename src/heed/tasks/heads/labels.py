@@ -220,11 +220,10 @@ class Labels(Named):
         """The weight of each class in the loss over the training examples."""
         if isinstance(given := self.weighting, dict):
             return [given.get(label, 1.0) for label in self.labels]
-        counts = [0] * len(self.labels)
+        counts = np.zeros(len(self.labels), np.int64)
         for labels, count in zip(truths.sets, truths.of_sets, strict=True):
-            for label in labels:
-                counts[label] += count
-        each = [max(1, count) for count in counts]
+            counts[[*labels]] += count
+        each = np.maximum(1, counts).tolist()
         if self.several:  # examples without the label for each one with it
             return [max(1, len(truths.numbers) - count) / count for count in each]
         return [sum(each) / (len(each) * count) for count in each]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -153,15 +154,12 @@ class NextRow(Head):
         errors = self._errors(predictions, examples, input)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in predictions]
         measures = [one for by in errors.values() for one in by["model"].values()]
-        return Outcomes(tuple(texts), tuple(measures), details={"horizon": self.config.data.horizon})
+        return Outcomes(tuple(texts), tuple(measures), report=partial(self._reported, errors, examples))
 
-    def scores(
-        self, predictions: Sequence[Values], examples: Sequence[Stretch], input: Input, resamples: int
-    ) -> dict[str, Any]:
+    def _reported(self, errors: Errors, examples: Sequence[Stretch], resamples: int) -> dict[str, Any]:
         """Errors of the model and of naive forecasts by column; of several series also those of each."""
-        errors, data = self._errors(predictions, examples, input), self.config.data
-        shown = error_report(errors, resamples)
-        report: dict[str, Any] = {"examples": len(predictions), "columns": shown, "horizon": data.horizon}
+        shown, data = error_report(errors, resamples), self.config.data
+        report: dict[str, Any] = {"examples": len(examples), "columns": shown, "horizon": data.horizon}
         if isinstance(data.season, int):
             report["season"] = data.season
         if len(names := names_of(examples)) > 1:
