@@ -550,12 +550,8 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
-    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
-        """The measures of a validation of a head that writes: of texts for some of the validation examples."""
-        raise NotImplementedError
-
     def validated(self, work: Any, model: Any) -> dict[str, float] | None:
-        """The scores of a validation of what is no example in a row; None for those by `judge`."""
+        """The scores of a validation of what is not decided by `decode`; None for those of the `measures`."""
         return None
 
     def outcomes(
