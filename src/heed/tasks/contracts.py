@@ -614,13 +614,13 @@ class Head(Part):
         """The outcomes of a baseline of a run."""
         return self.scored(run, examples, predict(examples), None)
 
-    def memory(self, batch: int, work: Any) -> int:
-        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        return batch
-
     def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
-        """Bytes that scoring takes besides the model; `activations` are those kept for each position in training."""
-        return self.memory(round(work.input.at_once * activations), work)
+        """Bytes that scoring takes besides the model, of what libraries take that it imports, too.
+
+        `activations` are those kept for each position in training.
+        """
+        positions: int = work.input.at_once
+        return round(positions * activations)
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

@@ -64,6 +64,11 @@ class Labeller(nn.Module):
         return logits
 
 
+def origin_of(examples: Sequence[Any], at: int) -> str:
+    """The place that an example comes from, without making the example where it is made on access."""
+    return str(examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
+
+
 @dataclass(frozen=True, eq=False)
 class Truths:
     """The labels of examples."""
@@ -139,9 +144,8 @@ class Named(Head):
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": self.counted(work.splits.examples[split])}
 
-    def memory(self, batch: int, work: Work) -> int:
-        """Bytes of a scoring batch and of libraries that will be imported."""
-        return batch + library_memory(work.split_names)
+    def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
+        return super().scoring_memory(work, model, activations) + library_memory(work.split_names)
 
     def check_alike(self, other: Head) -> str:
         mine, theirs = self.labels, getattr(other, "labels", ())
@@ -187,7 +191,7 @@ class Labels(Named):
         for place, labels in enumerate(sets):
             if missing := next((label for label in labels if label not in known), None):
                 at = int(np.flatnonzero(numbers == place)[0])
-                self.number(missing, examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
+                self.number(missing, origin_of(examples, at))
         return Truths([[known[label] for label in labels] for labels in sets], numbers)
 
     def true(self, truths: Truths, rows: Sequence[int]) -> Tensor:
