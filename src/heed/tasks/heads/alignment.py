@@ -381,7 +381,10 @@ class Aligner:
 
     def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
         """The links of each pair; with `scores`, also its score."""
-        log_probs = self._log_probs(pairs) if scores else [math.nan] * len(pairs)
+        log_probs, run = [math.nan] * len(pairs), self.run
+        if scores:
+            nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
+            log_probs = [-loss / count for loss, count in zip(nats, tokens, strict=True)]
         result = []
         for found, pair, score in zip(self.links(pairs), pairs, log_probs, strict=True):
             cells = sorted(found)
@@ -400,12 +403,6 @@ class Aligner:
                 if mean[j, i] > 0:
                     found[n][i, j] = float(mean[j, i])
         return found
-
-    def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
-        """The mean log-probability of each pair's target tokens under the run, in nats."""
-        run = self.run
-        nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
-        return [-loss / count for loss, count in zip(nats, tokens, strict=True)]
 
 
 def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
