@@ -162,10 +162,10 @@ def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: boo
         return Outcomes(tuple(outputs), measures, details=details)
     from seqeval.metrics import classification_report
 
-    found = any(entities(tags) for side in sides for tags in side)
-    values = classification_report(*sides, output_dict=True, zero_division=0) if found else {}
-    macro_f1 = float(values["macro avg"]["f1-score"]) if found else 0.0
-    types = {kind: _numbers(one) for kind, one in values.items() if kind not in _MEANS}
+    has_entities = any(entities(tags) for side in sides for tags in side)
+    values = classification_report(*sides, output_dict=True, zero_division=0) if has_entities else {}
+    macro_f1 = float(values["macro avg"]["f1-score"]) if has_entities else 0.0
+    types = {kind: _numbers(numbers) for kind, numbers in values.items() if kind not in _MEANS}
     details |= {**values_of(measures[1:3]), "macro_f1": macro_f1, "per_type": types}
     return Outcomes(tuple(outputs), measures, details=details)
 

@@ -91,7 +91,7 @@ def rate(
 
 def columns(*each: Sequence[float] | Array) -> Array:
     """Numbers of examples as the columns of statistics, `(examples, columns)`."""
-    return np.stack([np.asarray(one, dtype=np.float64) for one in each], axis=1)
+    return np.stack([np.asarray(values, dtype=np.float64) for values in each], axis=1)
 
 
 def ratio(top: Array, bottom: Array) -> Array:

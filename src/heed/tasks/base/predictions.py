@@ -99,9 +99,9 @@ class Scores(dict[str, Any]):
 def rounded(value: Any) -> Any:
     """Plain data with its numbers rounded to six digits after the point, as JSON has them."""
     if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
+        return [rounded(part) for part in value]
     return round(value, 6) if isinstance(value, float) else value
 
 

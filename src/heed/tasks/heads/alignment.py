@@ -467,7 +467,7 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
         for layer, of_layer in zip(layers, weights, strict=True):
             rows = (of_layer[:, state : state + len(query_spans), first : first + len(key_spans)] for state in (0, 1))
             best = (each.argmax(-1).tolist() for each in rows)
-            counts = [[aligned_characters(one, query_spans, key_spans, links[n]) for one in each] for each in best]
+            counts = [[aligned_characters(keys, query_spans, key_spans, links[n]) for keys in each] for each in best]
             right[layer] = right.get(layer, 0) + np.array(counts)[..., 0]
         linked += counts[0][0][1]
     return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
@@ -503,8 +503,8 @@ def align(
     if isinstance(target, WrittenText):
         return links_of(run, str(source).strip(), target)
     if isinstance(source, str) and isinstance(target, str):
-        found: Any = align(run, [source], [target], **options)
-        return list(found[0].links)
+        alignments: Any = align(run, [source], [target], **options)
+        return list(alignments[0].links)
     if isinstance(source, str) or isinstance(target, str):
         raise ConfigError("align takes two texts, or a list of sources and a list of targets")
     if len(source) != len(target):

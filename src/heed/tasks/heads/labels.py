@@ -138,7 +138,7 @@ class Named(Head):
 
     def lines(self, work: Work) -> list[str]:
         counts = {split: self.counted(work.splits.examples[split]) for split in work.split_names}
-        each = ((split, (f"{escaped(label)} {n:,}" for label, n in one.items())) for split, one in counts.items())
+        each = ((split, (f"{escaped(label)} {n:,}" for label, n in some.items())) for split, some in counts.items())
         return ["\nlabels:", *(f"{split:20}" + "  ".join(shown) for split, shown in each)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
