@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -29,9 +29,6 @@ from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.curves import Log
 from heed.training.progress import Quiet, Reporter, TerminalReporter, handled
-
-if TYPE_CHECKING:
-    from heed.comparison.cluster import Cluster
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Planned:
         return f"{self.described}, seed {self.config.training.seed}"
 
 
-def train_all(place: Here | Cluster, folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
+def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
     """Train runs in folders of their names, `jobs` at a time in this order; False if they were interrupted.
 
     Ctrl-C, SIGTERM and a closed terminal are handed on to the trainings, and no further one begins. An error stops the
