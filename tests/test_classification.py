@@ -299,13 +299,13 @@ def test_a_calibrated_model_has_no_calibration_error():
     true[750:, 1] = True
     predicted = np.zeros_like(true)
     predicted[:, 0] = True
-    assert calibration_error(true, predicted, np.tile([0.75, 0.25], (1000, 1))) < 1e-9
-    assert np.isclose(calibration_error(true, predicted, np.tile([1.0, 0.0], (1000, 1))), 0.25)
+    assert calibration_error(true, predicted, np.tile([0.75, 0.25], (1000, 1))).score() < 1e-9
+    assert np.isclose(calibration_error(true, predicted, np.tile([1.0, 0.0], (1000, 1))).score(), 0.25)
 
 
 def test_a_decision_against_a_label_is_as_sure_as_it_is_improbable():
     right = np.array([[True, False]])
-    assert np.isclose(calibration_error(right, right, np.array([[0.9, 0.1]]), several=True), 0.1)
+    assert np.isclose(calibration_error(right, right, np.array([[0.9, 0.1]]), several=True).score(), 0.1)
 
 
 def test_the_errors_that_the_model_was_surest_of_come_first():

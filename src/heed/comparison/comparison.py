@@ -132,11 +132,11 @@ class Comparison(Predicted, Shown):
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes of the training set, rising; none if all entries have the same."""
-        found = []
+        sizes = []
         for asked, run in {entry.train_size: entry.runs[0] for entry in self.entries}.items():
             counted = run.report.get("data", {}).get("train", {}).get("examples") if asked is None else asked
-            found.append(Size(asked, counted or len(run.task.splits.examples["train"])))
-        return tuple(sorted(found, key=lambda size: (size.asked is None, size.examples))) if len(found) > 1 else ()
+            sizes.append(Size(asked, counted or len(run.task.splits.examples["train"])))
+        return tuple(sorted(sizes, key=lambda size: (size.asked is None, size.examples))) if len(sizes) > 1 else ()
 
     @cached_property
     def models(self) -> tuple[str, ...]:

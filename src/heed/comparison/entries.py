@@ -6,15 +6,12 @@ import math
 import re
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from heed.comparison.results import Resampling
 from heed.errors import ConfigError, DataError, suggest
@@ -313,13 +310,17 @@ def predict_all(
 
     def outcomes_of(run: Run) -> Outcomes:
         say(f"{run.folder}: {len(examples):,} {set_name(name)} examples")
-        with _on(run, where):
+        before = next(run.model.parameters()).device
+        run.model.to(where)
+        try:
             if timed:
                 outputs, speeds[id(run)] = predict_timed(examiner, run, beam_size)
             else:
                 outputs = examiner.predict(run, examples, beam_size)
             made: Outcomes = examiner.outcomes(run, outputs)
             return made
+        finally:
+            run.model.to(before)
 
     with fixed(count):
         outcomes = tuple(tuple(map(outcomes_of, entry.runs)) for entry in entries)
@@ -346,14 +347,3 @@ def remarks_on(examiner: Examiner, split: str, beam_size: int | None) -> tuple[s
     if any(not run.report for run in runs):
         remarks.append("Numbers of training are missing for runs without a report.")
     return tuple(remarks)
-
-
-@contextmanager
-def _on(run: Run, device: torch.device) -> Iterator[None]:
-    """Context manager that moves a run's model to a device and back."""
-    before = next(run.model.parameters()).device
-    run.model.to(device)
-    try:
-        yield
-    finally:
-        run.model.to(before)

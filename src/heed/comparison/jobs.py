@@ -1,6 +1,7 @@
 """Training the runs of a comparison, one after the other or several at a time, each in a process of its own.
 
-`train_all` asks a `Place` to begin them: `Here` is this machine; the other is a cluster (`comparison.cluster`).
+`train_all` asks a place to `begin` them, and which of them have `ended`: `Here` is this machine; the other is a cluster
+(`comparison.cluster`). What it begins can `stop`, and tells its `progress` and at its end its `result`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import torch
 
@@ -55,38 +56,7 @@ class Planned:
         return f"{self.described}, seed {self.config.training.seed}"
 
 
-class Job(Protocol):
-    """The training of one run."""
-
-    planned: Planned
-    slot: int  # its number among the trainings side by side
-
-    def stop(self, number: int) -> None:
-        """Hand a signal on."""
-
-    def result(self) -> bool:
-        """After its end: False if it was interrupted; its error with the name of the model."""
-
-    def progress(self) -> str:
-        """Its last update and validation."""
-
-
-J = TypeVar("J", bound=Job)
-
-
-class Place(Protocol[J]):
-    """Where runs are trained."""
-
-    talks: bool  # True if its trainings print what they do, one at a time
-
-    def begin(self, planned: Planned, path: Path, slot: int) -> J:
-        """Begin to train a run in the folder `path`."""
-
-    def ended(self, running: Sequence[J]) -> list[J]:
-        """The jobs that have ended; waits for one, but not long."""
-
-
-def train_all(place: Place[J], folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
+def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
     """Train runs in folders of their names, `jobs` at a time in this order; False if they were interrupted.
 
     Ctrl-C, SIGTERM and a closed terminal are handed on to the trainings, and no further one begins. An error stops the
@@ -95,7 +65,7 @@ def train_all(place: Place[J], folder: Path, missing: Sequence[Planned], reporte
     Raises:
         HeedError: The first error of a training.
     """
-    waiting, running, whole = list(enumerate(missing, start=1)), list[J](), True
+    waiting, running, whole = list(enumerate(missing, start=1)), list[Any](), True
     failure: HeedError | None = None
     asked, told = list[int](), 0  # signals received, and how many of them were handed on
     said = time.monotonic()
@@ -151,13 +121,16 @@ class Here:
     """This machine: a process for each run; of several GPUs, each of several trainings side by side has one."""
 
     def __init__(self, jobs: int, quiet: bool) -> None:
+        # Its trainings print what they do if there is one at a time.
         self.talks, self._quiet = jobs == 1, quiet or jobs > 1
 
     def begin(self, planned: Planned, path: Path, slot: int) -> Apart:
+        """Begin to train a run in the folder `path`; `slot` is its number among the trainings side by side."""
         with seeing_one(planned.config.training.device, None if self.talks else slot):
             return Apart(planned, path, self._quiet, slot)
 
     def ended(self, running: Sequence[Apart]) -> list[Apart]:
+        """The jobs that have ended; waits for one, but not long."""
         found = wait([one.receiver for one in running], timeout=POLL)
         return [one for one in running if one.receiver in found]
 
@@ -179,6 +152,7 @@ class Apart:
         until.close()
 
     def result(self) -> bool:
+        """After its end: False if it was interrupted; its error with the name of the model."""
         with self._alive, self.receiver:
             try:
                 outcome = self.receiver.recv()
@@ -195,11 +169,13 @@ class Apart:
         return bool(outcome)
 
     def stop(self, number: int) -> None:
+        """Hand a signal on."""
         self._stopped = True
         if self._process.pid is not None and self._process.is_alive():
             os.kill(self._process.pid, number)
 
     def progress(self) -> str:
+        """Its last update and validation."""
         return progress_of(self._path)
 
 

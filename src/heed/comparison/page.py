@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -57,12 +56,6 @@ def in_text(tables: Sequence[ScoreTable], width: int = 100, color: bool = False)
     for line in notes_of(tables):
         console.print(Text(clean(line)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
-
-
-def in_html(tables: Sequence[ScoreTable]) -> Markup:
-    """Tables and their notes as HTML for a page."""
-    drawn = [(table.title, ["", *table.columns], [Row(*row) for row in table.rows]) for table in tables]
-    return draw("results", drawn, notes_of(tables))
 
 
 def in_latex(table: ScoreTable) -> str:
@@ -141,7 +134,9 @@ _WIDTH, _HEIGHT, _LEFT, _ROW = 720, 380, 54, 20
 def compare_page(title: str, tables: Sequence[ScoreTable], **shown: Any) -> str:
     """One self-contained page: the tables of scores, and what else the template shows."""
     none: dict[str, Any] = {"chart": None, "others": (), "training": None, "sections": ()}
-    return page("comparison/compare.html", title, tables=in_html(tables), **{**none, **shown})
+    rows = [(table.title, ["", *table.columns], [Row(*row) for row in table.rows]) for table in tables]
+    drawn = draw("results", rows, notes_of(tables))
+    return page("comparison/compare.html", title, tables=drawn, **{**none, **shown})
 
 
 def panels_of(curves: Curves) -> list[Scene]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -227,25 +228,22 @@ def plan_runs(base: RunConfig, models: Sequence[str], seeds: int, sizes: Sequenc
     if not models:
         raise ConfigError("name the models to compare, for example: --models bahdanau,bahdanau:cell=lstm")
     labels = [_label(model)[0] for model in models]
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise ConfigError(f"--models names '{twice}' twice")
+    if twice := [label for label in labels if labels.count(label) > 1]:
+        raise ConfigError(f"--models names '{twice[0]}' twice")
     if len(models) * len(sizes) < 2:
         raise ConfigError(f"--models names only '{models[0]}'; a comparison takes two or more, or several --train-size")
     planned: dict[str, Planned] = {}
-    for seed in range(base.training.seed, base.training.seed + seeds):
-        for size in sizes:
-            for label, model in map(_label, models):
-                config = _configured(base, model)
-                training = config.training.model_copy(update={"seed": seed, "train_size": size})
-                part = "" if size is None else f"-n{size}"
-                name = re.sub(r"[^\w.=+-]", "_", label) + f"{part}-seed{seed}"
-                if name in planned:
-                    raise ConfigError(
-                        f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; rename one "
-                        "so that they differ in letters or digits"
-                    )
-                planned[name] = Planned(label, name, config.model_copy(update={"training": training}))
+    for number, size, (label, model) in product(range(seeds), sizes, map(_label, models)):
+        config, seed = _configured(base, model), base.training.seed + number
+        training = config.training.model_copy(update={"seed": seed, "train_size": size})
+        part = "" if size is None else f"-n{size}"
+        name = re.sub(r"[^\w.=+-]", "_", label) + f"{part}-seed{seed}"
+        if name in planned:
+            raise ConfigError(
+                f"--models: '{planned[name].label}' and '{label}' would share the folder '{name}'; rename one so that "
+                "they differ in letters or digits"
+            )
+        planned[name] = Planned(label, name, config.model_copy(update={"training": training}))
     return list(planned.values())
 
 

@@ -66,14 +66,7 @@ def label_outcomes(
     from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
     accuracy, macro, micro = f1_measures(true, predicted)
-    calibration = Measure(
-        "calibration_error",
-        "calibration error",
-        _calibration(true, predicted, probabilities, several),
-        _calibration_gap,
-        higher_is_better=False,
-        is_share=True,
-    )
+    calibration = calibration_error(true, predicted, probabilities, several)
     measures = (micro, macro, accuracy, calibration) if several else (accuracy, macro, calibration)
     of_labels = precision_recall_fscore_support(true.astype(int), predicted.astype(int), average=None, zero_division=0)
     details: dict[str, Any] = {
@@ -89,7 +82,7 @@ def label_outcomes(
     return Outcomes(tuple(outputs), measures, () if several else (micro,), details=details)
 
 
-def calibration_error(true: Array, predicted: Array, probabilities: Array, several: bool = False) -> float:
+def calibration_error(true: Array, predicted: Array, probabilities: Array, several: bool = False) -> Measure:
     """Expected calibration error: the difference between accuracy and confidence, averaged over bins of confidence.
 
     `sum over bins of (share of decisions in the bin) * |accuracy - mean confidence|`, 15 bins of equal width. A
@@ -97,27 +90,17 @@ def calibration_error(true: Array, predicted: Array, probabilities: Array, sever
 
     Source: Guo et al. 2017 (arXiv:1706.04599), equation 3.
     """
-    sums = _calibration(true, predicted, probabilities, several).sum(0, keepdims=True)
-    return float(_calibration_gap(sums)[0]) if len(true) else 0.0
-
-
-def _calibration(true: Array, predicted: Array, probabilities: Array, several: bool) -> Array:
-    """For each example: correct decisions minus confidence in each bin, and number of decisions, `(examples, 16)`."""
     if several:
         right, confidence = true == predicted, np.where(predicted, probabilities, 1 - probabilities)
     else:
         chosen = predicted.argmax(1)[:, None]
         right, confidence = (np.take_along_axis(array, chosen, 1) for array in (true, probabilities))
     bins = np.minimum((confidence * _BINS).astype(int), _BINS - 1)
-    statistics = np.zeros((len(true), _BINS + 1))
+    statistics = np.zeros((len(true), _BINS + 1))  # correct decisions minus confidence in each bin, number of decisions
     np.add.at(statistics, (np.arange(len(true))[:, None], bins), right - confidence)
     statistics[:, _BINS] = right.shape[1]
-    return statistics
-
-
-def _calibration_gap(sums: Array) -> Array:
-    gap: Array = np.abs(sums[:, :_BINS]).sum(1) / np.maximum(1, sums[:, _BINS])
-    return gap
+    gap = lambda sums: np.abs(sums[:, :_BINS]).sum(1) / np.maximum(1, sums[:, _BINS])  # noqa: E731
+    return Measure("calibration_error", "calibration error", statistics, gap, higher_is_better=False, is_share=True)
 
 
 Tags = Sequence[Sequence[str]]
@@ -179,10 +162,10 @@ def tag_outcomes(outputs: Sequence[str], true: Tags, predicted: Tags, plain: boo
         return Outcomes(tuple(outputs), measures, details=details)
     from seqeval.metrics import classification_report
 
-    found = any(entities(tags) for side in sides for tags in side)
-    values = classification_report(*sides, output_dict=True, zero_division=0) if found else {}
-    macro_f1 = float(values["macro avg"]["f1-score"]) if found else 0.0
-    types = {kind: _numbers(one) for kind, one in values.items() if kind not in _MEANS}
+    has_entities = any(entities(tags) for side in sides for tags in side)
+    values = classification_report(*sides, output_dict=True, zero_division=0) if has_entities else {}
+    macro_f1 = float(values["macro avg"]["f1-score"]) if has_entities else 0.0
+    types = {kind: _numbers(numbers) for kind, numbers in values.items() if kind not in _MEANS}
     details |= {**values_of(measures[1:3]), "macro_f1": macro_f1, "per_type": types}
     return Outcomes(tuple(outputs), measures, details=details)
 

@@ -91,7 +91,7 @@ def rate(
 
 def columns(*each: Sequence[float] | Array) -> Array:
     """Numbers of examples as the columns of statistics, `(examples, columns)`."""
-    return np.stack([np.asarray(one, dtype=np.float64) for one in each], axis=1)
+    return np.stack([np.asarray(values, dtype=np.float64) for values in each], axis=1)
 
 
 def ratio(top: Array, bottom: Array) -> Array:
@@ -115,6 +115,8 @@ class Outcomes:
     lengths: tuple[int, ...] = ()  # length of each source, for scores by length; empty for none
     # Further values of the report, as plain values; they replace measures of the same name
     details: dict[str, Any] = field(default_factory=dict)
+    # The report with so many resamples, if it is not one of the measures and details
+    report: Callable[[int], dict[str, Any]] | None = None
 
     def measure(self, name: str) -> Measure:
         """The measure of that name."""

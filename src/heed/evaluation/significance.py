@@ -260,6 +260,8 @@ def summarise(outcomes: Outcomes, resamples: int = 1000, by_length: Sequence[str
         "examples"; by name, each measure's value with its interval, and its note as "signature"; the details; and with
         `by_length` the same by range of source length, a list under "by_source_length".
     """
+    if outcomes.report is not None:
+        return outcomes.report(resamples)
     report = {"examples": len(outcomes.outputs), **shown((*outcomes.measures, *outcomes.further), resamples)}
     report |= outcomes.details
     if by_length:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -46,24 +47,6 @@ def text_measure(
 
     Source: Post 2018 (arXiv:1804.08771).
     """
-    metric = _metric(name, ignore_case, tokenize)
-    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
-
-    def formula(sums: Array) -> Array:
-        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
-        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
-
-    return Measure(
-        name,
-        _LABELS[name],
-        np.array(statistics, dtype=np.float64),
-        formula,
-        higher_is_better=name != "ter",
-        note=str(metric.get_signature()),
-    )
-
-
-def _metric(name: str, ignore_case: bool, tokenize: str) -> Any:
     import sacrebleu
     from sacrebleu.metrics.bleu import BLEU
     from sacrebleu.metrics.chrf import CHRF
@@ -79,13 +62,25 @@ def _metric(name: str, ignore_case: bool, tokenize: str) -> Any:
             f"evaluation.bleu_tokenize is {tokenize}, which needs a package: pip install 'sacrebleu[{extra}]'; or "
             "score without it: evaluation.bleu_tokenize=char"
         ) from None
-    for method in _NEEDED:
-        if not hasattr(metric, method):
-            raise ConfigError(
-                f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{method}, which heed needs to score; "
-                "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
-            )
-    return metric
+    if missing := [method for method in _NEEDED if not hasattr(metric, method)]:
+        raise ConfigError(
+            f"sacrebleu {sacrebleu.__version__} lacks {type(metric).__name__}.{missing[0]}, which heed needs to score; "
+            "install a version that heed supports: pip install 'sacrebleu>=2.4,<3'"
+        )
+    statistics = metric._extract_corpus_statistics(list(outputs), [list(references)])
+
+    def formula(sums: Array) -> Array:
+        # Python numbers, not NumPy's: sacrebleu itself gives a score of 0 as a Python number, and must not mix both.
+        return np.array([metric._compute_score_from_stats(row).score for row in sums.tolist()], dtype=np.float64)
+
+    return Measure(
+        name,
+        _LABELS[name],
+        np.array(statistics, dtype=np.float64),
+        formula,
+        higher_is_better=name != "ter",
+        note=str(metric.get_signature()),
+    )
 
 
 def bleu_tokenizer(references: Sequence[str]) -> str:
@@ -151,13 +146,6 @@ def _kind(character: str) -> str:
     return "alone" if unicodedata.name(character, "").startswith(_WITHOUT_BLANKS) else "part"
 
 
-class _Words:
-    """`rouge_words` as a tokenizer of rouge-score."""
-
-    def tokenize(self, text: str) -> list[str]:
-        return rouge_words(text)
-
-
 def rouge_measures(
     outputs: Sequence[str], references: Sequence[str], names: Sequence[str] = tuple(ROUGE), *, stem: bool = False
 ) -> list[Measure]:
@@ -176,8 +164,13 @@ def rouge_measures(
     if not names:
         return []
     from rouge_score.rouge_scorer import RougeScorer  # brings nltk, which is slow to import
+    from rouge_score.tokenizers import DefaultTokenizer
 
-    scorer = RougeScorer(list(names), tokenizer=_Stems() if stem else _Words())
+    def stems(text: str) -> list[str]:  # as rouge-score computes them: only of English words of more than three letters
+        return [english.tokenize(word)[0] if word.isascii() else word for word in rouge_words(text)]
+
+    english: Any = DefaultTokenizer(use_stemmer=True)
+    scorer = RougeScorer(list(names), tokenizer=SimpleNamespace(tokenize=stems if stem else rouge_words))
     scores = [scorer.score(reference, output) for output, reference in zip(outputs, references, strict=True)]
     note = f"rouge-score:{version('rouge-score')}|F1|mean|{'Porter stems' if stem else 'no stems'}|words:heed"
     return [
@@ -185,18 +178,6 @@ def rouge_measures(
         for name in names
         for points in [[100.0 * score[name].fmeasure for score in scores]]
     ]
-
-
-class _Stems(_Words):
-    """Stems of words, as rouge-score computes them: only of English words of more than three letters."""
-
-    def __init__(self) -> None:
-        from rouge_score.tokenizers import DefaultTokenizer
-
-        self._english = DefaultTokenizer(use_stemmer=True)
-
-    def tokenize(self, text: str) -> list[str]:
-        return [self._english.tokenize(word)[0] if word.isascii() else word for word in rouge_words(text)]
 
 
 COMMONEST = 10

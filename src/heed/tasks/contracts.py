@@ -31,7 +31,6 @@ from heed.data.splits import Splits
 from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
-from heed.evaluation.significance import summarise
 from heed.models.base import Body
 from heed.observe.looks import Shading
 from heed.tasks.base.looking import readable
@@ -548,12 +547,8 @@ class Head(Part):
         """The measures of a validation, besides the loss."""
         raise NotImplementedError
 
-    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
-        """The measures of a validation of a head that writes: of texts for some of the validation examples."""
-        raise NotImplementedError
-
     def validated(self, work: Any, model: Any) -> dict[str, float] | None:
-        """The scores of a validation of what is no example in a row; None for those by `judge`."""
+        """The scores of a validation of what is not decided by `decode`; None for those of the `measures`."""
         return None
 
     def outcomes(
@@ -561,12 +556,6 @@ class Head(Part):
     ) -> Outcomes:
         """All measures of predictions, with the details of a report; `others` is what all runs of a comparison know."""
         raise NotImplementedError
-
-    def scores(
-        self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, resamples: int
-    ) -> dict[str, Any]:
-        """The scores of predictions with their intervals, as in a report."""
-        return summarise(self.outcomes(predictions, examples, input), resamples)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         """The scores of one set, as lines for people."""
@@ -622,13 +611,13 @@ class Head(Part):
         """The outcomes of a baseline of a run."""
         return self.scored(run, examples, predict(examples), None)
 
-    def memory(self, batch: int, work: Any) -> int:
-        """Bytes of a scoring batch, and of what libraries take that scoring imports."""
-        return batch
-
     def scoring_memory(self, work: Any, model: Any, activations: float) -> int:
-        """Bytes that scoring takes besides the model; `activations` are those kept for each position in training."""
-        return self.memory(round(work.input.at_once * activations), work)
+        """Bytes that scoring takes besides the model, of what libraries take that it imports, too.
+
+        `activations` are those kept for each position in training.
+        """
+        positions: int = work.input.at_once
+        return round(positions * activations)
 
     def check_alike(self, other: Head) -> str:
         """Why a run with another head cannot answer together with this one; "" if it can."""

@@ -361,11 +361,7 @@ class Run:
     def report_of(self, examples: Sequence[Any]) -> dict[str, Any]:
         """The scores of examples with their intervals, as in a report."""
         bootstrap = self.config.evaluation.bootstrap
-        if self.head.writes or not self.head.has_outputs:
-            return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.head.by_length)}
-        _check(self, examples)
-        scores = self.head.scores(self.predicted(examples), examples, self.input, bootstrap)
-        return {"task": self.config.task, **scores}
+        return {"task": self.config.task, **summarise(self.outcomes(examples), bootstrap, self.head.by_length)}
 
     def score_and_loss(self, examples: Sequence[Any]) -> tuple[Measure, Measure | None]:
         """The most important measure of examples, and their loss in nats; None if the task has no such measure."""

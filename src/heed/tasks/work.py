@@ -679,20 +679,12 @@ class Work(Trainable):
         return evenly(examples, math.ceil(self.valid_share * len(examples)))
 
     def validate(self, model: Any) -> dict[str, float]:
-        """The loss over the targets, and the head's measures; the processes share the examples.
-
-        A model that writes is judged by all references, and writes outputs for some examples.
-        """
+        """The loss over the targets, and the head's measures; the processes share the examples."""
         if (whole := self.head.validated(self, model)) is not None:
             return whole
         encoded, truths, examples = self.encoded("valid"), self.truths("valid"), self.splits.examples["valid"]
         units = self.input.units(encoded)
         numbers = [*self.validated_part(range(len(units)))]
-        if self.head.samples:
-            judged = current().map(lambda part: self.judged_units(model, units, part), numbers)
-            nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
-            scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
-            return {**scores, **values_of(self.head.sampled(self, model))}
 
         def scored(batch: Batch) -> list[tuple[list[float], Any]]:
             states = self.head.states(model, batch)

@@ -53,8 +53,12 @@ class Examiner:
         return [self.truth_of(example) for example in self.examples], []
 
     def _lengths(self) -> tuple[list[int], str]:
-        """The length of each source, and its unit: tokens if all runs tokenize the sources alike."""
-        return token_lengths([run.tokenizer for run in self.runs], [without_breaks(text) for text in self.sources])
+        """The length of each source, and its unit: tokens if all tokenizers give the same lengths, else characters."""
+        texts = [without_breaks(text) for text in self.sources]
+        first, *others = [[len(ids) for ids in run.tokenizer.encode_all(texts)] for run in self.runs]
+        if all(other == first for other in others):
+            return first, f"{self.runs[0].tokenizer.unit}s"
+        return [len(text) for text in texts], "characters"
 
     def predict(self, run: Any, examples: Sequence[Any], beam_size: int | None) -> list[Any]:
         """Outputs of a run for some examples; `beam_size` only if `has_beam`."""
@@ -93,14 +97,6 @@ class LabelExaminer(Examiner):
         heads = [run.head for run in self.runs]
         every = [*(head.labels for head in heads), *heads[0].truths(self.examples)]
         return label_order(label for labels in every for label in labels), any(head.several for head in heads)
-
-
-def token_lengths(tokenizers: Sequence[Any], texts: Sequence[str]) -> tuple[list[int], str]:
-    """Length of each text and its unit: tokens if all tokenizers give the same lengths, else characters."""
-    lengths = [[len(ids) for ids in tokenizer.encode_all(texts)] for tokenizer in tokenizers]
-    if all(other == lengths[0] for other in lengths[1:]):
-        return lengths[0], f"{tokenizers[0].unit}s"
-    return [len(text) for text in texts], "characters"
 
 
 def shadings_html(look: Look) -> Markup:

@@ -99,9 +99,9 @@ class Scores(dict[str, Any]):
 def rounded(value: Any) -> Any:
     """Plain data with its numbers rounded to six digits after the point, as JSON has them."""
     if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
+        return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
+        return [rounded(part) for part in value]
     return round(value, 6) if isinstance(value, float) else value
 
 
@@ -197,7 +197,8 @@ class TextOutputs(Outputs):
     @cached_property
     def unit(self) -> str:
         """Plural name, in messages, of parts of a text that were never seen in training."""
-        return units(self.run.tokenizer.unit) if self.run.task.tokenizers() else "pieces"
+        unit = self.run.tokenizer.unit if self.run.task.tokenizers() else ""
+        return {"character": "characters", "word": "words"}.get(unit, "pieces")
 
     @property
     def pairs(self) -> bool:
@@ -307,8 +308,3 @@ def csv_row(values: Sequence[object]) -> str:
 def in_line(label: str) -> str:
     r"""A label as part of a line, exact except for line breaks and tabs, which are escaped: `\\n`, `\\r`, `\\t`."""
     return label.translate(_BREAKS)
-
-
-def units(unit: str) -> str:
-    """Plural name of a tokenizer's tokens, for readers."""
-    return {"character": "characters", "word": "words"}.get(unit, "pieces")

@@ -82,8 +82,8 @@ _NOTES = {
 
 def note_lines(report: Mapping[str, Any], *names: str) -> list[str]:
     """A sentence for each of these counts of a report that is not 0."""
-    found = ((report[name], *_NOTES[name].split(" ", 2)) for name in names if report.get(name))
-    return [f"  {counted(n, unit)} {verb.split('|')[n != 1]} {note}" for n, unit, verb, note in found]
+    notes = ((report[name], *_NOTES[name].split(" ", 2)) for name in names if report.get(name))
+    return [f"  {counted(n, unit)} {verb.split('|')[n != 1]} {note}" for n, unit, verb, note in notes]
 
 
 _SIGNED = {"rouge2": "ROUGE", "bleu": "BLEU", "chrf": "chrF", "ter": "TER"}
@@ -147,10 +147,10 @@ def confusion_lines(report: Mapping[str, Any]) -> list[str]:
 def length_lines(title: str, buckets: Iterable[Mapping[str, Any]], name: str, count: str, width: int = 8) -> list[str]:
     """A score of examples in ranges of length; `count` is the field with the number of a range's examples."""
     lines = [f"  {title}:"]
-    for one in buckets:
-        value, form = one[name], {"perplexity": "7.2f", "loss": ".4f"}.get(name, "")
+    for bucket in buckets:
+        value, form = bucket[name], {"perplexity": "7.2f", "loss": ".4f"}.get(name, "")
         shown = shown_score(name, value) if isinstance(value, Mapping) else f"{value:{form}}"
-        lines.append(f"    {span(one):>{width}}  {shown}  ({one[count]:,})")
+        lines.append(f"    {span(bucket):>{width}}  {shown}  ({bucket[count]:,})")
     return lines
 
 

@@ -90,10 +90,10 @@ class ToWrite(NamedTuple, Generic[S]):
     longest: int  # most tokens of an output
 
 
-def or_usual(usual: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def or_usual(usual: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options of writing, with those of the section `generation` where they are None or not given."""
     names = ("min_length", "length_penalty")
-    return {**given, **{name: getattr(usual, name) for name in names if given.get(name) is None}}
+    return {**options, **{name: getattr(usual, name) for name in names if options.get(name) is None}}
 
 
 def bleu_of(config: Any) -> str:

@@ -440,7 +440,7 @@ class NearestSentence:
 
     def translate(self, sentences: Sequence[str]) -> list[str]:
         """The looked-up translation of each sentence; "" without training pairs."""
-        return [self._targets[self._nearest(_words(one))] if self._targets else "" for one in sentences]
+        return [self._targets[self._nearest(_words(text))] if self._targets else "" for text in sentences]
 
     def _nearest(self, words: Set[str]) -> int:
         shared = np.zeros(len(self._targets))

@@ -381,7 +381,10 @@ class Aligner:
 
     def align(self, pairs: Sequence[Pair], scores: bool = False) -> list[WordAlignment]:
         """The links of each pair; with `scores`, also its score."""
-        log_probs = self._log_probs(pairs) if scores else [math.nan] * len(pairs)
+        log_probs, run = [math.nan] * len(pairs), self.run
+        if scores:
+            nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
+            log_probs = [-loss / count for loss, count in zip(nats, tokens, strict=True)]
         result = []
         for found, pair, score in zip(self.links(pairs), pairs, log_probs, strict=True):
             cells = sorted(found)
@@ -400,12 +403,6 @@ class Aligner:
                 if mean[j, i] > 0:
                     found[n][i, j] = float(mean[j, i])
         return found
-
-    def _log_probs(self, pairs: Sequence[Pair]) -> list[float]:
-        """The mean log-probability of each pair's target tokens under the run, in nats."""
-        run = self.run
-        nats, _, tokens = run.task.judged(run.model, run.task.input.encode(_stripped(pairs))).T.tolist()
-        return [-loss / count for loss, count in zip(nats, tokens, strict=True)]
 
 
 def _stripped(pairs: Sequence[Pair]) -> list[Pair]:
@@ -470,7 +467,7 @@ def aligned_heads(run: Any, pairs: Sequence[Pair]) -> dict[int, list[float]]:
         for layer, of_layer in zip(layers, weights, strict=True):
             rows = (of_layer[:, state : state + len(query_spans), first : first + len(key_spans)] for state in (0, 1))
             best = (each.argmax(-1).tolist() for each in rows)
-            counts = [[aligned_characters(one, query_spans, key_spans, links[n]) for one in each] for each in best]
+            counts = [[aligned_characters(keys, query_spans, key_spans, links[n]) for keys in each] for each in best]
             right[layer] = right.get(layer, 0) + np.array(counts)[..., 0]
         linked += counts[0][0][1]
     return {layer: (counts.max(0) / max(1, linked)).tolist() for layer, counts in right.items()}
@@ -506,8 +503,8 @@ def align(
     if isinstance(target, WrittenText):
         return links_of(run, str(source).strip(), target)
     if isinstance(source, str) and isinstance(target, str):
-        found: Any = align(run, [source], [target], **options)
-        return list(found[0].links)
+        alignments: Any = align(run, [source], [target], **options)
+        return list(alignments[0].links)
     if isinstance(source, str) or isinstance(target, str):
         raise ConfigError("align takes two texts, or a list of sources and a list of targets")
     if len(source) != len(target):

@@ -25,6 +25,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -265,11 +266,10 @@ def continue_all(
         for _ in _write(input, model, drafts, options):
             pass
         found = [drafts[i : i + times] for i in range(0, len(drafts), times)]
-    results = []
-    for prompt, group in zip(prompts, found, strict=True):
-        continuations = [_continuation(input, prompt, draft, options) for draft in group]
-        results.append(sorted(continuations, key=lambda c: -c.score))
-    return results
+    return [
+        sorted((_continuation(input, prompt, draft, options) for draft in group), key=lambda c: -c.score)
+        for prompt, group in zip(prompts, found, strict=True)
+    ]
 
 
 def stream(
@@ -290,11 +290,10 @@ def stream(
     draft = _Draft(input.prompt_tokens(input.tokenizer.encode(prompt).ids))
     pieces = Pieces(input.tokenizer.decode, options.stop)
     shown = 0
-    for step in _write(input, model, [draft], options):
-        for _, token in step:
-            if piece := pieces.add(token):
-                shown += len(piece)
-                yield piece
+    for _, token in chain.from_iterable(_write(input, model, [draft], options)):
+        if piece := pieces.add(token):
+            shown += len(piece)
+            yield piece
     continuation = _continuation(input, prompt, draft, options)
     if rest := continuation.text[shown:]:
         yield rest

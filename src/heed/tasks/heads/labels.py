@@ -64,6 +64,11 @@ class Labeller(nn.Module):
         return logits
 
 
+def origin_of(examples: Sequence[Any], at: int) -> str:
+    """The place that an example comes from, without making the example where it is made on access."""
+    return str(examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
+
+
 @dataclass(frozen=True, eq=False)
 class Truths:
     """The labels of examples."""
@@ -133,15 +138,14 @@ class Named(Head):
 
     def lines(self, work: Work) -> list[str]:
         counts = {split: self.counted(work.splits.examples[split]) for split in work.split_names}
-        each = ((split, (f"{escaped(label)} {n:,}" for label, n in one.items())) for split, one in counts.items())
+        each = ((split, (f"{escaped(label)} {n:,}" for label, n in some.items())) for split, some in counts.items())
         return ["\nlabels:", *(f"{split:20}" + "  ".join(shown) for split, shown in each)]
 
     def counts(self, split: str, work: Work) -> dict[str, Any]:
         return {"labels": self.counted(work.splits.examples[split])}
 
-    def memory(self, batch: int, work: Work) -> int:
-        """Bytes of a scoring batch and of libraries that will be imported."""
-        return batch + library_memory(work.split_names)
+    def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
+        return super().scoring_memory(work, model, activations) + library_memory(work.split_names)
 
     def check_alike(self, other: Head) -> str:
         mine, theirs = self.labels, getattr(other, "labels", ())
@@ -187,7 +191,7 @@ class Labels(Named):
         for place, labels in enumerate(sets):
             if missing := next((label for label in labels if label not in known), None):
                 at = int(np.flatnonzero(numbers == place)[0])
-                self.number(missing, examples.origin(at) if hasattr(examples, "origin") else examples[at].origin)
+                self.number(missing, origin_of(examples, at))
         return Truths([[known[label] for label in labels] for labels in sets], numbers)
 
     def true(self, truths: Truths, rows: Sequence[int]) -> Tensor:
@@ -220,11 +224,10 @@ class Labels(Named):
         """The weight of each class in the loss over the training examples."""
         if isinstance(given := self.weighting, dict):
             return [given.get(label, 1.0) for label in self.labels]
-        counts = [0] * len(self.labels)
+        counts = np.zeros(len(self.labels), np.int64)
         for labels, count in zip(truths.sets, truths.of_sets, strict=True):
-            for label in labels:
-                counts[label] += count
-        each = [max(1, count) for count in counts]
+            counts[[*labels]] += count
+        each = np.maximum(1, counts).tolist()
         if self.several:  # examples without the label for each one with it
             return [max(1, len(truths.numbers) - count) / count for count in each]
         return [sum(each) / (len(each) * count) for count in each]

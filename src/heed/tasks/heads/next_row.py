@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import torch
@@ -150,18 +151,23 @@ class NextRow(Head):
     def outcomes(
         self, predictions: Sequence[Values], examples: Sequence[Stretch], input: Input, others: Any = None
     ) -> Outcomes:
-        errors = self._errors(predictions, examples, input)
+        """Errors of the model, and in the report those of naive forecasts."""
+        assert isinstance(input, Windows)
+        horizon, season = self.config.data.horizon, self.config.data.season
+        contexts, true = [one.values[: one.start] for one in examples], [one.values[one.start :] for one in examples]
+        forecasts = {"model": predictions, "last value": [last_value(context, horizon) for context in contexts]}
+        if isinstance(season, int):
+            forecasts["seasonal naive"] = [seasonal_naive(context, horizon, season) for context in contexts]
+        cut = {name: [f[: len(t)] for f, t in zip(made, true, strict=True)] for name, made in forecasts.items()}
+        errors = error_measures(true, cut, input.columns)
         texts = [" ".join(f"{value:.6g}" for value in rows.flatten()) for rows in predictions]
         measures = [one for by in errors.values() for one in by["model"].values()]
-        return Outcomes(tuple(texts), tuple(measures), details={"horizon": self.config.data.horizon})
+        return Outcomes(tuple(texts), tuple(measures), report=partial(self._reported, errors, examples))
 
-    def scores(
-        self, predictions: Sequence[Values], examples: Sequence[Stretch], input: Input, resamples: int
-    ) -> dict[str, Any]:
+    def _reported(self, errors: Errors, examples: Sequence[Stretch], resamples: int) -> dict[str, Any]:
         """Errors of the model and of naive forecasts by column; of several series also those of each."""
-        errors, data = self._errors(predictions, examples, input), self.config.data
-        shown = error_report(errors, resamples)
-        report: dict[str, Any] = {"examples": len(predictions), "columns": shown, "horizon": data.horizon}
+        shown, data = error_report(errors, resamples), self.config.data
+        report: dict[str, Any] = {"examples": len(examples), "columns": shown, "horizon": data.horizon}
         if isinstance(data.season, int):
             report["season"] = data.season
         if len(names := names_of(examples)) > 1:
@@ -174,17 +180,6 @@ class NextRow(Head):
                 for name, some in places.items()
             }
         return report
-
-    def _errors(self, predictions: Sequence[Values], examples: Sequence[Stretch], input: Input) -> Errors:
-        """Errors of the model and of the naive forecasts."""
-        assert isinstance(input, Windows)
-        horizon, season = self.config.data.horizon, self.config.data.season
-        contexts, true = [one.values[: one.start] for one in examples], [one.values[one.start :] for one in examples]
-        forecasts = {"model": predictions, "last value": [last_value(context, horizon) for context in contexts]}
-        if isinstance(season, int):
-            forecasts["seasonal naive"] = [seasonal_naive(context, horizon, season) for context in contexts]
-        cut = {name: [f[: len(t)] for f, t in zip(made, true, strict=True)] for name, made in forecasts.items()}
-        return error_measures(true, cut, input.columns)
 
     def report(self, scores: dict[str, Any]) -> list[str]:
         season = (

@@ -25,7 +25,7 @@ from heed.tasks.base.labels import MOST_ERRORS, check_labels
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import score_lines
 from heed.tasks.contracts import Asked, Batch, Draw, Facts, Head, Input, Rows
-from heed.tasks.heads.labels import Labeller, Labels
+from heed.tasks.heads.labels import Labeller, Labels, origin_of
 from heed.tasks.inputs.rows import column_lines
 from heed.tasks.work import Work
 
@@ -55,14 +55,9 @@ def values_of_labels(examples: Sequence[Any]) -> NDArray[np.float64]:
     sets, numbers = label_sets_in(examples)
     if not any(sets):  # no names, but values
         return numbers_in([one.truth for one in examples], lambda at: str(examples[at].origin))
+    first = lambda at: int(np.flatnonzero(numbers == at)[0])  # noqa: E731
     labels = [labels[0] if labels else "" for labels in sets]
-
-    def origin(at: int) -> str:
-        place: Callable[[int], str] | None = getattr(examples, "origin", None)
-        first = int(np.flatnonzero(numbers == at)[0])
-        return place(first) if place is not None else str(examples[first].origin)
-
-    return numbers_in(labels, origin)[numbers]
+    return numbers_in(labels, lambda at: origin_of(examples, first(at)))[numbers]
 
 
 def _name_of(examples: Sequence[Any], config: Any) -> str:

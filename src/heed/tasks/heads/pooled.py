@@ -216,9 +216,10 @@ class TextLabels(Labels):
         linear = cast(Any, work.input).linear
         return {} if linear is None else {"ngrams": linear}
 
-    def memory(self, batch: int, work: Work) -> int:
+    def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of a scoring batch, or of fitting the baseline afterwards if that is more, and of scikit-learn."""
-        return max(batch, fitting_memory(characters_of(work.splits.examples["train"]))) + library_memory(["test"])
+        batch, fitting = round(work.input.at_once * activations), characters_of(work.splits.examples["train"])
+        return max(batch, fitting_memory(fitting)) + library_memory(["test"])
 
     def outcomes(
         self, predictions: Sequence[Any], examples: Sequence[Any], input: Input, others: Any = None

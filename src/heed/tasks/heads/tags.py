@@ -442,8 +442,8 @@ class Tags(Named):
         labels = {name: name for name in ("words", "entity_f1", "precision", "recall", "accuracy")}
         lines = score_lines(scores, labels | {"entity_f1": "entity F1", "accuracy": "accuracy of tags"})
         lines += per_name(scores, "type" if "per_type" in scores else "tag")
-        for word, found in scores.get("per_word", {}).items():
-            lines.append(f"  the word {word!r:<11} {interval(found['accuracy'])}  ({found['support']:,} times)")
+        for word, values in scores.get("per_word", {}).items():
+            lines.append(f"  the word {word!r:<11} {interval(values['accuracy'])}  ({values['support']:,} times)")
         if never := scores.get("never_seen"):
             lines.append(f"  never seen in training, so never predicted: {', '.join(map(escaped, never))}")
         return lines

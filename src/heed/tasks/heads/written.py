@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from heed.data.batch import pad_shifted
 from heed.data.examples import evenly
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.evaluation.measures import Measure, Outcomes
+from heed.evaluation.measures import Measure, Outcomes, values_of
 from heed.evaluation.text_scores import bleu_tokenizer
 from heed.generation import Ensemble, SamplingOptions, SearchOptions, generate, generate_steps, without_gradient
 from heed.registry import learned_positions
@@ -123,7 +124,12 @@ class Written(Head):
             sums.index_add_(0, owners[part], torch.stack([nats, right.double(), torch.ones_like(nats)], 1))
         return sums.cpu()
 
-    def sampled(self, work: Any, model: Any) -> Sequence[Measure]:
+    def validated(self, work: Any, model: Any) -> dict[str, float]:
+        """All references are judged, and texts are written for some of the validation examples."""
+        units = work.input.units(work.encoded("valid"))
+        numbers = work.validated_part(range(len(units)))
+        judged = current().map(lambda part: work.judged_units(model, units, part), [*numbers])
+        nats, right, count = np.array([row for rows in judged for row in rows]).sum(0).tolist()
         chosen = work.input.to_write(work)
         options = self.search_options(model, beam_size=1, max_length=chosen.longest)
 
@@ -132,7 +138,8 @@ class Written(Head):
 
         texts = current().map(written, work.validated_part(chosen.sources))
         *of_texts, exact = self.measures_of(texts, work.validated_part(chosen.references))
-        return [exact, *of_texts]
+        scores = {"loss": nats / max(1.0, count), "token_accuracy": right / max(1.0, count)}
+        return {**scores, **values_of([exact, *of_texts])}
 
     def measures_of(self, texts: Sequence[str], references: Sequence[str]) -> list[Measure]:
         """The scores of texts in validations and of baselines."""

@@ -105,8 +105,9 @@ class PictureLabels(Labels):
         top = share(f"top_{TOP}", f"top-{TOP} accuracy", found)
         return replace(made, measures=(made.measures[0], top, *made.measures[1:]))
 
-    def memory(self, batch: int, work: Work) -> int:
+    def scoring_memory(self, work: Work, model: Any, activations: float) -> int:
         """Bytes of pictures scored together, or of scikit-learn if larger (used afterwards, for a test set)."""
+        batch = round(work.input.at_once * activations)
         return max(round(0.7 * batch), library_memory(work.split_names))  # measured: 0.5 to 0.9 of a training batch
 
 

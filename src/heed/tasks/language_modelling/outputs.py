@@ -61,13 +61,13 @@ class LanguageModelOutputs(TextOutputs):
         self._unread = (0, 0)  # tokens of the longest prompt that was not fully read, and how many of them were read
         self._blank_ends = False  # whether a prompt ends with a space, which the tokenizer attaches to the next word
         self._windowed = 0  # texts that were scored in windows
-        given = next((name.replace("_", "-") for name, usual in _WRITING.items() if options[name] != usual), None)
+        option = next((name.replace("_", "-") for name, usual in _WRITING.items() if options[name] != usual), None)
         if options["score"] and self._choices:
             raise ConfigError("--score reads whole texts and --choice ranks continuations; give only one")
-        if options["score"] and given:
-            raise ConfigError(f"--score writes nothing, so --{given} does not apply to it")
-        if self._choices and given:
-            raise ConfigError(f"--choice ranks given continuations and writes none, so --{given} does not apply")
+        if options["score"] and option:
+            raise ConfigError(f"--score writes nothing, so --{option} does not apply to it")
+        if self._choices and option:
+            raise ConfigError(f"--choice ranks given continuations and writes none, so --{option} does not apply")
         if options["end"] and not self._choices:
             raise ConfigError("--end applies only to ranked choices; add --choice or --choices")
         self._writing: dict[str, Any] = {}
