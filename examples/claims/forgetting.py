@@ -27,7 +27,7 @@ def measure(cell: Cell) -> list[Row]:
     rows, draw = [], Random(f"{cell.seed}:asked")
     for length in (*TRAINED, TWICE):
         asked = [f"{draw.randrange(10**length):0{length}d}" for _ in range(ASKED)]
-        written = run.predictions(asked, beam_size=1, max_length=length + 5)
+        written = run.predict(asked, beam_size=1, max_length=length + 5)
         right = sum(one.text == text for one, text in zip(written, asked, strict=True))
         rows.append({"length": length, "exact": right / ASKED})
     return rows

@@ -63,7 +63,7 @@ def measure(cell: Cell) -> list[Row]:
     seen = {label for _, label in train}  # few it-sentences do not show every noun
     data = {"train": train, "valid": [pair for pair in valid if pair[1] in seen]}
     run = cell.train("classification", _STEPS, f"{_SETTINGS} model.num_heads={cell['heads']}", **data)
-    predicted = (answer.label for answer in run.predictions([text for text, _ in test]))
+    predicted = (answer.label for answer in run.predict([text for text, _ in test]))
     return [{"accuracy": sum(map(eq, predicted, (label for _, label in test))) / _TEST}]
 
 

@@ -52,7 +52,7 @@ def measure(cell: Cell) -> list[Row]:
         "translation", cell["updates"], f"{_SETTINGS} model.score={cell['score']}", train=pairs[50:], valid=pairs[:50]
     )
     asked = _strings(ASKED, f"{cell.seed}:asked")
-    written = run.predictions(asked, beam_size=1, max_length=15)
+    written = run.predict(asked, beam_size=1, max_length=15)
     return [{"exact": sum(given.text == text[::-1] for given, text in zip(written, asked, strict=True)) / ASKED}]
 
 

@@ -220,7 +220,7 @@ def look_at_text(
     contributions: bool = True,
     pieces: bool = False,
 ) -> Look:
-    """Look at the label that a model gives to a text; the options are those of `LooksAtText.look`.
+    """Look at the label that a model gives to a text; the options are those of `heed.tasks.base.looking.look`.
 
     With `contributions`, the contribution of each word is measured by leaving it out, one more forward pass for each.
 

@@ -203,7 +203,7 @@ def look_at(
     layer and head has one causal map of all tokens. `edits` also apply while the output is written.
 
     `length` and `beam_size` are those of the output, by default 20 and the configuration's; with `whole_words`, maps
-    and surprisal are of words instead of tokens; `target` is a given output. Other arguments as `LooksAtText.look`.
+    and surprisal are of words instead of tokens; `target` is a given output. Other arguments as `heed.tasks.base.looking.look`.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head; a length is asked for with `given`, or words of a
@@ -416,7 +416,7 @@ def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[st
 
 
 def lens_reads(work: Work, model: LanguageModel, text: str) -> tuple[Callable[[], Tensor], Axis, Callable[[int], str]]:
-    """A pass over the last tokens of a text that the model reads at once; see `HasLens`."""
+    """A pass over the last tokens of a text that the model reads at once; see `heed.tasks.base.tracing.lens`."""
     input = cast(Stream, work.input)
     shown, context = _text(input, text, [], False), context_of(input, model)
     left = max(0, len(shown.ids) - (context or len(shown.ids)))

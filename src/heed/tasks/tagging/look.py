@@ -47,7 +47,7 @@ def look_at_tags(
 ) -> Look:
     """Look at the tags that a model gives to the words of a raw text, or to words.
 
-    The options are those of `LooksAtText.look`.
+    The options are those of `heed.tasks.base.looking.look`.
 
     Raises:
         ConfigError: The model does not have this attention, or has no gates, or the text is too long.
