@@ -203,7 +203,8 @@ def look_at(
     layer and head has one causal map of all tokens. `edits` also apply while the output is written.
 
     `length` and `beam_size` are those of the output, by default 20 and the configuration's; with `whole_words`, maps
-    and surprisal are of words instead of tokens; `target` is a given output. Other arguments as `heed.tasks.base.looking.look`.
+    and surprisal are of words instead of tokens; `target` is a given output. Other arguments
+    are those of `heed.tasks.base.looking.look`.
 
     Raises:
         ConfigError: The model has no such mechanism, layer or head; a length is asked for with `given`, or words of a

@@ -35,7 +35,9 @@ def look_at_row(
     pair: str | None = None,
     pieces: bool = False,
 ) -> Look:
-    """Look at a text, whose masks are filled, or, with a second text `pair`, at both; the arguments are those of `heed.tasks.base.looking.look`.
+    """Look at a text, whose masks are filled, or, with a second text `pair`, at both.
+
+    The options are those of `heed.tasks.base.looking.look`.
 
     Raises:
         ConfigError: The chosen attention does not exist, or the text is longer than the model can read.
