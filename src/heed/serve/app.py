@@ -208,7 +208,8 @@ class Server:
             body = json.loads(parts.decode("utf-8"), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the body is not JSON: {clean(str(error)[:200])}") from None
-        return requests.checked(kind, body)
+        checked: B = requests.checked(kind, body)
+        return checked
 
     def _run(self, number: int) -> Served:
         if number >= len(self.runs):

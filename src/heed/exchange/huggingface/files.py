@@ -92,7 +92,8 @@ class Settings:
 
     def like(self, name: str, default: Any) -> Any:
         """A field of the kind of its default; that of null is a count."""
-        return {bool: self.flag, float: self.number}.get(type(default), self.count)(name, default)
+        kinds: dict[type, Callable[..., Any]] = {bool: self.flag, float: self.number}
+        return kinds.get(type(default), self.count)(name, default)
 
     def one_of(self, name: str, known: Mapping[str, Any], default: Any = ...) -> Any:
         """Look up a text field in a table of the supported values."""

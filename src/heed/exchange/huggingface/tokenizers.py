@@ -447,7 +447,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings = {"state": library.to_str(), "form": files.form, "name": files.name, "roles": files.roles, "kept": kept}
+    settings: dict[str, Any] = {"state": library.to_str(), "form": files.form, "name": files.name}
+    settings |= {"roles": files.roles, "kept": kept}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings
@@ -507,7 +508,7 @@ def _frame(tokenizer: TextTokenizer, roles: Mapping[str, str], family: str) -> d
     end = roles.get("sep_token", roles.get("eos_token"))
     if family in _NO_FRAME or start is None or end is None:
         return None
-    ids = {name: tokenizer.library.token_to_id(name) for name in sorted({start, end})}
+    ids = {name: i for name in sorted({start, end}) if (i := tokenizer.library.token_to_id(name)) is not None}
     return template([start], [end] * (1 + (family in _DOUBLE)), [end], ids, int(family in _SEGMENTS))
 
 
