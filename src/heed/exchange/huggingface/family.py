@@ -67,7 +67,6 @@ class Wanted(NamedTuple):
     settings: Settings  # its `config.json`; when one is written, what `Family.settings` gave
     body: ModelConfig  # the configuration of our model
     heads: HeadNames  # of the model
-    vocabularies: Vocabularies
     tied: bool = True  # the output layer uses the embedding table and has no matrix of its own
 
 
