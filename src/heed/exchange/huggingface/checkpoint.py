@@ -126,17 +126,15 @@ class Checkpoint:
         labels = {int(i): str(name) for i, name in named.items()}
         if sorted(labels) != list(range(len(labels))):
             raise settings.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
-        names: list[str] = []
-        taken, numbers = {*labels.values()}, Counter(dict.fromkeys(labels.values(), 1))
-        for _, name in sorted(labels.items()):
-            unique, first = name, numbers[name] == 1
-            while not first and unique in taken:
-                unique = f"{name} ({numbers[name]})"
+        names: dict[str, int] = {}
+        others, numbers = {*labels.values()}, Counter[str]()
+        for i, name in sorted(labels.items()):
+            unique = name
+            while unique in names or (unique != name and unique in others):
                 numbers[name] += 1
-            numbers[name] += first
-            taken.add(unique)
-            names.append(unique)
-        return names
+                unique = f"{name} ({numbers[name] + 1})"
+            names[unique] = i
+        return [*names]
 
 
 def _without_token(tokenizer: TextTokenizer) -> list[int]:
