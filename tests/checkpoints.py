@@ -85,7 +85,6 @@ def round_trip(folder, model, assert_same):
     imported = import_checkpoint(folder / "theirs", folder / "run")
     assert_same(imported.run, model)
     written = heed.export(heed.load(folder / "run"), to="huggingface", out=folder / "ours")
-    assert written.architecture == type(model).__name__
     assert_same(imported.run, type(model).from_pretrained(folder / "ours", attn_implementation="eager").eval())
     return imported, written
 

@@ -167,7 +167,8 @@ def assert_same(run, model, longest=None):
 def test_random_models_compute_the_same_in_and_out(tmp_path, name, n, kind, tied):
     more = {"num_labels": 2 + n % 4} if "Classification" in kind else {}
     model = FAMILIES[name](tmp_path / "theirs", n, kind, tie_word_embeddings=tied, **more)
-    round_trip(tmp_path, model, assert_same)
+    _, written = round_trip(tmp_path, model, assert_same)
+    assert written.architecture == type(model).__name__
     before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
     assert not (before.keys() - after.keys())
 

@@ -494,7 +494,7 @@ def export_translation(
         }
         (part / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
         size = (part / "model.bin").stat().st_size
-    name = next(name for name, own in ENGINES.items() if own == quantization)
+    name = next(name for name, storage in ENGINES.items() if storage == quantization)
     return Exported(final, name, size, check)
 
 

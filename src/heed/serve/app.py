@@ -138,7 +138,7 @@ class Server:
     def __init__(self, runs: Sequence[Served], seconds: float = SECONDS) -> None:
         self.runs, self.seconds = runs, seconds
         self.worker = Worker()
-        self.most = PICTURE * 4 // 3 + BODY if any(spec_of(one.task).input == "picture" for one in runs) else BODY
+        self.most = PICTURE * 4 // 3 + BODY if any(spec_of(run.task).input == "picture" for run in runs) else BODY
 
     def app(self, hosts: Sequence[str], token: str) -> Guard:
         """The ASGI application; `hosts` are the names, with ports, by which it may be called."""

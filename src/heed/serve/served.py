@@ -42,8 +42,8 @@ _ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
 
 def flags_of(task: str, command: str) -> list[Flag]:
     """The options of a command that a request may have; none of them names a file."""
-    own = [flag for flag in spec_of(task).flags if flag.command == command and not flag.file]
-    return [flag for flag in own if flag.name not in _ELSEWHERE]
+    flags = [flag for flag in spec_of(task).flags if flag.command == command and not flag.file]
+    return [flag for flag in flags if flag.name not in _ELSEWHERE]
 
 
 class Served:
@@ -333,9 +333,9 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     paths = [folder.find(name, folder.State.BEGUN) if name == "last" else Path(name) for name in names]
     short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
     shown = short if len({*short}) == len(short) else names
-    found = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
-    for one in found:
-        one.others = found
-        if not one.training or one.newest():
-            one.run()
-    return found
+    runs = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
+    for served in runs:
+        served.others = runs
+        if not served.training or served.newest():
+            served.run()
+    return runs

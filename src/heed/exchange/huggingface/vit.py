@@ -318,7 +318,7 @@ def _normalisation(settings: Settings, channels: int) -> Normalisation:
     else:
         mean, deviation = (0.0,) * channels, (1.0,) * channels
     unit = 1.0 if abs(255 * factor - 1) < 1e-6 else 255 * factor  # 1/255 is written with few digits in some files
-    return Normalisation(tuple(one / unit for one in mean), tuple(one / unit for one in deviation))
+    return Normalisation(tuple(value / unit for value in mean), tuple(value / unit for value in deviation))
 
 
 def _per_channel(settings: Settings, name: str, channels: int) -> tuple[float, ...]:
