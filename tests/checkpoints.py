@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+import heed
 from heed.runs.checkpoints import import_checkpoint
 
 WORDS = "the man went to store bought milk he it was good very bad film said in of and not one two three".split()
@@ -77,6 +78,15 @@ def ragged(known, longest=9, rows=4, seed=1):
     """Random lists of tokens from the vocabulary, of different lengths."""
     generator = random.Random(seed)
     return [[generator.choice(known) for _ in range(generator.randint(1, longest))] for _ in range(rows)]
+
+
+def round_trip(folder, model, assert_same):
+    """Import "theirs" and export it as "ours"; the run and both models of `transformers` are the same."""
+    imported = import_checkpoint(folder / "theirs", folder / "run")
+    assert_same(imported.run, model)
+    written = heed.export(heed.load(folder / "run"), to="huggingface", out=folder / "ours")
+    assert_same(imported.run, type(model).from_pretrained(folder / "ours", attn_implementation="eager").eval())
+    return imported, written
 
 
 def changed(folder, change):

@@ -7,7 +7,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 import heed
-from checkpoints import changed, randomise, refused, with_field
+from checkpoints import changed, randomise, refused, round_trip, with_field
 from heed.errors import ConfigError, RunError
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
@@ -73,12 +73,8 @@ def assert_same(run, model):
 def test_random_models_compute_the_same_in_and_out(tmp_path, n):
     kind = "Model" if n % 4 == 3 else "ForImageClassification"
     model = vit(tmp_path / "theirs", n, kind)
-    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    assert_same(run, model)
-    written = heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
+    _, written = round_trip(tmp_path, model, assert_same)
     assert written.architecture == f"ViT{kind}" and written.difference == 0
-    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
-    assert_same(run, again)
     before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
     assert {name for name in before if name not in after} <= {"pooler.dense.weight", "pooler.dense.bias"}
     # Biases of zero stand where the model has none.
@@ -88,12 +84,8 @@ def test_random_models_compute_the_same_in_and_out(tmp_path, n):
 @pytest.mark.parametrize(("n", "kind"), [(0, "Model"), (1, WITH_TEACHER), (2, WITH_TEACHER), (4, WITH_TEACHER)])
 def test_a_distilled_deit_computes_the_same_in_and_out(tmp_path, n, kind):
     model = vit(tmp_path / "theirs", n, kind, name="DeiT")
-    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    assert_same(run, model)
-    written = heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
+    _, written = round_trip(tmp_path, model, assert_same)
     assert written.architecture == f"DeiT{kind}"
-    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
-    assert_same(run, again)
     before, after = (load_file(tmp_path / one / "model.safetensors") for one in ("theirs", "ours"))
     for name in before.keys() & after.keys():
         if not name.endswith("classifier.bias"):

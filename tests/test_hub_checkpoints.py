@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 
 import heed
 import marian
-from checkpoints import randomise
+from checkpoints import randomise, round_trip
 from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
 from test_checkpoints_bert import assert_same as assert_same_texts
@@ -190,10 +190,7 @@ def test_vocabularies_of_their_real_size(tmp_path, monkeypatch, name, size):
     monkeypatch.setitem(TEXT, name, (fields, write, renamed, form))
     model, tokenizer = made(tmp_path / "theirs", name)
     assert len(tokenizer) == size
-    run = import_checkpoint(tmp_path / "theirs", tmp_path / "run").run
-    assert_same(run, model)
-    heed.export(run, to="huggingface", out=tmp_path / "ours")
-    assert_same(run, type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval())
+    round_trip(tmp_path, model, assert_same)
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     for text in TEXTS:
         assert again(text).input_ids == tokenizer(text).input_ids
@@ -202,12 +199,9 @@ def test_vocabularies_of_their_real_size(tmp_path, monkeypatch, name, size):
 @pytest.mark.parametrize("name", TEXT)
 def test_outputs_maps_and_export_of_a_checkpoint_of_texts(tmp_path, name):
     model, tokenizer = made(tmp_path / "theirs", name)
-    imported = import_checkpoint(tmp_path / "theirs", tmp_path / "run")
+    imported, _ = round_trip(tmp_path, model, assert_same)
     run = imported.run
     assert {*imported.unused} <= {"roberta.pooler.dense.weight", "roberta.pooler.dense.bias"}
-    assert_same(run, model)
-    heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
-    assert_same(run, type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval())
     again = transformers.AutoTokenizer.from_pretrained(tmp_path / "ours")
     for text in TEXTS:
         framed = tokenizer(text).input_ids
@@ -325,16 +319,12 @@ def test_outputs_maps_and_export_of_a_checkpoint_of_pictures(tmp_path, name):
     with torch.no_grad():  # sums over 3,072 numbers of a patch
         model.get_input_embeddings().projection.weight.mul_(0.1)
     stored(folder, model.state_dict(), form)
-    imported = import_checkpoint(folder, tmp_path / "run")
-    assert_same_pictures(imported.run, model)
+    imported, _ = round_trip(tmp_path, model, assert_same_pictures)
     if "in21k" not in name:
         assert imported.run.head.labels[:3] == ("crane", "hen", "crane (2)")
     processor = transformers.AutoImageProcessor.from_pretrained(folder, backend="pil")
     picture = np.random.default_rng(1).integers(0, 256, (80, 101, 3), dtype=np.uint8)
     pixels = processor(Image.fromarray(picture), return_tensors="pt").pixel_values
     torch.testing.assert_close(imported.run.input.form.tensor([picture]), pixels, **CLOSE)
-    heed.export(heed.load(tmp_path / "run"), to="huggingface", out=tmp_path / "ours")
-    again = type(model).from_pretrained(tmp_path / "ours", attn_implementation="eager").eval()
-    assert_same_pictures(imported.run, again)
     processor = transformers.AutoImageProcessor.from_pretrained(tmp_path / "ours", backend="pil")
     torch.testing.assert_close(processor(Image.fromarray(picture), return_tensors="pt").pixel_values, pixels, **CLOSE)

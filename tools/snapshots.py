@@ -244,16 +244,13 @@ def from_python(task: str, first: bool) -> Iterator[tuple[str, Any]]:
         client.headers["Authorization"] = "Bearer t"
         yield "GET", [client.get("/v1/runs").json(), told(client.get("/openapi.json").text, page=True)]
         body: Answers = {"input": posted}
-        asking = [("v1/predict", one) for one in (body, {"inputs": [posted] * 2}, {"input": None})]
-        asking += [("v1/predict", body | {"options": {"nbest": 2}}), ("api/write", body), ("api/look", body)]
-        for number, (path, one) in enumerate(asking):
-            question = {"run": 0, **one}
-            page = path == "api/look"  # the page of a look, by the name that its path had once
-            to, sent = ("api/save", {"look": question, "format": "html"}) if page else (path, question)
-            answer = client.post(f"/{to}", json=sent)
-            page = page and answer.is_success
+        predicted = (body, {"inputs": [posted] * 2}, {"input": None}, body | {"options": {"nbest": 2}})
+        asking = [*(("v1/predict", one) for one in predicted), ("api/write", body)]
+        for number, (path, one) in enumerate([*asking, ("api/save", {"look": body, "format": "html"})]):
+            answer = client.post(f"/{path}", json=one)
+            page = path == "api/save" and answer.is_success
             text = json.dumps({"html": answer.text}, ensure_ascii=False, separators=(",", ":")) if page else answer.text
-            yield f"POST {path} {number}", [answer.status_code, told(text, page)]
+            yield f"POST {path.replace('save', 'look')} {number}", [answer.status_code, told(text, page)]
 
 
 def snapshot(pair: str, folder: Path) -> Answers:

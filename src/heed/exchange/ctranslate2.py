@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -240,20 +241,18 @@ class CTranslate2Writer:
         self, sources: Sequence[list[int]], written: list[list[list[int]]], length_penalty: float
     ) -> list[list[Hypothesis]]:
         """Hypotheses with scores from a teacher-forced pass, since a search returns only sums of renormalised ones."""
+        pairs = [(source, ids) for source, group in zip(sources, written, strict=True) for ids in group]
         end = [self._special.end]
-        ended = [[ids[-1:] == end for ids in group] for group in written]
-        tokens = [[ids[:-1] if ids[-1:] == end else ids for ids in group] for group in written]
-        repeated = [source for source, group in zip(sources, tokens, strict=True) for _ in group]
-        log_probs = iter(self.log_probs(repeated, [ids for group in tokens for ids in group]))
-        groups = []
-        for group, finished in zip(tokens, ended, strict=True):
-            hypotheses = []
-            for ids, done in zip(group, finished, strict=True):
-                own = next(log_probs)[: len(ids) + done]
-                score = sum(own) / max(1, len(own)) ** length_penalty
-                hypotheses.append(Hypothesis(tuple(ids), tuple(own), score, done))
-            groups.append(sorted(hypotheses, key=lambda h: -h.score))
-        return groups
+        tokens = [ids[:-1] if ids[-1:] == end else ids for _, ids in pairs]
+        hypotheses = []
+        for ids, (_, whole), log_probs in zip(
+            tokens, pairs, self.log_probs([source for source, _ in pairs], tokens), strict=True
+        ):
+            log_probs = log_probs[: len(whole)]
+            score = sum(log_probs) / max(1, len(log_probs)) ** length_penalty
+            hypotheses.append(Hypothesis(tuple(ids), tuple(log_probs), score, len(ids) < len(whole)))
+        remaining = iter(hypotheses)
+        return [sorted(islice(remaining, len(group)), key=lambda h: -h.score) for group in written]
 
 
 _SENTENCES = 16
@@ -494,7 +493,7 @@ def export_translation(
         }
         (part / _DESCRIPTION).write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
         size = (part / "model.bin").stat().st_size
-    name = next(name for name, own in ENGINES.items() if own == quantization)
+    name = next(name for name, storage in ENGINES.items() if storage == quantization)
     return Exported(final, name, size, check)
 
 

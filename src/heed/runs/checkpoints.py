@@ -164,8 +164,8 @@ def build(
     }
     config = check_config(_with_given(values, given or {}), str(settings.path))
     task = task_class(task_name)(config, *kind.learned(checkpoint), None).settle(None)
-    wanted = Wanted(settings, task.model_and_head()[0], heads, checkpoint.vocabularies, checkpoint.tied)
-    table = kind.placed(family.table(wanted))
+    body, _ = task.model_and_head()
+    table = kind.placed(family.table(Wanted(settings, body, heads, checkpoint.tied)))
     try:
         shapes = shapes_of(task)
     except (RuntimeError, TypeError) as error:  # numbers beyond 64 bits
@@ -349,7 +349,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
     settings = _settings(family, fields, exportable, origin if numbered_as else None)
-    written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, vocabularies, exportable.tied
+    written = Settings(final / CONFIG, settings), exportable.body, exportable.heads, exportable.tied
     table = kind.placed(family.table(Wanted(*written)))
     model = run.model
     bare = "" if exportable.heads else family.prefix  # a body alone is stored without its name

@@ -138,7 +138,7 @@ class Server:
     def __init__(self, runs: Sequence[Served], seconds: float = SECONDS) -> None:
         self.runs, self.seconds = runs, seconds
         self.worker = Worker()
-        self.most = PICTURE * 4 // 3 + BODY if any(spec_of(one.task).input == "picture" for one in runs) else BODY
+        self.most = PICTURE * 4 // 3 + BODY if any(spec_of(run.task).input == "picture" for run in runs) else BODY
 
     def app(self, hosts: Sequence[str], token: str) -> Guard:
         """The ASGI application; `hosts` are the names, with ports, by which it may be called."""
@@ -208,7 +208,8 @@ class Server:
             body = json.loads(parts.decode("utf-8"), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the body is not JSON: {clean(str(error)[:200])}") from None
-        return requests.checked(kind, body)
+        checked: B = requests.checked(kind, body)
+        return checked
 
     def _run(self, number: int) -> Served:
         if number >= len(self.runs):

@@ -130,29 +130,29 @@ def _field(flag: Flag) -> Any:
     return kind | None, Field(None, **about)
 
 
-def checked_options(given: Mapping[str, Any], task: str, command: str) -> dict[str, Any]:
-    """The options that were given.
+def checked_options(options: Mapping[str, Any], task: str, command: str) -> dict[str, Any]:
+    """The options of a request.
 
     Raises:
         DataError: One is unknown or has a wrong value; the message begins with its field.
     """
-    made = checked(options_model(task, command), given, ("options",)).model_dump(exclude_none=True)
+    made = checked(options_model(task, command), options, ("options",)).model_dump(exclude_none=True)
     several = {flag.word for flag in flags_of(task, command) if flag.several}
     return {name: tuple(value) if name in several else value for name, value in made.items() if value is not False}
 
 
-def checked(kind: type[Body], given: Any, before: Sequence[str] = ()) -> Any:
+def checked(kind: type[Body], values: Any, before: Sequence[str] = ()) -> Any:
     """A body from values of JSON.
 
     Raises:
         DataError: A field is missing, unknown or wrong; the message has the field, the value and what is expected.
     """
     try:
-        return kind.model_validate(given)
+        return kind.model_validate(values)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        place = [*before, *(str(one) for one in first["loc"])]
-        place = [one for one in place if not (one.startswith(("literal[", "function-")) or one in ("int", "str"))]
+        place = [*before, *(str(part) for part in first["loc"])]
+        place = [part for part in place if not (part.startswith(("literal[", "function-")) or part in ("int", "str"))]
         has = "" if first["type"] in ("missing", "extra_forbidden") else f" is {shown(first['input'])}"
         raise DataError(f"{'.'.join(place) or 'the body'}{has}: {first['msg'][:1].lower()}{first['msg'][1:]}") from None
 
@@ -187,7 +187,7 @@ def openapi(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "504": "The answer took too long.",
     }
     content = {"application/json": {"schema": error}}
-    errors = {code: {"description": said, "content": content} for code, said in failed.items()}
+    errors = {code: {"description": reason, "content": content} for code, reason in failed.items()}
 
     def operation(summary: str, answer: Mapping[str, Any], *required: str, **more: Any) -> dict[str, Any]:
         schema = {"type": "object", **({"required": required} if required else {}), "properties": answer}

@@ -338,9 +338,9 @@ def open_runs(names: list[str], force: bool = False, device: str = "auto") -> li
     paths = [folder.find(name, folder.State.BEGUN) if name == "last" else Path(name) for name in names]
     short = [paths[n].name if name == "last" else Path(name).absolute().name for n, name in enumerate(names)]
     shown = short if len({*short}) == len(short) else names
-    found = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
-    for one in found:
-        one.others = found
-        if not one.training or one.newest():
-            one.run()
-    return found
+    runs = [Served(name, path, force, device) for name, path in zip(shown, paths, strict=True)]
+    for served in runs:
+        served.others = runs
+        if not served.training or served.newest():
+            served.run()
+    return runs

@@ -87,7 +87,7 @@ class Bert(Family):
     activation = ("hidden_act", "gelu")
     expresses: ClassVar = {"double_separator": (False, "it puts one [SEP] between two texts")}
     known_by: ClassVar = {"cls.predictions.bias": "words", "cls.seq_relationship.weight": "order"}
-    head_names = ("cls.", "classifier.")
+    head_names: tuple[str, ...] = ("cls.", "classifier.")
     unguessed = ("classifier.", "pre_classifier.")
     ignored = (r"\.position_ids$", r"\.token_type_ids$")
     words = "cls.predictions"  # the head for masked words

@@ -104,7 +104,7 @@ class Checkpoint:
                 )
         if self.architecture.endswith("Classification"):
             names = {*map(str, self.settings.get("id2label", {}).values())}
-            if new := [escaped(one) for one in self.labels if names and one not in names]:
+            if new := [escaped(label) for label in self.labels if names and label not in names]:
                 lines.append(f"labels of equal names are numbered: {', '.join(new[:_SHOWN])}")
         return tuple(dict.fromkeys(lines))
 
@@ -126,17 +126,15 @@ class Checkpoint:
         labels = {int(i): str(name) for i, name in named.items()}
         if sorted(labels) != list(range(len(labels))):
             raise settings.wrong("id2label", f"a name for each number from 0 to {len(labels) - 1}")
-        names: list[str] = []
-        taken, numbers = {*labels.values()}, Counter(dict.fromkeys(labels.values(), 1))
-        for _, name in sorted(labels.items()):
-            unique, first = name, numbers[name] == 1
-            while not first and unique in taken:
-                unique = f"{name} ({numbers[name]})"
+        names: dict[str, int] = {}
+        others, numbers = {*labels.values()}, Counter[str]()
+        for i, name in sorted(labels.items()):
+            unique = name
+            while unique in names or (unique != name and unique in others):
                 numbers[name] += 1
-            numbers[name] += first
-            taken.add(unique)
-            names.append(unique)
-        return names
+                unique = f"{name} ({numbers[name] + 1})"
+            names[unique] = i
+        return [*names]
 
 
 def _without_token(tokenizer: TextTokenizer) -> list[int]:
@@ -150,7 +148,7 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
     if named is None:
         guess, some = family.guess(files), (family.prefix, *family.head_names)
         unsure = [name for name in files.names if not name.startswith(some) or name.startswith(family.unguessed)]
-        kinds = family.architectures.items() if any(one.startswith(family.unguessed) for one in unsure) else ()
+        kinds = family.architectures.items() if any(name.startswith(family.unguessed) for name in unsure) else ()
         classes = [name for heads, name in kinds if heads & {"labels", "tags"}]
         if unsure:
             raise ConfigError(
@@ -159,7 +157,7 @@ def _architecture(settings: Settings, family: Family, files: TensorFiles) -> str
                 "these tensors"
             )
         return guess
-    if not isinstance(named, list) or not named or not all(isinstance(one, str) for one in named):
+    if not isinstance(named, list) or not named or not all(isinstance(name, str) for name in named):
         raise settings.wrong("architectures", "a list of one class name")
     if len(named) > 1:
         raise ConfigError(f"{settings.path}: architectures are {', '.join(named)}; heed reads checkpoints with one")
@@ -318,18 +316,18 @@ def find_checkpoint(source: str | Path) -> tuple[Path, str]:
             f"no folder '{name}'; to find checkpoints of the Hugging Face Hub by name: pip install -e '.[hf]'"
         ) from None
     with suppress(LocalEntryNotFoundError, ValueError):  # the name may be none of the Hub's
-        found = Path(snapshot_download(name, local_files_only=True))
-        if (found / CONFIG).is_file() and any(any(found.glob(pattern)) for pattern in _TENSORS):
-            return found, f"{name} in the cache of the Hugging Face Hub, {found}"
+        copy = Path(snapshot_download(name, local_files_only=True))
+        if (copy / CONFIG).is_file() and any(any(copy.glob(pattern)) for pattern in _TENSORS):
+            return copy, f"{name} in the cache of the Hugging Face Hub, {copy}"
     try:
         files = list_repo_files(name)
         safe = any(file.endswith(".safetensors") and "/" not in file for file in files)
         tensors = _TENSORS[0] if safe else _TENSORS[1]
-        found = Path(snapshot_download(name, allow_patterns=[*_FILES, tensors]))
+        copy = Path(snapshot_download(name, allow_patterns=[*_FILES, tensors]))
     except Exception as error:  # of the network, the library's own and others
         problem = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')}"
         raise RunError(
             f"no folder '{name}', it is not in the cache of the Hugging Face Hub ({constants.HF_HUB_CACHE}), and it "
             f"could not be downloaded: {problem}"
         ) from None
-    return found, f"{name}, downloaded from the Hugging Face Hub"
+    return copy, f"{name}, downloaded from the Hugging Face Hub"

@@ -20,6 +20,8 @@ from heed.models.base import ModelConfig
 
 Vocabularies = Mapping[str, tuple[TextTokenizer, Mapping[str, Any]]]
 """By role ("tokens", or "source" and "target") a tokenizer, and what its family needs to write its files again."""
+Line = str | tuple[str, Transform] | tuple[str, Transform, str]
+"""A layer of theirs, perhaps with a transform and an alternative name."""
 HeadNames = frozenset[str]
 """The heads of a model: "words", "order", "labels", "tags", "output", "bias"; none: the body alone."""
 ACTIVATIONS = {
@@ -50,7 +52,7 @@ _USUAL = {
     "decoder_d_ff": "d_ff",
 }
 """Fields of our models that are as another one if they are null."""
-_NEVER = {"quantization_config": None, "add_cross_attention": False, "pruned_heads": {}}
+_NEVER: Mapping[str, Any] = {"quantization_config": None, "add_cross_attention": False, "pruned_heads": {}}
 """Fields of config.json that change what a model computes, and the values that heed supports."""
 
 
@@ -65,7 +67,6 @@ class Wanted(NamedTuple):
     settings: Settings  # its `config.json`; when one is written, what `Family.settings` gave
     body: ModelConfig  # the configuration of our model
     heads: HeadNames  # of the model
-    vocabularies: Vocabularies
     tied: bool = True  # the output layer uses the embedding table and has no matrix of its own
 
 
@@ -80,7 +81,7 @@ class Family:
     architectures: ClassVar[Mapping[HeadNames, str]]  # by the heads the class that has them
     # Our layers, of the body ("body.*") and the heads ("labels.*"), and theirs, perhaps with a transform and an
     # alternative name; `*` is the number of a block. A tensor that our model lacks (a bias) does not count.
-    layers: ClassVar[Mapping[str, str | tuple[str, Transform] | tuple[str, Transform, str]]]
+    layers: ClassVar[Mapping[str, Line]]
     # The names of the embedding table and of the output matrix, which is absent if it is the same.
     tied_names: tuple[str, str] = ("", "")
     # Fields of config.json that are the same in every export, and those that must have one value where they are there.
@@ -129,7 +130,7 @@ class Family:
         Raises:
             ConfigError: heed lacks the value of a field; the message names it.
         """
-        settings.accept(_NEVER | self.accepts)
+        settings.accept({**_NEVER, **self.accepts})
 
     def fields(self, settings: Settings, files: TensorFiles, heads: HeadNames) -> dict[str, Any]:
         """Fields of our model, without the vocabulary's size.
@@ -154,7 +155,7 @@ class Family:
 
     @property
     def _their_activations(self) -> dict[str, str]:
-        return {ours: theirs for theirs, ours in reversed(self.activations.items())}
+        return {ours: theirs for theirs, ours in reversed([*self.activations.items()])}
 
     def table(self, wanted: Wanted) -> list[Entry]:
         """The tensors of the body ("body.*") and of the heads ("labels.*"), with the prefix."""

@@ -92,7 +92,8 @@ class Settings:
 
     def like(self, name: str, default: Any) -> Any:
         """A field of the kind of its default; that of null is a count."""
-        return {bool: self.flag, float: self.number}.get(type(default), self.count)(name, default)
+        kinds: dict[type, Callable[..., Any]] = {bool: self.flag, float: self.number}
+        return kinds.get(type(default), self.count)(name, default)
 
     def one_of(self, name: str, known: Mapping[str, Any], default: Any = ...) -> Any:
         """Look up a text field in a table of the supported values."""
@@ -156,11 +157,11 @@ def each(to_ours: Callable[[Tensor], Tensor], to_theirs: Callable[[Tensor], Tens
     return Transform(lambda theirs: list(map(to_ours, theirs)), lambda ours: list(map(to_theirs, ours)))
 
 
-def _transposed(one: Tensor) -> Tensor:
-    return one.t().contiguous() if one.dim() == 2 else one
+def _transposed(x: Tensor) -> Tensor:
+    return x.t().contiguous() if x.dim() == 2 else x
 
 
-SAME = each(lambda one: one, lambda one: one)
+SAME = each(lambda x: x, lambda x: x)
 TRANSPOSED = each(_transposed, _transposed)
 """Matrices (in, out), as in GPT-2; ours are (out, in)."""
 
@@ -175,26 +176,22 @@ def joined(count: int) -> Transform:
 
 def after(count: int) -> Transform:
     """A table with `count` unused first rows, as RoBERTa's positions, which begin after the padding token's id."""
-    return each(
-        lambda one: one[count:].contiguous(), lambda one: torch.cat([one.new_zeros((count, *one.shape[1:])), one])
-    )
+    return each(lambda x: x[count:].contiguous(), lambda x: torch.cat([x.new_zeros((count, *x.shape[1:])), x]))
 
 
 def first_of(size: int) -> Transform:
     """The first row of a table of `size` rows, as RoBERTa's segments, of which only one is used."""
-    return each(
-        lambda one: one[:1].contiguous(), lambda one: torch.cat([one, one.new_zeros((size - 1, *one.shape[1:]))])
-    )
+    return each(lambda x: x[:1].contiguous(), lambda x: torch.cat([x, x.new_zeros((size - 1, *x.shape[1:]))]))
 
 
 def leading(count: int) -> Transform:
     """A tensor with `count` axes of length 1 before those of ours, as ViT's positions."""
-    return each(lambda one: one.flatten(0, count), lambda one: one.reshape(*([1] * count), *one.shape))
+    return each(lambda x: x.flatten(0, count), lambda x: x.reshape(*([1] * count), *x.shape))
 
 
 def flattened(shape: tuple[int, ...]) -> Transform:
     """A matrix whose rows are tensors of a `shape` there, as the filters of a convolution over patches."""
-    return each(lambda one: one.flatten(1), lambda one: one.unflatten(1, shape))
+    return each(lambda x: x.flatten(1), lambda x: x.unflatten(1, shape))
 
 
 def zeros(shape: tuple[int, ...]) -> Transform:
@@ -242,7 +239,7 @@ class TensorFiles:
                 self._own[current] = path, name
         self.wrappers = [*dict.fromkeys(_WRAPPERS.findall(".".join(name for _, name in self._own.values())))]
         ignore = re.compile("|".join(ignored) or "(?!)")
-        self._own = {name: one for name, one in self._own.items() if not ignore.search(name)}
+        self._own = {name: place for name, place in self._own.items() if not ignore.search(name)}
         if not self._own:
             raise RunError(f"{folder} has no tensors")
 
@@ -257,8 +254,8 @@ class TensorFiles:
 
     def place(self, name: str) -> str:
         """A tensor and its file, for a message."""
-        path, own = self._own[name]
-        return f"{path}: tensor '{own}'"
+        path, stored = self._own[name]
+        return f"{path}: tensor '{stored}'"
 
     @property
     def most(self) -> int:
@@ -275,14 +272,14 @@ class TensorFiles:
         """
         if prefix and not any(name.startswith(prefix) for name in self._own):
             self._own = {
-                name if name.startswith(tuple(heads)) else prefix + name: one for name, one in self._own.items()
+                name if name.startswith(tuple(heads)) else prefix + name: place for name, place in self._own.items()
             }
 
     def shape(self, name: str) -> torch.Size:
         """The shape of a tensor."""
-        path, own = self._own[name]
+        path, stored = self._own[name]
         held = self._open[path]
-        return held[own].shape if isinstance(held, dict) else torch.Size(held.get_slice(own).get_shape())
+        return held[stored].shape if isinstance(held, dict) else torch.Size(held.get_slice(stored).get_shape())
 
     def read(self, name: str) -> Tensor:
         """A tensor in float32.
@@ -290,12 +287,12 @@ class TensorFiles:
         Raises:
             RunError: It is damaged, or holds whole numbers.
         """
-        path, own = self._own[name]
+        path, stored = self._own[name]
         held = self._open[path]
         try:
-            tensor: Tensor = held[own] if isinstance(held, dict) else held.get_tensor(own)
+            tensor: Tensor = held[stored] if isinstance(held, dict) else held.get_tensor(stored)
         except SafetensorError as error:
-            raise RunError(f"{path} is damaged: tensor '{own}': {error}") from None
+            raise RunError(f"{path} is damaged: tensor '{stored}': {error}") from None
         if not tensor.is_floating_point():
             raise RunError(
                 f"{self.place(name)} is of {str(tensor.dtype).removeprefix('torch.')}; heed reads float32, float16 "
@@ -373,9 +370,9 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
             f'import torch; held = torch.load({file}, map_location="cpu", weights_only=False); '
             f'torch.save(getattr(held, "state_dict", lambda: held["state_dict"])(), {file})'
         )
-        if found := re.search(r"GLOBAL ([\w.]+)", what):
+        if named := re.search(r"GLOBAL ([\w.]+)", what):
             raise RunError(
-                f"{path} contains {found[1]}, which is not a tensor and could execute code; nothing was executed; use "
+                f"{path} contains {named[1]}, which is not a tensor and could execute code; nothing was executed; use "
                 f"a checkpoint with model.safetensors or, if its author may run code here: python -c {shell_word(code)}"
             ) from None
         raise RunError(
@@ -385,8 +382,8 @@ def _load_bin(path: Path) -> dict[str, Tensor]:
     held = next((held[k] for k in _STATES if isinstance(held, dict) and isinstance(held.get(k), dict)), held)
     if not isinstance(held, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in held.items()):
         raise RunError(f"{path} contains more than tensors; heed reads a dictionary's {' or '.join(_STATES)}")
-    for name, one in held.items():
-        if one.is_meta or one.is_nested or one.layout != torch.strided:
+    for name, tensor in held.items():
+        if tensor.is_meta or tensor.is_nested or tensor.layout != torch.strided:
             raise RunError(f"{path}: tensor '{name}' is sparse, nested or without values; heed reads dense tensors")
     return held
 
@@ -461,11 +458,11 @@ def load(table: Sequence[Entry], files: TensorFiles, shapes: Mapping[str, torch.
             missing += absent
             continue
         wanted = line.transform.to_theirs([torch.empty(shapes[name], device="meta") for name in line.ours])
-        for name, one in zip(names, wanted, strict=True):
-            if files.shape(name) != one.shape:
+        for name, right in zip(names, wanted, strict=True):
+            if files.shape(name) != right.shape:
                 raise RunError(
                     f"{files.place(name)} has shape {tuple(files.shape(name))}, but by config.json and the tokenizer "
-                    f"it should have {tuple(one.shape)}"
+                    f"it should have {tuple(right.shape)}"
                 )
         taken |= dict(zip(line.ours, line.transform.to_ours(list(map(files.read, names))), strict=True))
     if missing:

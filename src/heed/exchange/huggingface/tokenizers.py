@@ -89,7 +89,7 @@ class TokenizerFolder:
         usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
         name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
         self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
-        self.form = self._form()
+        self.form = self._form(usual)
         self._decoder = values.get("added_tokens_decoder") or {}
         if not isinstance(self._decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in self._decoder):
             raise RunError(f"{folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
@@ -114,7 +114,7 @@ class TokenizerFolder:
                 self.further += [_content(token, path, name) for token in tokens]
         self.roles = {role: token for role, token in roles.items() if token is not None}
 
-    def _form(self) -> str:
+    def _form(self, usual: str) -> str:
         form = _SAME_AS.get(self.name, self.name)
         if form not in _DEFAULTS:
             if self.whole is None:
@@ -123,7 +123,7 @@ class TokenizerFolder:
                     f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
                 )
             form = AS_IT_IS
-        return _by_files(self.folder) if form == AS_IT_IS and self.whole is None else form
+        return usual if form == AS_IT_IS and self.whole is None else form
 
     def add_tokens(self, library: Tokenizer) -> None:
         """Give the library's tokenizer its added tokens, in their order."""
@@ -157,14 +157,6 @@ class TokenizerFolder:
             raise RunError(f"{self.folder / WHOLE} is damaged: added_tokens has no list of tokens with ids")
         tokens |= {token["id"]: _added(token, self.folder / WHOLE, "added_tokens") for token in added}
         return [token for _, token in sorted(tokens.items())]
-
-
-def _by_files(folder: Path) -> str:
-    """The class of a folder that names none and has no tokenizer.json."""
-    for names, form in ((("vocab.txt",), BERT), (("vocab.json", "merges.txt"), GPT2)):
-        if all(os.path.lexists(folder / name) for name in names):
-            return form
-    raise missing(folder)
 
 
 def missing(folder: Path) -> RunError:
@@ -221,8 +213,9 @@ def _library(files: TokenizerFolder) -> Tokenizer:
             raise
         except Exception as error:  # the library has no narrower one
             raise RunError(f"the tokenizer in {folder} is damaged: {error}") from None
+    elif whole is None:
+        raise missing(folder)
     else:
-        assert whole is not None
         library = _as_it_is(files, whole)
     files.add_tokens(library)
     return library
@@ -447,7 +440,8 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings = {"state": library.to_str(), "form": files.form, "name": files.name, "roles": files.roles, "kept": kept}
+    settings: dict[str, Any] = {"state": library.to_str(), "form": files.form, "name": files.name}
+    settings |= {"roles": files.roles, "kept": kept}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings
@@ -507,7 +501,7 @@ def _frame(tokenizer: TextTokenizer, roles: Mapping[str, str], family: str) -> d
     end = roles.get("sep_token", roles.get("eos_token"))
     if family in _NO_FRAME or start is None or end is None:
         return None
-    ids = {name: tokenizer.library.token_to_id(name) for name in sorted({start, end})}
+    ids = {name: i for name in sorted({start, end}) if (i := tokenizer.library.token_to_id(name)) is not None}
     return template([start], [end] * (1 + (family in _DOUBLE)), [end], ids, int(family in _SEGMENTS))
 
 

@@ -42,7 +42,7 @@ import torch
 
 from heed.data.pictures.sizing import Crop, Normalisation, PictureForm, Resample, Sizing
 from heed.errors import ConfigError
-from heed.exchange.huggingface.family import Family, HeadNames, Vocabularies, Wanted
+from heed.exchange.huggingface.family import Family, HeadNames, Line, Vocabularies, Wanted
 from heed.exchange.huggingface.files import (
     SAME,
     Entry,
@@ -70,7 +70,7 @@ _PARTS = {
 """Our layers of a block; name in files; name in memory since `transformers` 5, which files may also have."""
 
 
-def _layers(prefix: str) -> dict[str, str | tuple[str, Transform, str]]:
+def _layers(prefix: str) -> dict[str, Line]:
     return {
         "body.embedding": f"{prefix}embeddings.patch_embeddings.projection",
         **{
@@ -109,7 +109,7 @@ class Vit(Family):
         "stem": ("none", "it has one linear layer over patches"),
     }
     known_by: ClassVar = {"classifier.weight": "labels"}
-    head_names = ("classifier.",)
+    head_names: tuple[str, ...] = ("classifier.",)
 
     def further(self, wanted: Wanted) -> Sequence[Entry]:
         body, embeddings = wanted.body, f"{self.prefix}embeddings"
@@ -318,7 +318,7 @@ def _normalisation(settings: Settings, channels: int) -> Normalisation:
     else:
         mean, deviation = (0.0,) * channels, (1.0,) * channels
     unit = 1.0 if abs(255 * factor - 1) < 1e-6 else 255 * factor  # 1/255 is written with few digits in some files
-    return Normalisation(tuple(one / unit for one in mean), tuple(one / unit for one in deviation))
+    return Normalisation(tuple(value / unit for value in mean), tuple(value / unit for value in deviation))
 
 
 def _per_channel(settings: Settings, name: str, channels: int) -> tuple[float, ...]:
