@@ -50,23 +50,22 @@ def stages() -> tuple[Stage, ...]:
     )
     wish = [("wish after 'suggest'", 0.762, reading.words[0][2, 2])]
     wish.append(("wish after 'a': tanh(0.8 * 0.762)", 0.544, reading.words[0][3, 2]))
-    made = {"S": weights.s, "E": weights.e, "D": weights.d, "O": weights.o}
-    of_decoder = {"states": plain.states, "probabilities": plain.probabilities, **made}
-    of_turns = {"scores": looking.scores, "weights": looking.turns, "A": weights.a}
+    of_decoder = {"states": plain.states, "probabilities": plain.probabilities, **{n: weights[n] for n in "SEDO"}}
+    of_turns = {"scores": looking.scores, "weights": looking.turns, "A": weights["A"]}
     scores = Table("scores s' A d", _STEPS, _TURNS, looking.scores)
     ends = Table("utterance vectors u", _TURNS, TOPICS, reading.utterances, notes=TURNS)
-    z, states = Table("Z", TOPICS, TOPICS, weights.z), Table("dialogue states d", _TURNS, TOPICS, reading.dialogue)
-    o = Table("O, on s and c", OUTPUTS, (*STATE, *(f"c {topic}" for topic in TOPICS)), weights.o)
+    z, states = Table("Z", TOPICS, TOPICS, weights["Z"]), Table("dialogue states d", _TURNS, TOPICS, reading.dialogue)
+    o = Table("O, on s and c", OUTPUTS, (*STATE, *(f"c {topic}" for topic in TOPICS)), weights["O"])
     shares = Table("weights of the turns", _STEPS, _TURNS, looking.turns, heat=True)
     return (
         _stage("conversation", {"embeddings": words}, Table("embeddings x", (*WORDS,), TOPICS, words), lines=said),
-        _stage("words", {**read, "U": weights.u}, *tables, checks=wish),
+        _stage("words", {**read, "U": weights["U"]}, *tables, checks=wish),
         _stage("utterances", {"utterances": reading.utterances}, ends),
-        _stage("dialogue", {"states": reading.dialogue, "V": weights.v, "Z": weights.z}, z, states,
+        _stage("dialogue", {"states": reading.dialogue, "V": weights["V"], "Z": weights["Z"]}, z, states,
                checks=[("film after turn 3: tanh(0.8 * 0.496)", 0.377, film)]),
         _stage("decoder", of_decoder, o, Table("decoder states s", _STEPS, STATE, plain.states), _probabilities(plain),
                written=_written(plain), leonardo=plain.probabilities[0, 1]),
-        _stage("turns", of_turns, Table("A, row 'actor'", ("actor",), TOPICS, weights.a[3:4]), scores, shares,
+        _stage("turns", of_turns, Table("A, row 'actor'", ("actor",), TOPICS, weights["A"][3:4]), scores, shares,
                checks=[("sum of the weights at step 1", 1.0, looking.turns[0].sum())]),
         _inside(looking),
         _stage("response", {"contexts": looking.contexts, "probabilities": looking.probabilities},

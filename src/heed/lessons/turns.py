@@ -59,17 +59,8 @@ _AFTER = dict(zip(OUTPUTS, (_START, _START, "Hugh", "Hugh", "Jackman", ",", "of"
 """The previous word of each word of the answer."""
 
 
-class Weights(NamedTuple):
-    """Matrices of the model, applied to column vectors: a new state is a matrix times an old state."""
-
-    u: Tensor  # (4, 4), word state to word state
-    v: Tensor  # (4, 4), dialogue state to dialogue state
-    z: Tensor  # (4, 4), utterance to dialogue state
-    s: Tensor  # (7, 7), decoder state to decoder state
-    e: Tensor  # (7, 3), previous word to decoder state
-    d: Tensor  # (7, 4), dialogue state to decoder state
-    a: Tensor  # (7, 4), how a decoder state is compared with a dialogue or word state
-    o: Tensor  # (8, 11), decoder state and context to the scores of the words
+Weights = dict[str, Tensor]
+"""Matrices by their letters above, applied to column vectors: a new state is a matrix times an old state."""
 
 
 class Answer(NamedTuple):
@@ -93,7 +84,10 @@ class Reading(NamedTuple):
 
 
 def chosen_weights() -> Weights:
-    """The chosen numbers."""
+    """The chosen numbers.
+
+    U, V and Z are `(4, 4)`, S `(7, 7)`, E `(7, 3)`, D and A `(7, 4)`, O, on state and context, `(8, 11)`.
+    """
     z, s, e, d = _eye(4), torch.zeros(7, 7), torch.zeros(7, 3), torch.zeros(7, 4)
     a, o = torch.zeros(7, 4), torch.zeros(8, 11)
     z[2, 0] = -1.0  # a film that is named fulfils the wish for one
@@ -106,7 +100,8 @@ def chosen_weights() -> Weights:
         if _AFTER[word] in (_START, "Hugh"):
             sign = 1.0 if word in ("Hugh", "Jackman") else -1.0
             o[row, 1], o[row, 8] = 2 * sign, 3 * sign
-    return Weights(0.8 * _eye(4), 0.8 * _eye(4), z, *(part.double() for part in (s, e, d, a, o)))
+    made = {"U": 0.8 * _eye(4), "V": 0.8 * _eye(4), "Z": z, "S": s, "E": e, "D": d, "A": a, "O": o}
+    return {name: matrix.double() for name, matrix in made.items()}
 
 
 def _eye(size: int) -> Tensor:
@@ -115,9 +110,9 @@ def _eye(size: int) -> Tensor:
 
 def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
     """Both encoders, word by word and turn by turn."""
-    words = [_states(weights.u, [embedding(word) for word in turn.split()]) for turn in turns]
+    words = [_states(weights["U"], [embedding(word) for word in turn.split()]) for turn in turns]
     utterances = torch.stack([states[-1] for states in words])
-    return Reading(tuple(words), utterances, _states(weights.v, [weights.z @ one for one in utterances]))
+    return Reading(tuple(words), utterances, _states(weights["V"], [weights["Z"] @ one for one in utterances]))
 
 
 def _states(matrix: Tensor, inputs: Sequence[Tensor]) -> Tensor:
@@ -136,18 +131,18 @@ def embedding(word: str) -> Tensor:
 def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
     """Write the six most probable words one by one, with attention to turns and words, or with a context of zeros."""
     last = reading.dialogue[-1]
-    state, word = torch.tanh(weights.d @ last), _START
+    state, word = torch.tanh(weights["D"] @ last), _START
     words, rows = [], []
     for _ in range(STEPS):
         previous = double(_WRITTEN[word])
-        state = torch.tanh(weights.s @ state + weights.e @ previous + weights.d @ last)
-        query = state @ weights.a
+        state = torch.tanh(weights["S"] @ state + weights["E"] @ previous + weights["D"] @ last)
+        query = state @ weights["A"]
         scores = reading.dialogue @ query
         turns = torch.softmax(scores, 0)
         inside = [torch.softmax(states @ query, 0) for states in reading.words]
         parts = [share * (w @ states) for share, w, states in zip(turns, inside, reading.words, strict=True)]
         context = torch.stack(parts).sum(0) if attends else torch.zeros(4, dtype=torch.float64)
-        probabilities = torch.softmax(weights.o @ torch.cat([state, context]), 0)
+        probabilities = torch.softmax(weights["O"] @ torch.cat([state, context]), 0)
         word = OUTPUTS[int(probabilities.argmax())]
         words.append(word)
         rows.append((state, probabilities, scores, turns, context, *inside))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from threading import Lock
+from threading import Lock, current_thread
 from typing import Any, TypeVar
 
 import numpy as np
@@ -139,11 +139,14 @@ class Pixels:
         """`function` of every item, in order, computed by `workers` threads for `together` items at a time."""
         rest = iter(items)
         parts = iter(lambda: list(islice(rest, together)), [])
-        with ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures") as pool:
+        pool = ThreadPoolExecutor(max(1, self.workers), thread_name_prefix="pictures")
+        try:
             while some := list(islice(parts, max(1, 8 * self.workers))):
                 apply = pool.map if self.workers and len(some) > 1 else map
                 for made in apply(lambda part: [function(item) for item in part], some):
                     yield from made
+        finally:  # after an error the garbage collector may close it in one of these threads, which cannot join itself
+            pool.shutdown(wait=not current_thread().name.startswith("pictures"))
 
 
 def named(read: Callable[[str], R]) -> Callable[[str], R]:

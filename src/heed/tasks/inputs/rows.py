@@ -30,23 +30,13 @@ from heed.tasks.contracts import Rows as Names
 from heed.tasks.work import Work
 from heed.visible import escaped
 
-STANDARD, _FEATURES = "standard.json", "features.json"
+_STANDARD, _FEATURES = "standard.json", "features.json"
 _FARTHEST = 1e15
 """Standard deviations from the training mean beyond which squares and their sums overflow float32."""
 AT_ONCE = 10_000
 """Rows read, and rows computed, at a time."""
 _LISTED = 1_000_000
 """Rows up to which the batches of a pass are lists."""
-
-
-def check_numbers(config: Any) -> None:
-    """Refuse settings that do not apply to numbers.
-
-    Raises:
-        ConfigError: The message names the field.
-    """
-    if config.tokenizer != TokenizerConfig():
-        raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
 
 
 def column_lines(standard: Standard) -> list[str]:
@@ -75,18 +65,41 @@ def standardised(standard: Standard, values: Any, place: Callable[[int], str] | 
 
 
 @dataclass(frozen=True)
-class TableRows(Input):
-    """Rows of columns, as a network over whole rows reads them."""
+class Standardised(Input):
+    """Columns of numbers, standardised by the training rows."""
 
     sized: ClassVar = {"columns": Sized("num_columns")}
-    key: ClassVar = "row"
     is_text: ClassVar = False
     size_reason: ClassVar = "usual for this task"
 
-    features: Features = field(default_factory=lambda: Features(()))
     standard: Standard = None  # type: ignore[assignment]  # until it is learned
 
-    check = staticmethod(check_numbers)
+    def check(self, config: Any) -> None:
+        if config.tokenizer != TokenizerConfig():
+            raise ConfigError(f"the tokenizer section does not apply to {config.task}, whose data is numbers")
+
+    def save(self, folder: Path) -> None:
+        save(folder / _STANDARD, self.standard)
+
+    def restore(self, config: Any, folder: Path) -> Self:
+        return replace(self, standard=load(folder / _STANDARD, Standard))
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a model reads."""
+        return self.standard.columns
+
+    def rows(self) -> Mapping[str, Names]:
+        return {"columns": Names(self.columns, "num_columns")}
+
+
+@dataclass(frozen=True)
+class TableRows(Standardised):
+    """Rows of columns, as a network over whole rows reads them."""
+
+    key: ClassVar = "row"
+
+    features: Features = field(default_factory=lambda: Features(()))
 
     def open(self, config: Any, given: Mapping[str, Sequence[Row]] | None) -> Splits[Row]:
         data, remarks = config.data, list[str]()
@@ -146,12 +159,12 @@ class TableRows(Input):
         return config, replace(self, features=features, standard=standard)
 
     def save(self, folder: Path) -> None:
-        save(folder / STANDARD, self.standard)
+        super().save(folder)
         save(folder / _FEATURES, self.features.columns)
 
     def restore(self, config: Any, folder: Path) -> Self:
         features = Features(load(folder / _FEATURES, tuple[Feature, ...]))
-        return replace(self, features=features, standard=load(folder / STANDARD, Standard))
+        return replace(super().restore(config, folder), features=features)
 
     def opened(self, splits: Splits[Row]) -> Splits[Row]:
         splits.examples = {name: self.features.encoded(cast(Rows, rows)) for name, rows in splits.examples.items()}
@@ -159,9 +172,6 @@ class TableRows(Input):
 
     def _of(self, rows: Rows) -> Rows:
         return self.features.encoded(rows)
-
-    def rows(self) -> Mapping[str, Names]:
-        return {"columns": Names(self.standard.columns, "num_columns")}
 
     # Reading ------------------------------------------------------------------------------------------------------
 
@@ -215,7 +225,7 @@ class TableRows(Input):
 
     def notes(self, work: Work) -> list[str]:
         counts = [f"{name}: {counted(len(rows), 'row')}" for name, rows in work.splits.examples.items()]
-        columns = f"{len(self.standard.columns)} columns, standardised by the training rows"
+        columns = f"{len(self.columns)} columns, standardised by the training rows"
         return [*counts, columns, *work.splits.remarks]
 
     def lines(self, work: Work) -> list[str]:

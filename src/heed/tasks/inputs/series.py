@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +118,7 @@ def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -
         chosen, every = [name for name in chosen if any(name in part for part, _ in kept)], chosen
         said += [line for _, lines in kept for line in lines] if len(chosen) < len(every) else []
     numbers = number_columns(rows, chosen, data.missing)
-    made = []
+    named, made = partial(NamedSeries, labels=(), split=rows.split, by=by if by in names else None, said=(*said,)), []
     for name, group in groups.items():
         timeline = timed.get(name)
         order = group if timeline is None else group[timeline.order]
@@ -127,19 +128,8 @@ def _series(rows: Rows, source: str, data: Any, columns: Sequence[str] | None) -
             table = table.interpolate("index", limit_direction="both")
             if table.isna().any(axis=None):
                 raise DataError(f"{name or source} has no value in column '{table.isna().any().idxmax()}'")
-        made.append(
-            NamedSeries(
-                table.set_axis(rows.cells.index[order]),
-                (),
-                rows.split,
-                name=str(name) or source,
-                order=order,
-                timeline=timeline,
-                by=by if by in names else None,
-                filled=filled,
-                said=(*said,),
-            )
-        )
+        cells = table.set_axis(rows.cells.index[order])
+        made.append(named(cells, name=str(name) or source, order=order, timeline=timeline, filled=filled))
     return made
 
 

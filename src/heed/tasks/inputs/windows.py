@@ -20,15 +20,14 @@ from torch.nn.utils.rnn import pad_sequence
 from heed.config import RunConfig
 from heed.data.examples import in_turn
 from heed.data.findings import Findings
-from heed.data.kinds.features import Standard, constant_lines, load, save
+from heed.data.kinds.features import Standard, constant_lines
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import Values
 from heed.tasks.base.report import counted
-from heed.tasks.contracts import Batch, Draw, Head, Input, Pass, Sized
-from heed.tasks.contracts import Rows as Names
+from heed.tasks.contracts import Batch, Draw, Head, Pass
 from heed.tasks.inputs.forecast import Forecast
-from heed.tasks.inputs.rows import STANDARD, check_numbers, column_lines, standardised
+from heed.tasks.inputs.rows import Standardised, column_lines, standardised
 from heed.tasks.inputs.series import NamedSeries, hold_series, read_series, remarks_on
 from heed.tasks.work import Work
 
@@ -70,17 +69,11 @@ class SeriesSplits(Splits[Stretch]):
 
 
 @dataclass(frozen=True)
-class Windows(Input):
+class Windows(Standardised):
     """Windows of rows that follow one another; of a forecast, the rows before it."""
 
-    sized: ClassVar = {"columns": Sized("num_columns")}
-    is_text: ClassVar = False
-    size_reason: ClassVar = "usual for this task"
-
-    standard: Standard = None  # type: ignore[assignment]  # until it is learned
-
     def check(self, config: Any) -> None:
-        check_numbers(config)
+        super().check(config)
         if config.training.train_size is not None:
             raise ConfigError(
                 f"training.train_size is {config.training.train_size}, which does not apply to series: their rows "
@@ -102,20 +95,6 @@ class Windows(Input):
         rows = np.concatenate([one.values for one in splits.examples["train"]])
         splits.remarks += constant_lines(splits.names, rows)
         return splits.config, replace(self, standard=Standard.of(splits.names, rows))
-
-    def save(self, folder: Path) -> None:
-        save(folder / STANDARD, self.standard)
-
-    def restore(self, config: Any, folder: Path) -> Self:
-        return replace(self, standard=load(folder / STANDARD, Standard))
-
-    def rows(self) -> Mapping[str, Names]:
-        return {"columns": Names(self.columns, "num_columns")}
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The columns that are read and forecast."""
-        return self.standard.columns
 
     @property
     def window(self) -> int:
