@@ -22,8 +22,8 @@ from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.explain import contrast, explain
-from heed.tasks.heads.number import mean_number
-from heed.tasks.heads.pooled import TextLabelsOrNumber, TextNumber
+from heed.tasks.heads.number import LabelsOrNumber, mean_number
+from heed.tasks.heads.pooled import TextLabels, TextNumber
 from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClassifier
 from heed.tasks.inputs.texts import TEXTS, Texts
 from heed.tasks.look import look_at_texts
@@ -121,7 +121,7 @@ class ClassificationExaminer(LabelExaminer):
 TASK = Task(
     "classification",
     input=Texts(TEXTS),
-    head=TextLabelsOrNumber(longest=longest),
+    head=LabelsOrNumber(labels=TextLabels(longest=longest), number=TextNumber()),
     looks=Looks(look, explain, contrast),
     baselines=baselines,
     defaults=defaults,

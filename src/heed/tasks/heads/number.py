@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from heed.config import Section
 from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
@@ -191,8 +192,15 @@ class RowLabels(Labels):
 
 
 @dataclass(frozen=True)
-class LabelsOrNumber(Labels):
+class LabelsOrNumber(Head):
     """Labels or a number, as `data.target` says; what it learns or restores is one of the two."""
+
+    labels: Labels = RowLabels()
+    number: Number = Number()
+
+    @property
+    def options(self) -> type[Section]:  # type: ignore[override]
+        return self.labels.options
 
     def learn(self, config: Any, splits: Splits[Any]) -> tuple[Any, Head]:
         held = not isinstance(config.data.valid, list)
@@ -201,18 +209,15 @@ class LabelsOrNumber(Labels):
                  for number in numbers.tolist() for label in sets[number]]  # fmt: skip
         if config.data.target == "auto":
             config = config.settle("by the labels", {"data.target": target_of(config.data, every)})
-        return self.of(config.data).learn(config, splits)
+        return self._meant(config).learn(config, splits)
 
     def taught(self, *learned: Any) -> Any:
-        head: Any = self.of(None)
-        return head.taught(*learned)
+        return self.labels.taught(*learned)
 
     def restore(self, config: Any, folder: Path) -> Any:
         if (folder / _TARGET).is_file() != (config.data.target == "number"):
             raise ConfigError(f"data.target {config.data.target} is not that of the run in {folder}; start a new run")
-        return self.of(config.data).restore(config, folder)
+        return self._meant(config).restore(config, folder)
 
-    def of(self, data: Any) -> Head:
-        """The head for a `data` section; None for labels."""
-        kind = Number if data is not None and data.target == "number" else RowLabels
-        return kind(self.targets)
+    def _meant(self, config: Any) -> Head:
+        return self.number if config.data.target == "number" else self.labels

@@ -21,9 +21,9 @@ from heed.layers import max_pooling, mean_pooling
 from heed.models.base import TextEncoder, TokenEncoder, state_at
 from heed.tasks.base.head_options import ClassificationHead, PooledOptions
 from heed.tasks.base.labels import library_memory
-from heed.tasks.contracts import Facts, Head, Input
+from heed.tasks.contracts import Facts, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
-from heed.tasks.heads.number import LabelsOrNumber, Number
+from heed.tasks.heads.number import Number
 from heed.tasks.heads.tfidf import fitting_memory
 from heed.tasks.inputs.ngrams import Targets, usual_characters
 from heed.tasks.inputs.texts import effort_of
@@ -230,17 +230,3 @@ class TextLabels(Labels):
 
     def shown_truth(self, example: Any) -> str:
         return " ".join(dict.fromkeys(example.labels))
-
-
-@dataclass(frozen=True)
-class TextLabelsOrNumber(LabelsOrNumber):
-    """Labels of texts or a number, as `data.target` says; what it learns or restores is one of the two."""
-
-    options: ClassVar = ClassificationHead
-
-    targets: str = "texts"
-    longest: Any = lambda work: 0
-    """As of `TextLabels`."""
-
-    def of(self, data: Any) -> Head:
-        return TextNumber() if data is not None and data.target == "number" else TextLabels(longest=self.longest)
