@@ -110,6 +110,7 @@ class _MapPart:
     queries: tuple[str, ...] = ()
     words: str = ""
     kind: str = ""
+    shares: bool = True  # False for gates and differences, whose rows are tables on request
 
 
 def map_to_html(map: Map, number: int) -> Markup:
@@ -135,6 +136,7 @@ def map_to_html(map: Map, number: int) -> Markup:
         map.query.labels if small else (),
         shaded_words(map.key) if small else "",
         _kind(map.key),
+        map.shares,
     )
     return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
 
