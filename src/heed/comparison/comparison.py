@@ -132,11 +132,14 @@ class Comparison(Predicted, Shown):
     @cached_property
     def sizes(self) -> tuple[Size, ...]:
         """The sizes of the training set, rising; none if all entries have the same."""
+        runs = {entry.train_size: entry.runs[0] for entry in self.entries}
+        if len(runs) < 2:  # the data of runs may not be there any more
+            return ()
         sizes = []
-        for asked, run in {entry.train_size: entry.runs[0] for entry in self.entries}.items():
+        for asked, run in runs.items():
             counted = run.report.get("data", {}).get("train", {}).get("examples") if asked is None else asked
             sizes.append(Size(asked, counted or len(run.task.splits.examples["train"])))
-        return tuple(sorted(sizes, key=lambda size: (size.asked is None, size.examples))) if len(sizes) > 1 else ()
+        return tuple(sorted(sizes, key=lambda size: (size.asked is None, size.examples)))
 
     @cached_property
     def models(self) -> tuple[str, ...]:
