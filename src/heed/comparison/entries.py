@@ -263,7 +263,7 @@ def looks_of(entries: Sequence[Entry], text: str) -> tuple[Look, ...]:
         if not run.input.is_text:
             raise ConfigError(f"--look takes a text, and runs of {run.config.task} read none")
         looking: Any = capability(run, "look")
-        found.append(looking.look(looking.typed([text])[0]).look)
+        found.append(looking.look(looking.input.typed([text])[0]).look)
     return tuple(found)
 
 
