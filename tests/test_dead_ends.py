@@ -156,7 +156,7 @@ def test_compare_refuses_its_folder_before_the_work(two, tmp_path, monkeypatch, 
     [["lesson", "pizza"], ["look", "RUN", "abc"], ["check", "images", "data.name=digits"]],
 )
 def test_commands_refuse_their_output_before_the_work(two, tmp_path, monkeypatch, capsys, command):
-    for work in ("heed.lessons.lesson.run_lesson", "heed.cli.show._look", "heed.tasks.work.Task.prepare"):
+    for work in ("heed.lessons.lesson.run_lesson", "heed.cli.look._look", "heed.tasks.work.Task.prepare"):
         monkeypatch.setattr(work, lambda *given, **named: pytest.fail("worked"))
     (tmp_path / "file").write_text("")
     words = [str(two[0]) if word == "RUN" else word for word in command]

@@ -175,7 +175,7 @@ def test_models_learn_an_answer_that_depends_on_an_earlier_turn(runs, model):
         scores["common"][0]["count"] / scores["responses"]
     )
     assert set(base) == {"most frequent response", "response to the nearest history"}
-    text = heed.load(run.folder).body(scores)
+    text = run.head.report(scores)
     assert any("responses" in line and "intervals over conversations" in line for line in text)
 
 

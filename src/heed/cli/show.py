@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,14 +39,17 @@ def run_lesson_command(
         print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
         return
     from heed.lessons.lesson import TRAINED, run_lesson
+    from heed.lessons.parts import told_of_training
 
     form = form_of(form, out, ("html", "svg", "png", "json", "text"))
     check_figure(figure, form)
     if slides and (out is None or form not in ("html", "svg", "png") or out.suffix != f".{form}"):
         raise ConfigError("--slides writes files; end --out in .html, .svg or .png, and omit --as")
     if name in TRAINED and TRAINED[name].seconds and row is None:
-        print(f"training small networks: about {TRAINED[name].seconds} seconds on one thread", file=sys.stderr)
-    lesson = run_lesson(name, row=row)
+        seconds = f"about {TRAINED[name].seconds} seconds on a quiet core, several times that beside other work"
+        print(f"training small networks: {seconds}", file=sys.stderr)
+    with told_of_training(_progress()):
+        lesson = run_lesson(name, row=row)
     if stages:
         lesson = lesson.only(stages)
     if slides and out is not None:
@@ -58,6 +61,21 @@ def run_lesson_command(
         show_drawing(lesson.text(width(), use_color()))
     else:
         write_output(f"{lesson.text()}\n" if form == "text" else getattr(lesson, form)(**figure), out)
+
+
+def _progress() -> Callable[[int, int], None]:
+    """Shows how far the training of a lesson's networks is, on a terminal."""
+    number = 0
+
+    def tell(update: int, updates: int) -> None:
+        nonlocal number
+        number += update == 1
+        if sys.stderr.isatty() and (update == updates or update % 10 == 0):
+            print(f"\rnetwork {number}: update {update:,} of {updates:,} ", end="", file=sys.stderr, flush=True)
+        if sys.stderr.isatty() and update == updates:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
+
+    return tell
 
 
 def lesson_titles() -> dict[str, str]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import bz2
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -168,6 +170,19 @@ WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dr
 _SETTINGS = "training.validate_every=10000 training.threads=1 training.device=cpu evaluation.bootstrap=1"
 
 
+_TOLD: ContextVar[Callable[[int, int], None] | None] = ContextVar("told", default=None)
+
+
+@contextmanager
+def told_of_training(tell: Callable[[int, int], None]) -> Iterator[None]:
+    """Within it, `tell` is called after each update of a lesson's network, with its number and that of all updates."""
+    token = _TOLD.set(tell)
+    try:
+        yield
+    finally:
+        _TOLD.reset(token)
+
+
 def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
     """Train a network in a temporary folder; it is validated at the end only.
 
@@ -179,5 +194,8 @@ def train_small(task: str, steps: int, settings: str, /, **data: Any) -> Any:
     """
     pairs = (field.partition("=") for field in f"{_SETTINGS} {settings}".split())
     fields = {name: yaml.safe_load(value) for name, _, value in pairs}
+    tell = _TOLD.get()
+    callback = None if tell is None else lambda event: tell(event.step, steps)
     with tempfile.TemporaryDirectory() as folder:
-        return train(task, steps=steps, out=Path(folder) / "run", settings=fields, quiet=True, **data)
+        out = Path(folder) / "run"
+        return train(task, steps=steps, out=out, settings=fields, quiet=True, callback=callback, **data)
