@@ -22,8 +22,8 @@ ROOMS = {
     "src/heed/__init__.py": (34, 1),
     "src/heed/__main__.py": (2, 1),
     "src/heed/attention": (639, 9),
-    "src/heed/cli": (1_975, 13),  # attribute, patch, lens and beams as commands
-    "src/heed/comparison": (1_622, 9),  # predicting speed, which was elsewhere
+    "src/heed/cli": (1_987, 13),  # attribute, patch, lens and beams as commands
+    "src/heed/comparison": (1_625, 9),  # predicting speed, which was elsewhere
     "src/heed/config": (649, 6),  # settling in one order, with reasons; kinds of targets
     "src/heed/data": (6_287, 43),  # kinds of examples as values, numbers for texts
     "src/heed/errors.py": (53, 1),  # counts with their unit, which were elsewhere
@@ -33,16 +33,16 @@ ROOMS = {
     "src/heed/generation": (453, 3),
     "src/heed/kernels": (877, 6),
     "src/heed/layers": (1_484, 12),
-    "src/heed/lessons": (2_296, 22),
+    "src/heed/lessons": (2_307, 22),
     "src/heed/memory.py": (91, 1),
     "src/heed/models": (1_907, 23),  # gpt and lstmn for series
-    "src/heed/observe": (6_206, 35),  # maps as wide as the page with their values beside them, data frames of looks
+    "src/heed/observe": (6_208, 35),  # maps as wide as the page with their values beside them, data frames of looks
     "src/heed/registry.py": (62, 1),
     "src/heed/runs": (1_377, 10),  # packing and advice, which were elsewhere
     "src/heed/serve": (1_113, 8),  # numbers of tables, the second text of a pair
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (166, 1),
-    "src/heed/storage": (837, 6),  # earlier versions that are there
+    "src/heed/storage": (866, 6),  # earlier versions that are there
     "src/heed/tasks": (1_213, 6),  # contracts of inputs and heads, Work, Run
     "src/heed/tasks/base": (2_399, 20),
     "src/heed/tasks/classification": (368, 5),

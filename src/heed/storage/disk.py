@@ -53,8 +53,7 @@ def write_whole(path: Path, write: Callable[[Path], object], *, replace: bool = 
             os.replace(part, path)
         else:
             with _taken(path):
-                os.link(part, path)
-            part.unlink()
+                _link(part, path)
         flush(path.parent)
 
 
@@ -108,6 +107,18 @@ def write_folder(
             raise
         flush(final.parent)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _link(part: Path, path: Path) -> None:
+    """Rename a file, unless the name is taken (FileExistsError)."""
+    try:
+        os.link(part, path)
+        part.unlink()
+    except FileExistsError:
+        raise
+    except OSError:  # the file system has no hard links
+        path.touch(exist_ok=False)
+        os.replace(part, path)
 
 
 @contextmanager
@@ -181,7 +192,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    text = io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8")
+    text = io.TextIOWrapper(io.BufferedWriter(_Once(raw)), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -212,6 +223,36 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
         raise
     finally:
         raw.close()  # so that no buffered data can follow
+
+
+class _Once(io.RawIOBase):
+    """A file that refuses all writes after a failed one: data that a buffer retries may be partly written already."""
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._refused: OSError | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._raw.fileno()
+
+    def write(self, data: Any) -> int:
+        if self._refused is not None:
+            raise self._refused
+        try:
+            return self._raw.write(data)
+        except OSError as error:
+            self._refused = error
+            raise
+
+    @property
+    def closed(self) -> bool:
+        return self._raw.closed
+
+    def close(self) -> None:
+        self._raw.close()
 
 
 def _mode_of_output(path: Path, final: Path, part: Path) -> int | None:
