@@ -147,7 +147,7 @@ def drawn_pages():
         "has_keys": True,
         "parts": (),
     }
-    yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, words(HOSTILE))],
+    yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, [words(HOSTILE)])],
                ground=HOSTILE)  # fmt: skip
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
     error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
