@@ -194,7 +194,7 @@ def test_the_longest_outputs_are_the_same_on_every_way(desk):
     most = {"beam": 1_000, "nbest": 1_000, "length": 100_000, "horizon": 100_000}
     for task in task_names():
         for flag in spec_of(task).flags:
-            assert flag.most == most.get(flag.name) or (flag.command, flag.name) == ("look", "length")
+            assert flag.most == most.get(flag.name) or (flag.command, flag.name) == ("look beams", "length")
     options = SearchOptions(end_token=1, max_length=most["length"], beam_size=most["beam"])
     options.check()
     GenerationConfig(beam_size=most["beam"], max_length=most["length"])
@@ -303,6 +303,10 @@ def named_options():
         "align": ["run", "pairs.tsv"],
         "compare": ["translation", "pairs.tsv", "--models", "luong"],
         "look": ["run", "one"],
+        "attribute": ["run", "one"],
+        "patch": ["run", "one", "two"],
+        "lens": ["run", "one"],
+        "beams": ["run", "one"],
         "lesson": ["lion"],
         "import": ["run"],
         "serve": ["no-run"],  # a run would be served

@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
-import webbrowser
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from heed import folder
 from heed.cli.options import read_as_texts
-from heed.cli.terminal import form_of, number, say, show_drawing, use_color, width, write_output
+from heed.cli.terminal import Drawing, number, say, write_output
 from heed.errors import ConfigError, RunError
-from heed.observe.scene import check_figure
 from heed.tasks import MissingCapabilityError, capability, missing_in, options_of, spec_of, task_names
-
-
-@dataclass(frozen=True)
-class Drawing:
-    """Where and how a drawing is written, and how its run is opened."""
-
-    form: str | None = None
-    out: Path | None = None
-    open_it: bool = False
-    figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
-    device: str = "auto"
-    force: bool = False
-
-    def checked_form(self) -> str:
-        """The format.
-
-        Raises:
-            ConfigError: Options contradict one another.
-        """
-        form = form_of(self.form, self.out, ("html", "svg", "png", "json", "text"))
-        if self.open_it:
-            if form != "html" and (self.form is not None or self.out is not None):
-                raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")
-            form = "html"
-        check_figure(self.figure, form)
-        return form
-
-    def write(self, shown: Any) -> None:
-        """Draw in the terminal, or write to the file or stdout."""
-        form, out = self.checked_form(), self.out
-        if form == "text" and out is None:
-            show_drawing(shown.text(width(), use_color()))
-            return
-        drawn = getattr(shown, form)(**self.figure)
-        if self.open_it and out is None:
-            out = Path(tempfile.mkdtemp(prefix="heed-")) / "look.html"
-        write_output(drawn, out)
-        if self.open_it and out is not None:
-            webbrowser.open(out.absolute().as_uri())
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typer import Argument, BadParameter, Option
 from typer.core import TyperCommand
 
 import heed.models
+from heed.cli.terminal import Drawing
 from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
@@ -298,8 +299,6 @@ def with_drawing(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
-        from heed.cli.look import Drawing
-
         drawing = Drawing(figure=_figure_of(values), **{name: values.pop(name) for name in _DRAWING})
         function(**values, drawing=drawing)
 
