@@ -17,7 +17,6 @@ from typer import Argument, BadParameter, Option
 from typer.core import TyperCommand
 
 import heed.models
-from heed.cli.terminal import Drawing
 from heed.errors import ConfigError, refuse_huge, whole_number
 from heed.tasks import spec_of, task_names
 from heed.tasks.base import Flag
@@ -299,6 +298,8 @@ def with_drawing(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(**values: Any) -> None:
+        from heed.cli.terminal import Drawing  # imports what --help does not need
+
         drawing = Drawing(figure=_figure_of(values), **{name: values.pop(name) for name in _DRAWING})
         function(**values, drawing=drawing)
 
