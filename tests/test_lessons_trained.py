@@ -16,7 +16,7 @@ from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
 from heed.lessons import Stage, cat, list_lessons, mess, order, politics, run_lesson
 from heed.lessons import lesson as files
-from heed.lessons.parts import sentences_of
+from heed.lessons.parts import sentences_of, told_of_training, train_small
 from small_lessons import shrink
 
 STAGES = {
@@ -99,7 +99,15 @@ def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["lesson", "cat"])
     out, err = capsys.readouterr()
-    assert "one stage" in out and err == "training small networks: about 35 seconds on one thread\n"
+    expected = "training small networks: about 35 seconds on a quiet core, several times that beside other work\n"
+    assert "one stage" in out and err == expected
+
+
+def test_each_update_of_a_lesson_is_told():
+    told = []
+    with told_of_training(lambda update, updates: told.append((update, updates))):
+        train_small("classification", 3, "model.name=bag", train=[("a b", "x"), ("b c", "y")] * 8)
+    assert list(dict.fromkeys(told)) == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_the_table_is_what_the_script_draws(tmp_path, monkeypatch):

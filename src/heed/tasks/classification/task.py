@@ -121,7 +121,7 @@ class ClassificationExaminer(LabelExaminer):
 TASK = Task(
     "classification",
     input=Texts(TEXTS),
-    head=LabelsOrNumber(labels=TextLabels(longest=longest), number=TextNumber()),
+    head=LabelsOrNumber("texts", labels=TextLabels(longest=longest), number=TextNumber()),
     looks=Looks(look, explain, contrast),
     baselines=baselines,
     defaults=defaults,

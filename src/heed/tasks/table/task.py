@@ -102,7 +102,7 @@ def most_updates(work: Work) -> int:
 TASK = Task(
     "table",
     input=TableRows(),
-    head=LabelsOrNumber(labels=RowLabels("rows"), number=Number("rows")),
+    head=LabelsOrNumber("rows", labels=RowLabels("rows"), number=Number("rows")),
     baselines=baselines,
     outputs=TableOutputs,
     enough_updates=300,
