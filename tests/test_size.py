@@ -43,7 +43,7 @@ ROOMS = {
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (166, 1),
     "src/heed/storage": (866, 6),  # earlier versions that are there
-    "src/heed/tasks": (1_213, 6),  # contracts of inputs and heads, Work, Run
+    "src/heed/tasks": (1_214, 6),  # contracts of inputs and heads, Work, Run
     "src/heed/tasks/base": (2_399, 20),
     "src/heed/tasks/classification": (368, 5),
     "src/heed/tasks/dialogue": (623, 5),

@@ -178,7 +178,7 @@ def tried(function: Callable[..., Any], *given: Any, **options: Any) -> Any:
 
 def flags(task: str, of: str) -> Iterator[list[str]]:
     """Words for every flag of a command that a task has, one flag at a time; of a flag with several values, each."""
-    for flag in (flag for flag in spec_of(task).flags if flag.command == of):
+    for flag in spec_of(task).flags_of(of):
         texts = [f"--{one}" for one in VALUES if one.startswith(f"{flag.name}=")] or [f"--{flag.name}=2"]
         words = [f"--{flag.name}={one}" for one in flag.type] if isinstance(flag.type, tuple) else texts
         yield from ([word] for word in ([f"--{flag.name}"] if flag.type is bool else words))
@@ -238,7 +238,7 @@ def from_python(task: str, first: bool) -> Iterator[tuple[str, Any]]:
     yield "no such keyword", [tried(run.predict, asked, colour=1), tried(lambda: run.look(asked, colour=1))]
     yield "capabilities", {name: str(tried(capability, run, name)).partition(" object at")[0] for name in CAPABILITIES}
     if first:
-        every = {(flag.command, flag.name) for other in task_names() for flag in spec_of(other).flags}
+        every = {(of, one.name) for other in task_names() for one in spec_of(other).flags for of in one.command.split()}
         yield "options", {f"{of} {name}": tried(options_of, task, of, {name: 1}) for of, name in sorted(every)}
     with TestClient(Server(open_runs(["run"])).app(["h:1"], "t"), base_url="http://h:1") as client:
         client.headers["Authorization"] = "Bearer t"

@@ -77,9 +77,10 @@ def options_of(task: str, command: str, given: Mapping[str, Any]) -> dict[str, A
         ConfigError: An option was given that the task does not have.
     """
     flags = spec_of(task).flags_of(command)
-    for name in given.keys() - {flag.name for flag in flags}:
-        having = [other for other in task_names() if name in {flag.name for flag in spec_of(other).flags_of(command)}]
-        raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
+    for name in given:
+        if name not in {flag.name for flag in flags}:
+            having = [other for other in task_names() if name in {one.name for one in spec_of(other).flags_of(command)}]
+            raise ConfigError(f"--{name} does not apply to a run of {task}; it is for {', '.join(having)}")
     return {flag.key: given.get(flag.name, () if flag.several else flag.default) for flag in flags}
 
 
