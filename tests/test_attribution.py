@@ -199,7 +199,10 @@ def test_a_difference_of_two_labels_is_the_difference_of_their_attributions(run)
         ({"method": "igg"}, "unknown attribution 'igg'; did you mean 'ig'?"),
         ({"target": "c"}, "this run has no label 'c'; valid: a, b"),
         ({"baseline": "zeros"}, "unknown baseline 'zeros'; did you mean 'zero'?"),
-        ({"without": "gone"}, "a word cannot be left out as 'gone'; valid: deleted, mean, unknown"),
+        ({"method": "loo", "without": "gone"}, "a word cannot be left out as 'gone'; valid: deleted, mean, unknown"),
+        ({"without": "mean"}, "without 'mean' has no effect on method 'ig'; it is for 'loo'"),
+        ({"method": "loo", "steps": 5}, "steps 5 has no effect on method 'loo'; it is for 'ig'"),
+        ({"method": "grad", "baseline": "zero"}, "baseline 'zero' has no effect on method 'grad'; it is for 'ig'"),
     ],
 )
 def test_what_cannot_be_attributed_is_said(run, options, message):
@@ -237,6 +240,8 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
     assert torch.equal(shown.maps[0].weights, without.weights) and "the score of" in shown.maps[0].title
     with pytest.raises(ConfigError, match="a picture"):
         run.attribute(file, method="loo", baseline="deleted")
+    with pytest.raises(ConfigError, match="baseline 'mean' has no effect on method 'grad'; it is for 'ig' and 'loo'"):
+        run.attribute(file, method="grad", baseline="mean")
     with pytest.raises(ConfigError, match="2 pictures were given; an attribution needs exactly one"):
         run.attribute([file, file])
 

@@ -56,6 +56,14 @@ def drawn(data):
     return make
 
 
+def test_the_same_network_twice_is_refused(drawn):
+    run = drawn("classification", "rnn")
+    with pytest.raises(ConfigError, match="--beside untrained is given twice: leave out one"):
+        run.look(TEXT, beside=["untrained", "step-3", "untrained"])
+    with pytest.raises(ConfigError, match=re.escape(f"--beside {run.folder} is given twice: leave out one")):
+        run.look(TEXT, beside=[run, run])
+
+
 def by_hand(a, b):
     """Agreement and distance of two maps `(query, key)` of rows that may attend to several keys."""
     rows = [i for i in range(len(a)) if np.count_nonzero(a[i]) > 1]

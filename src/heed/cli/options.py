@@ -358,7 +358,7 @@ def _with_parameters(
 def _parameter(flag: Flag, tasks: list[str]) -> inspect.Parameter:
     kind: Any = Literal[flag.type] if isinstance(flag.type, tuple) else flag.type
     kind = list[kind] if flag.several else kind
-    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else "FILE" if flag.file else _METAVARS.get(flag.type)
+    metavar = "|".join(flag.type) if isinstance(flag.type, tuple) else flag.metavar or _METAVARS.get(flag.type)
     others = [name for name in task_names() if name not in tasks]
     named = ", ".join(tasks if len(tasks) <= _MANY or not others else others)
     start = "For runs of" if len(tasks) <= _MANY or not others else "For runs of every task except"

@@ -23,10 +23,10 @@ Differs from Sundararajan et al.: the integral is a sum over midpoints, which is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,8 @@ METHODS = {
 BASELINES = ("mean", "zero", "unknown")
 """What stands in for a token: the mean of all vectors (the default), zeros, or the vector of the unknown token. Zeros
 have no direction, so a layer norm makes the score jump there: of a GPT the values were off by 31 % after 400 steps."""
+OPTIONS = {"baseline": ("ig",), "steps": ("ig",), "without": ("loo",)}
+"""Options, with the methods that read them."""
 LEFT_OUT = -1
 """In place of a token's number: the token is left out."""
 _STEPS, _MOST_STEPS = 25, 400
@@ -56,6 +58,20 @@ _POSITIONS = 8_192
 """Most token positions that are read in one pass."""
 _PIXELS = 131_072
 """Most pixels that are read in one pass."""
+
+
+def check_options(method: str, options: Mapping[str, Any], readers: Mapping[str, Sequence[str]] = OPTIONS) -> None:
+    """Refuse options that a method would not read; `options` are those of a call, None where not given.
+
+    Raises:
+        ConfigError: There is no such method, or it does not read an option that was given.
+    """
+    if method not in METHODS:
+        raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
+    for name, value in options.items():
+        if value is not None and method not in readers[name]:
+            methods = " and ".join(map(repr, readers[name]))
+            raise ConfigError(f"{name} {value!r} has no effect on method {method!r}; it is for {methods}")
 
 
 class Inputs(ABC):

@@ -43,7 +43,7 @@ _ELSEWHERE = {"json", "csv", "columns", "sort", "engine"}
 def flags_of(task: str, command: str) -> list[Flag]:
     """The options of a command that a request may have; none of them names a file."""
     flags = spec_of(task).flags_of(command)
-    return [flag for flag in flags if not flag.file and flag.name not in _ELSEWHERE]
+    return [flag for flag in flags if flag.metavar != "FILE" and flag.name not in _ELSEWHERE]
 
 
 class Served:

@@ -20,7 +20,7 @@ class Flag:
     most: int | None = None  # the largest allowed number
     keyword: str | None = None  # keyword of the Python method, if it is not the name
     several: bool = False  # may be given several times; the value is then a tuple
-    file: bool = False  # a text that is the name of a file
+    metavar: str = ""  # what a text names: FILE or RUN
 
     @property
     def word(self) -> str:
@@ -93,6 +93,7 @@ BESIDE = Flag(
     "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences; "
     "repeated, the maps of all of them.",
     several=True,
+    metavar="RUN",
 )
 PIECES = Flag("look", "pieces", bool, "Show the tokens that the model reads instead of whole words.", default=False)
 SAMPLING = (

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest, whole_number
-from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, leave_one_out
+from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, check_options, leave_one_out
 from heed.observe.attribution import attribute as attribute_score
 from heed.observe.edits import Given, edits_of
 from heed.observe.looks import Look, Shading
@@ -94,9 +94,9 @@ def attribute(
     method: str = "ig",
     target: str | None = None,
     rather_than: str | None = None,
-    baseline: str = "mean",
+    baseline: str | None = None,
     steps: int | None = None,
-    without: str = "deleted",
+    without: str | None = None,
     edits: Sequence[Given] = (),
     **options: Any,
 ) -> Attributed:
@@ -111,19 +111,20 @@ def attribute(
             counted from 0), or for a pair "follows"; by default the predicted label, the first entity, the whole
             output, or the most probable word at the first mask.
         rather_than: Another label, tag or token: the score is the difference of the two.
-        baseline: The vector that stands in for a word in "ig": "mean" (of all words), "zero" or "unknown".
+        baseline: The vector that stands in for a word in "ig": "mean" (of all words, the default), "zero" or "unknown".
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
-        without: What "loo" does with a word: it is "deleted", or replaced by the "unknown" token or the "mean".
+        without: What "loo" does with a word: it is "deleted" (the default), or replaced by the "unknown" token or the
+            "mean".
         edits: Changes to the attention weights under which the score is computed (`heed.observe.edits`).
         options: For models that write, `output`, a given output instead of the model's own; for dialogue, `speaker`,
             the one who responds.
 
     Raises:
-        ConfigError: The text is blank, or the score is none of this model.
+        ConfigError: The text is blank, the score is none of this model, or the method does not read an option.
     """
     capability(run, "attribute")
-    if method not in METHODS:
-        raise ConfigError(f"unknown attribution {method!r}{suggest(method, METHODS)}")
+    check_options(method, {"baseline": baseline, "steps": steps, "without": without})
+    without = without or "deleted"
     if without not in REPLACED:
         raise ConfigError(f"a word cannot be left out as {without!r}{suggest(without, REPLACED)}")
     read = run.readable(text)
@@ -135,7 +136,7 @@ def attribute(
             of = leave_one_out(explained.scored, words.tokens, without)  # type: ignore[arg-type]
             values = of.values
         else:
-            of = attribute_score(explained.scored, method, baseline=baseline, steps=steps)
+            of = attribute_score(explained.scored, method, baseline=baseline or "mean", steps=steps)
             values = words.sum(of.values.unsqueeze(0))[0]
     attributed = Attributed(run.title, text_line(run, read), words.axis, values.tolist(), explained.name, of)
     attributed.look = replace(attributed.look, notes=(of.note, *notes, *notes_on((), edits_of(edits))))

@@ -49,6 +49,9 @@ def check_beside(beside: Sequence[Any], edits: Any = (), sort: str | None = None
     """Refuse what does not go together (ConfigError): `beside`, edits, an order."""
     if sort == UNTRAINED and any(other not in _UNTRAINED for other in beside):
         raise ConfigError(f"--sort {UNTRAINED} compares with the untrained network: leave out --beside, or --sort")
+    names = [str(getattr(other, "folder", other)) for other in beside]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigError(f"--beside {repeated[0]} is given twice: leave out one")
     if edits and (beside or sort == UNTRAINED):
         option = "--beside" if beside else f"--sort {UNTRAINED}"
         raise ConfigError(f"{option} and --edit each show a difference: leave out one")

@@ -31,7 +31,7 @@ SPEC = TaskSpec(
         BESIDE,
         ATTRIBUTION,
         Flag("look", "label", str, "The label whose score is meant; the most probable by default."),
-        Flag("evaluate", "page", str, "With --errors: also write these examples to an HTML page.", file=True),
+        Flag("evaluate", "page", str, "With --errors: also write these examples to an HTML page.", metavar="FILE"),
     ),
     uses=("heed predict {run} PICTURE", "heed look {run} PICTURE", "heed evaluate {run}"),
     next_command="heed look {run} PICTURE",

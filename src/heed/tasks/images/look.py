@@ -18,7 +18,7 @@ from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
-from heed.observe.attribution import METHODS, Attribution, Picture, attribute, leave_one_out
+from heed.observe.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
 from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.interventions import MOST_MAPS, effect_of
 from heed.observe.looks import ROLLOUT, Choice
@@ -418,7 +418,7 @@ def attribute_places(
     method: str = "ig",
     target: str | None = None,
     rather_than: str | None = None,
-    baseline: str = "mean",
+    baseline: str | None = None,
     steps: int | None = None,
     edits: Sequence[Given] = (),
 ) -> AttributedPlaces:
@@ -430,22 +430,24 @@ def attribute_places(
         method: "ig" (integrated gradients), "grad", "gradxinput" or "loo" (each place filled with the baseline).
         target: The label; by default the most probable.
         rather_than: Another label: the score is the difference of the two.
-        baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour, or "zero", the mean
-            of the training pictures.
+        baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour (the default), or
+            "zero", the mean of the training pictures.
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
         edits: Changes of the attention weights under which the score is computed (`heed.observe.edits`).
 
     Raises:
-        ConfigError: There is no such label, method or baseline, or several pictures were given.
+        ConfigError: There is no such label, method or baseline, the method does not read an option, or several pictures
+            were given.
         DataError: The picture cannot be read.
     """
     capability(run, "attribute")
+    check_options(method, {"baseline": baseline, "steps": steps}, {"baseline": ("ig", "loo"), "steps": ("ig",)})
     check_classes(run.head)
     arrays, sources = opened(run, picture)
     if len(arrays) != 1:
         raise ConfigError(f"{len(arrays)} pictures were given; an attribution needs exactly one")
     look = Looking(run.task, run.model, arrays[0], edits_of(edits))
-    placed, of = look.attribution(method, look.label(target), rather_than, baseline, steps)
+    placed, of = look.attribution(method, look.label(target), rather_than, baseline or "mean", steps)
     return AttributedPlaces(look.content(run.task, arrays[0], sources[0], [replace(placed, caption=of.note)]))
 
 

@@ -25,7 +25,9 @@ SPEC = TaskSpec(
             "Program that runs the model; all but torch need heed export.",
             default="torch",
         ),
-        Flag("evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", file=True),
+        Flag(
+            "evaluate", "alignment", str, "Correct links, a line for each pair: score the run's links.", metavar="FILE"
+        ),
         *TARGET,
         *GATES,
         ATTRIBUTION,
