@@ -1,6 +1,8 @@
 """Labels of rows that are numbers: recognised, learned, scored, refused; and the stated baselines of tables."""
 
 import json
+import re
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas
 import pytest
 import torch
 import yaml
+from PIL import Image
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
@@ -335,8 +338,103 @@ def test_a_number_of_a_text_is_learned(tmp_path, capsys):
     again = heed.load(tmp_path / "run")
     assert again.predict("good good film").value == run.predict("good good film").value
     assert call(capsys, "look", str(tmp_path / "run"), "good good film")[0] == 0
+    value = again.predict("good good film").value
+    assert again.attribute("good good film").of.score == pytest.approx(value, rel=1e-5)
+    with pytest.raises(ConfigError, match="the model predicts one number, 'price', and no labels; leave out 'cheap'"):
+        again.attribute("good good film", target="cheap")
+    for option in ("--nbest 2", "--sort uncertainty"):
+        code, _, err = call(capsys, "predict", str(tmp_path / "run"), *option.split(), "good film")
+        assert code == 2 and f"{option.split()[0]} is for runs that predict labels" in err
     path.write_text(path.read_text().replace(prices[40], "many"))
     with pytest.raises(DataError, match=r"a.csv:42: the label 'many' is not a finite number .*data.target=classes"):
         heed.train(
             "classification", train=path, model="rnn", steps=2, settings=settings, out=tmp_path / "other", quiet=True
         )
+
+
+@pytest.fixture(scope="module")
+def dials(tmp_path_factory):
+    """Pictures whose brightness is a number from 0 to 10, and their table."""
+    folder, rng = tmp_path_factory.mktemp("dials"), np.random.default_rng(2)
+    rows = []
+    for n in range(150):
+        level = rng.uniform()
+        pixels = np.clip(rng.normal(level, 0.05, (8, 8)), 0, 1)
+        Image.fromarray((255 * pixels).astype(np.uint8)).save(folder / f"{n}.png")
+        rows.append(f"{n}.png,{10 * level:.3f}\n")
+    for name, some in (("dials", rows[:120]), ("valid", rows[120:])):
+        (folder / f"{name}.csv").write_text("path,label\n" + "".join(some))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reader(dials):
+    settings = {"data.target": "number", "training.epochs": 8, "training.threads": 1, "evaluation.bootstrap": 5}
+    settings |= {"model.num_filters": [8, 8], "training.warmup": 5, "training.device": "cpu"}
+    files = {"train": dials / "dials.csv", "valid": dials / "valid.csv", "out": dials / "cnn"}
+    return heed.train("images", model="cnn", settings=settings, quiet=True, **files)
+
+
+def test_a_number_of_a_picture_is_learned_looked_at_and_attributed(reader, dials, capsys):
+    examples = reader.examples("valid")
+    true = np.array([float(example.label) for example in examples])
+    predicted = np.array([one.value for one in reader.predict([example.place for example in examples])])
+    scores = reader.evaluate("valid")
+    assert scores["mae"]["value"] == pytest.approx(np.abs(predicted - true).mean(), rel=1e-5)
+    assert scores["rmse"]["value"] < 0.5 * true.std()
+    assert {"mean", "nearest neighbour on pixels"} == {*scores["baselines"]}
+    assert not reader.config.augment.flip  # a dial mirrored shows another number
+
+    file = str(dials / "3.png")
+    value = reader.predict(file).value
+    looked = reader.look(file)
+    assert looked.look.label == looked.look.said == f"{value:.7g}" and not looked.look.top
+    assert f"number  {value:.7g}" in looked.text()
+    shown = reader.attribute(file, steps=100)
+    assert shown.caption.startswith(f"integrated gradients: score {value:.4f}")
+    difference = value - float(re.search(r"baseline (-?[0-9.]+)", shown.caption)[1])
+    assert float(shown.weights.sum()) == pytest.approx(difference, abs=0.02 * abs(value))
+    assert call(capsys, "look", str(reader.folder), file, "--label", "7")[0] == 2
+    for options, line in (((), f"{file}\t{value:.7g}"), (("--csv",), f"{file},{value:.7g}")):
+        assert call(capsys, "predict", str(reader.folder), *options, file)[1].splitlines()[-1] == line
+    page = dials / "errors.html"
+    assert (
+        "largest errors first" in call(capsys, "evaluate", str(reader.folder), "--errors", "2", "--page", str(page))[1]
+    )
+    assert "pictures, largest errors first" in page.read_text()
+    with pytest.raises(ConfigError, match=r"data.target is number: Hugging Face classifiers predict labels"):
+        heed.export(reader.folder, to="huggingface", out=dials / "exported")
+
+
+def test_check_draws_samples_by_their_number(dials, capsys):
+    page = dials / "samples.html"
+    out = call(capsys, "check", "images", str(dials / "dials.csv"), "data.target=number", "--out", str(page))[1]
+    assert "mean" in out and "labels in the same shares" not in out and page.read_text().count("training pictures") == 4
+    files = ("check", "images", str(dials / "dials.csv"))
+    assert call(capsys, *files)[2].endswith("if the labels are numbers to predict, set data.target=number\n")
+    (dials / "whole.csv").write_text("path,label\n" + "".join(f"{n}.png,{n % 25}\n" for n in range(150)))
+    out = call(capsys, "check", "images", str(dials / "whole.csv"))[1]
+    assert "the 25 labels are numbers, each a class of its own here; data.target=number predicts a number" in out
+
+
+def test_runs_that_predict_numbers_are_compared_and_not_with_labels(reader, dials, tmp_path):
+    files = {split: dials / f"{name}.csv" for split, name in (("train", "dials"), ("valid", "valid"))}
+    classes = [line.split(",")[1] for file in files.values() for line in file.read_text().splitlines()[1:]]
+    settings = {"data.classes": [*dict.fromkeys(classes)], "training.threads": 1, "evaluation.bootstrap": 5}
+    out = tmp_path / "classes"
+    other = heed.train("images", model="cnn", **files, out=out, steps=1, settings=settings, quiet=True)
+    compared = heed.compare([reader, shutil.copytree(reader.folder, tmp_path / "copy")])
+    assert "MAE" in str(compared) and "RMSE" in str(compared)
+    with pytest.raises(ConfigError, match=r"gives a number and '.*classes' gives a label; only runs with the same"):
+        heed.compare([reader, other])
+
+
+@pytest.mark.parametrize("settings", [{"data.class_weights": "balanced"}, {"data.several_labels": True}])
+def test_settings_of_classes_do_not_apply_to_a_number(tmp_path, settings):
+    rows = "".join(f"{'good ' * (n % 7)}film,{n / 7}\n" for n in range(40))
+    (tmp_path / "a.csv").write_text("text,label\n" + rows)
+    settings |= {"data.target": "number"}
+    with pytest.raises(
+        ConfigError, match=rf"{next(iter(settings))} does not apply to label 'label', which is a number"
+    ):
+        heed.train("classification", train=tmp_path / "a.csv", steps=1, out=tmp_path / "run", settings=settings)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from heed.config import Source
+from heed.data.columns import is_float
 from heed.data.corpus import hashes_in, label_sets_in, read_corpus
 from heed.data.examples import LABELS, STEP, Example, Hashes, LabelSet, hashes_of, mixed, select
 from heed.data.findings import Counts, Found
@@ -303,7 +304,9 @@ def hold_out(
         each = np.arange(len(copies), dtype=np.uint64)
         out[copies[_in_shares(sets, numbers[copies], each, wanted, 0)]] = True
     if not out.any():
-        raise DataError(f"each label has only one of the {len(keys):,} {unit}s; {_NONE_LEFT}")
+        numbers_too = all(is_float(str(label)) for labels in sets for label in labels)
+        hint = "; if the labels are numbers to predict, set data.target=number" * numbers_too
+        raise DataError(f"each label has only one of the {len(keys):,} {unit}s; {_NONE_LEFT}{hint}")
     return out
 
 

@@ -317,7 +317,7 @@ _NOTHING = "\u00a0"  # unlike a space, not stripped at the end of a line
 def look_to_lines(look: PictureLook, width: int) -> list[str]:
     """A look as lines."""
     lines = [clean(look.title), f"picture {clean(look.source)} ({look.pixels[1]} x {look.pixels[0]})"]
-    lines += [f"label   {clean(look.said)}"] if look.said else []
+    lines += [f"{look.kind:<7} {clean(look.said)}"] if look.said else []
     lines += [f"note    {clean(note)}" for note in look.notes]
     shape = _text_shape(look, max(8, min(_COLUMNS, (width - GAP) // 2)))
     blocks = [_picture_block(look, shape), *(_map_block(one, look, shape) for one in look.maps)]
@@ -408,7 +408,7 @@ def picture_to_html(look: PictureLook) -> str:
             scene.follows_scheme = True
     texts = [
         ("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]} pixels)"),
-        *([("label", look.said)] if look.said else []),
+        *([(look.kind, look.said)] if look.said else []),
     ]
     return look_page(
         look.title,

@@ -182,13 +182,14 @@ class PictureLook:
     picture: Array  # the whole picture, upright
     seen: Box  # the part of the picture that the model saw
     size: GridPlace  # height and width of the model's input
-    label: str  # the predicted label; "" for none
+    label: str  # the predicted label, or number; "" for none
     top: tuple[tuple[str, float], ...]  # the most probable labels with their probabilities, best first
     maps: tuple[PictureMap, ...]  # maps drawn large over the picture
     gallery: Gallery | None = None  # all heads of all layers, or None
     distances: Distances | None = None  # mean attention distance by layer, or None
     notes: tuple[str, ...] = ()  # further lines to show
     every: Attentions | None = None  # attention for a page with a choice of patch, layer and head, or None
+    kind: str = "label"  # what was predicted: a label, or a number
 
     @property
     def pixels(self) -> GridPlace:
@@ -203,8 +204,10 @@ class PictureLook:
 
     @property
     def said(self) -> str:
-        """The most probable labels in one line: "7 0.981, 9 0.012"."""
-        return ", ".join(f"{label} {probability:.3f}" for label, probability in self.top)
+        """The most probable labels in one line: "7 0.981, 9 0.012"; or the number."""
+        return (
+            self.label if not self.top else ", ".join(f"{label} {probability:.3f}" for label, probability in self.top)
+        )
 
     def minus(self, other: PictureLook, how: str, name: str = "") -> PictureLook:
         """The look with the differences of its maps from those of another look at the picture, on one scale.

@@ -21,8 +21,11 @@ _MOST = 0.9
 
 def target_of(data: Any, labels: Sequence[str]) -> Literal["classes", "number"]:
     """What the labels of the training files are, by `data.target`; its "auto" is settled by the labels."""
-    if data.target != "auto":
-        return data.target  # type: ignore[no-any-return]
+    return data.target if data.target != "auto" else likely_target(labels)
+
+
+def likely_target(labels: Sequence[str]) -> Literal["classes", "number"]:
+    """What labels probably are: numbers if they are more than 20 different ones, or numbers with fractions."""
     values = {label: value for label in set(labels) if (value := _value(label)) is not None}
     if sum(label in values for label in labels) < _MOST * max(1, len(labels)):
         return "classes"

@@ -107,6 +107,7 @@ def _longest_text(checkpoint: Checkpoint, fields: Mapping[str, Any]) -> int:
 
 
 _ONE_LABEL, _SEVERAL = "single_label_classification", "multi_label_classification"
+_NUMBER = "data.target is number: Hugging Face classifiers predict labels"
 _TWO_CLASSES = (
     "model.head is sigmoid with one output for two classes: Hugging Face checkpoints have one per class; use softmax"
 )
@@ -136,8 +137,8 @@ class Label(Heads):
 
     def exportable(self, run: Any) -> Exportable:
         body, head = run.task.model_and_head()
-        if not run.head.labels:
-            raise ConfigError("data.target is number: Hugging Face classifiers predict labels")
+        if run.config.data.target == "number":
+            raise ConfigError(_NUMBER)
         several = run.config.data.several_labels
         if head.ngrams:
             raise ConfigError(
@@ -233,6 +234,8 @@ class Picture(Heads):
 
     def exportable(self, run: Any) -> Exportable:
         body, head = run.task.model_and_head()
+        if run.config.data.target == "number":
+            raise ConfigError(_NUMBER)
         if head.head == "sigmoid":
             raise ConfigError(_TWO_CLASSES)
         fields, notes = preprocessor_of(run.input.form)

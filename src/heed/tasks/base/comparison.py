@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from markupsafe import Markup
 
 from heed.data.examples import label_order, without_breaks
+from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
 from heed.observe.draw_html import shading_to_html
 from heed.observe.looks import Look
@@ -90,11 +91,20 @@ class Examiner:
 
 
 class LabelExaminer(Examiner):
-    """Runs that give labels: scored over the labels of all runs and of the examples."""
+    """Runs that give labels, scored over the labels of all runs and of the examples; or runs that give numbers."""
+
+    def __init__(self, runs: Sequence[Any], examples: Sequence[Any]) -> None:
+        kinds = {run.head.names: run for run in runs}
+        if len(kinds) > 1:
+            each = " and ".join(f"'{run.folder}' gives a {kind}" for kind, run in kinds.items())
+            raise ConfigError(f"{each}; only runs with the same data.target can be compared")
+        super().__init__(runs, examples)
 
     @property
-    def known(self) -> tuple[list[str], bool]:
+    def known(self) -> tuple[list[str], bool] | None:
         heads = [run.head for run in self.runs]
+        if heads[0].names == "number":
+            return None
         every = [*(head.labels for head in heads), *heads[0].truths(self.examples)]
         return label_order(label for labels in every for label in labels), any(head.several for head in heads)
 

@@ -165,6 +165,9 @@ class Outputs:
     """Predictions of a run as text, by the values of the task's flags (`options`)."""
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
+        ranked = "sort" if options.get("sort") else "nbest" if options.get("nbest", 1) != 1 else ""
+        if ranked and run.head.names == "number":
+            raise ConfigError(f"--{ranked} is for runs that predict labels; '{run.folder}' predicts a number")
         self.run: Any = run
         self.options = options
 

@@ -172,7 +172,7 @@ def error_lines(report: Mapping[str, Any], most: int) -> list[str]:
         else:
             title = "largest errors first:"
             line = f"  {e['origin']}  is {true:.7g}, predicted {predicted:.7g} ({predicted - true:+.4g})"
-            line += f"\n    {e['text']}"
+            line += f"\n    {e['text']}" if "text" in e else ""
         lines.append(line)
     return [title, *lines]
 

@@ -18,6 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.corpus import label_sets_in
 from heed.data.examples import Kept, LabelSet, label_order
+from heed.data.kinds.target import likely_target
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures
@@ -351,7 +352,11 @@ class Labels(Named):
         if not self.several:
             may_weigh = "class_weights" in type(work.config.data).model_fields and self.weighting == "none"
             fix = " (data.class_weights=balanced weighs labels equally)" * may_weigh
-            return count_lines(counts, unit, fix)
+            lines = count_lines(counts, unit, fix)
+            if "target" not in work.config.data.model_fields_set and likely_target([*counts]) == "number":
+                what = f"the {len(counts):,} labels are numbers, each a class of its own here"
+                lines.append(f"warning: {what}; data.target=number predicts a number instead")
+            return lines
         marks = work.config.data.columns.label
         never = [label for label in marks if label not in self.labels] if isinstance(marks, list) else []
         lines = [f"no training {unit} has the label '{label}': left out" for label in never]

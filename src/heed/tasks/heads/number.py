@@ -101,8 +101,13 @@ class Number(Head):
         number = f"does not apply to label '{name}', which is a number (data.target)"
         if config.evaluation.select_by not in ("auto", "loss"):
             raise ConfigError(f"evaluation.select_by {config.evaluation.select_by} {number}; set it to loss")
+        fields = type(config.data).model_fields
+        classes = [field for field in ("class_weights", "classes", "several_labels") if field in fields]
+        meant = [f"data.{field}" for field in classes if getattr(config.data, field) != fields[field].default]
         if config.training.label_smoothing:
-            raise ConfigError(f"training.label_smoothing {number}; leave it out")
+            meant.append("training.label_smoothing")
+        if meant:
+            raise ConfigError(f"{meant[0]} {number}; leave it out")
         return config, replace(self, standard=Standard.of((name,), values[:, None]))
 
     def save(self, folder: Path) -> None:
@@ -157,10 +162,11 @@ class Number(Head):
         return NumberPrediction(None)
 
     def asked(self, answer: Tensor, target: str | None, rather_than: str | None) -> Asked:
-        if target is not None or rather_than is not None:
-            raise ConfigError(f"the model predicts one number, {self.name}; leave out --for and --rather-than")
-        deviation = float(self.standard.deviation[0]) if self.standard is not None else 1.0
-        return Asked(f"the number {self.name}", lambda states: deviation * states[:, 0])
+        if (label := target or rather_than) is not None:
+            raise ConfigError(f"the model predicts one number, {self.name!r}, and no labels; leave out {label!r}")
+        assert self.standard is not None
+        mean, deviation = self.standard.mean[0], self.standard.deviation[0]
+        return Asked(f"the number '{self.name}'", lambda states: mean + deviation * states[:, 0])
 
     def report(self, scores: Mapping[str, Any]) -> list[str]:
         return score_lines(scores, {"mae": "MAE", "rmse": "RMSE", "r2": "R2"})

@@ -51,6 +51,9 @@ class Pictures(Source):
     classes: Annotated[list[str] | DataPath | None, Only(OWN)] = None
     """The classes in order, or a file with one class a line; with idx files the names of labels 0, 1, ... By default in
     alphabetical order, numbers by value."""
+    target: Literal["auto", "classes", "number"] = "classes"
+    """What the label is: one of several classes, or a number (regression: squared error of the standardised value).
+    Auto is a number if the labels are more than 20 different numbers, or numbers with fractions."""
     size: PictureSize = "auto"
     """Pixels of the picture that the model sees: of each side, or [height, width]. auto is the size of the training
     pictures if all have the same, else a square of 32 to 224 by their median; smaller, down to a shorter side of 32,
@@ -140,7 +143,8 @@ class ImagesEvaluation(EvaluationConfig):
     """Settings of the evaluation."""
 
     select_by: Literal["auto", "accuracy", "macro_f1", "loss"] = "auto"
-    """Validation score that chooses the best checkpoint: auto is accuracy, then loss among equals."""
+    """Validation score that chooses the best checkpoint: auto is accuracy, then loss among equals, or loss if the
+    label is a number."""
 
 
 class ImagesConfig(RunConfig):

@@ -33,6 +33,7 @@ from heed.tasks.base.attributing import chosen
 from heed.tasks.base.beside import check_beside, other_of, several_of
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import watched
+from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
 from heed.threads import sparing
@@ -57,13 +58,13 @@ def patches_of_body(body: ImageEncoder, seen: Box) -> Patches | None:
     return Patches(grid, body.leading, size, step, area_of(seen, size, first, step, grid))  # type: ignore[arg-type]
 
 
-def check_classes(head: Labels) -> None:
+def check_classes(head: Head) -> None:
     """Refuse to predict with a model imported without a classifier.
 
     Raises:
         ConfigError: The model has no classes.
     """
-    if not head.labels:
+    if isinstance(head, Labels) and not head.labels:
         raise ConfigError(
             f"the model has no classes: it was imported from {head.config.data.name}, which has no classifier; "
             "train a classifier from it: heed train images FOLDER --from RUN"
@@ -82,7 +83,9 @@ class Looking:
         with edit(model, *edits), watched(model) as seen:
             logits = model(self.pixels)
         self.seen: Trace = seen
-        self.probabilities = self.head.probabilities(logits[:1].float().cpu())[0]
+        of_labels = isinstance(self.head, Labels)
+        answers = self.head.probabilities(logits.cpu().float()) if of_labels else self.head.decode(model, logits, None)
+        self.answer: Tensor = answers[0]
         self.patches = patches_of_body(model.body, self.box)
         self.attention = None if self.patches is None else SeenAttention(seen, self.patches)
 
@@ -92,11 +95,17 @@ class Looking:
         Raises:
             ConfigError: There is no such label.
         """
-        if label is not None:
+        if not isinstance(self.head, Labels):
+            self.head.asked(self.answer, label, None)
+        elif label is not None:
             chosen(label, self.head.labels, "label")
         elif self.head.labels:
-            label = self.head.labels[int(self.probabilities.argmax())]
+            label = self.head.labels[int(self.answer.argmax())]
         return label or ""
+
+    def named(self, label: str) -> str:
+        """What the gradients are of, in titles: "the score of '7'"."""
+        return f"the score of '{label}'" if label else self.head.asked(self.answer, None, None).name
 
     def with_effects(self, maps: list[PictureMap]) -> list[PictureMap]:
         """Maps of attention with what the label does under other weights; as they are if there are many."""
@@ -124,17 +133,22 @@ class Looking:
     ) -> PictureLook:
         """A look with these maps over the picture."""
         labels: Sequence[str] = self.head.labels
-        ranked = sorted(zip(labels, self.probabilities.tolist(), strict=False), key=lambda one: -one[1])
+        if isinstance(self.head, Labels):
+            ranked = sorted(zip(labels, self.answer.tolist(), strict=False), key=lambda one: -one[1])
+            predicted = self.head.predict(self.answer).label if labels else ""
+        else:
+            ranked, predicted = [], self.head.predict(self.answer).summary()
         return PictureLook(
             work.title,
             source,
             eight_bits(picture, work.input.form.sizing.levels),
             self.box,
             self.size,
-            self.head.predict(self.probabilities).label if labels else "",
+            predicted,
             tuple(ranked[:_TOP]),
             tuple(maps),
             notes=tuple(notes),
+            kind=self.head.names,
         )
 
     def maps(self, name: str, choice: Choice, patch: GridPlace | None, label: str) -> list[PictureMap]:
@@ -150,10 +164,10 @@ class Looking:
             return [self._field(patch, label)]
         with edit(self.model, *self.edits):
             grid = saliency(self._scored(label)).cpu()
-        caption = "Size of the gradient of the label's score at each pixel, maximum over the channels."
-        return [
-            PictureMap(f"gradient of the score of '{label}' at each pixel", grid, self.box, "gradient", caption=caption)
-        ]
+        of = "label's score" if label else "number"
+        caption = f"Size of the gradient of the {of} at each pixel, maximum over the channels."
+        title = f"gradient of {self.named(label)} at each pixel"
+        return [PictureMap(title, grid, self.box, "gradient", caption=caption)]
 
     def _activation(self, label: str) -> PictureMap:
         """Grad-CAM over the last feature maps; for a Vision Transformer, over the states that its last block reads.
@@ -178,14 +192,16 @@ class Looking:
             first, (rows, columns) = receptive.start + (receptive.size - receptive.stride) / 2, on_grid[0].shape[1:]
             area = area_of(self.box, self.size, (first, first), (receptive.stride,) * 2, (rows, columns))
         grid = class_activation(*on_grid)
-        caption = f"Sum of the {caption}, weighted by the gradient of its score; 0 where negative."
+        of = "its score" if label else "the number"
+        caption = f"Sum of the {caption}, weighted by the gradient of {of}; 0 where negative."
         if not bool(grid.any()):
             caption += " Here it is 0 everywhere."
-        return PictureMap(f"Grad-CAM of the label '{label}'", grid, area, "activation", caption=caption, reach=self.box)
+        title = f"Grad-CAM of the label '{label}'" if label else f"Grad-CAM of {self.named(label)}"
+        return PictureMap(title, grid, area, "activation", caption=caption, reach=self.box)
 
     def _scored(self, label: str, other: str | None = None) -> Picture:
         """The picture and the score of a label, minus that of another."""
-        score = self.head.asked(self.probabilities, label, other).score
+        score = self.head.asked(self.answer, label or None, other).score
         return Picture(self.model, self.pixels[0], lambda pixels: score(self.model(pixels)))
 
     def attribution(
@@ -199,7 +215,7 @@ class Looking:
         picture = self._scored(label, other)
         grid = getattr(self.model.body, "grid", None) or tuple(min(_CELLS, side) for side in self.size)
         cells = cells_of(self.size, grid)
-        name = f"the score of '{label}'" + ("" if other is None else f" minus that of '{other}'")
+        name = self.named(label) + ("" if other is None else f" minus that of '{other}'")
         title = f"{METHODS.get(method, method)}: part of each place in {name}"
         with edit(self.model, *self.edits):
             if method == "loo":
@@ -280,7 +296,9 @@ def look_at_picture(
         )
     elif choice != Choice():
         raise ConfigError(f"model {name} has no attention, so --layer, --head and --mechanism do not apply")
-    if not labels:  # an imported model without a classifier has attention, but no score to take gradients of
+    if (
+        isinstance(work.head, Labels) and not labels
+    ):  # an imported model without a classifier has attention, but no score to take gradients of
         usual = usual[:2]
         if label or attribution or not {*(maps or usual)} <= {"attention", "rollout"}:
             check_classes(work.head)
@@ -385,7 +403,7 @@ def look(
         attribution=attribution,
     )
     look, before = see(run, edits=edits_of(edits), label=label), list[str]()
-    label = label or look.label or None
+    label = label or (look.label if look.top else None) or None
     if edits:
         plain = see(run, label=label)
         look, before = look.minus(plain, "with the edits minus without"), [f"without the edits: {plain.said}"]

@@ -15,6 +15,7 @@ from heed.data.text_files import Numbered
 from heed.errors import ConfigError
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs, Written, csv_row, in_line
+from heed.tasks.heads.number import NumberPrediction
 from heed.tasks.inputs.pictures import places_of
 from heed.tasks.run import Run
 from heed.visible import to_json
@@ -60,6 +61,8 @@ class PictureOutputs(TextOutputs):
     def header(self) -> list[str]:
         if not self.options["csv"]:
             return []
+        if self.run.head.names == "number":
+            return [csv_row(["picture", "number"])]
         if self.options["nbest"] > 1:
             return [csv_row(["picture", "rank", "label", "probability"])]
         return [csv_row(["picture", "label", "probability", *(f"P({label})" for label in self.run.head.labels)])]
@@ -70,8 +73,14 @@ class PictureOutputs(TextOutputs):
             for picture, one in zip(some, self.run.predict(some), strict=True):
                 yield Written(self.lines(picture.origin, one), one.uncertainty, some.problem(picture))
 
-    def lines(self, picture: str, prediction: LabelPrediction) -> tuple[str, ...]:  # type: ignore[override]
+    def lines(self, picture: str, prediction: LabelPrediction | NumberPrediction) -> tuple[str, ...]:  # type: ignore[override]
         most, name = self.options["nbest"], in_line(picture)
+        if isinstance(prediction, NumberPrediction):
+            if self.options["json"]:
+                return (to_json({"picture": picture, **prediction.as_json()}),)
+            return (
+                csv_row([picture, prediction.summary()]) if self.options["csv"] else f"{name}\t{prediction.summary()}",
+            )
         ranked, known = prediction.ranked[:most], bool(prediction.probabilities)
         if self.options["json"]:
             return (to_json({"picture": picture, **prediction.as_json(), "label": prediction.label or None}),)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
@@ -19,6 +20,7 @@ from heed.observe.picture_drawing import data_uri, fitted, laid_over, shape_with
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.heads.labels import Labels
+from heed.tasks.heads.number import Number, values_of_labels
 from heed.tasks.images.look import Looking
 from heed.tasks.inputs.pictures import Pictures
 from heed.tasks.run import Run
@@ -56,26 +58,41 @@ def errors_page(run: Run, errors: Mapping[str, Sequence[Mapping[str, Any]]]) -> 
         (name, [(error, _original(run.input, str(error["picture"]))) for error in some])
         for name, some in errors.items()
     ]
-    return page("tasks/images/page.html", f"Errors of {run.title}", hints=(), wrong=wrong, classes=(), augmented=0)
+    is_number = isinstance(run.head, Number)
+    order = "pictures, largest errors first." if is_number else "wrong pictures, most confident first."
+    title, rest = f"Errors of {run.title}", {"hints": (), "classes": (), "augmented": 0}
+    return page("tasks/images/page.html", title, wrong=wrong, order=order, **rest)
 
 
 def samples_page(work: Work) -> str:
-    """Pictures of every class: the original, the model's input, and augmented versions."""
-    assert isinstance(work.input, Pictures) and isinstance(work.head, Labels)
-    train, labels, title = work.splits.examples["train"], work.head.labels, f"Pictures of {work.config.data.name}"
-    by_label: dict[str, list[int]] = {label: [] for label in labels}
-    for i, picture in enumerate(train):
-        by_label[picture.label].append(i)
+    """Pictures of every class, or of ranges of the number: the original, the model's input, and augmented versions."""
+    assert isinstance(work.input, Pictures)
+    train, title = work.splits.examples["train"], f"Pictures of {work.config.data.name}"
+    groups = _in_ranges(train) if isinstance(work.head, Number) else _in_classes(work, train)
     hints = [f"{work.input.form_line}."]
-    if len(labels) > _CLASSES:
-        hints.append(f"The first {_CLASSES} of {len(labels):,} classes.")
+    if len(groups) > _CLASSES:
+        hints.append(f"The first {_CLASSES} of {len(groups):,} classes.")
     classes = []
-    for label in labels[:_CLASSES]:
-        places = by_label[label]
+    for name, places in groups[:_CLASSES]:
         chosen = places[:: max(1, len(places) // _EACH)][:_EACH]
-        classes.append((label, len(places), [_sample(work, i, train[i]) for i in chosen]))
+        classes.append((name, len(places), [_sample(work, i, train[i]) for i in chosen]))
     augmented = _AUGMENTED if work.config.augment.changes_pictures else 0
     return page("tasks/images/page.html", title, hints=hints, wrong=(), classes=classes, augmented=augmented)
+
+
+def _in_classes(work: Work, pictures: Sequence[Picture]) -> list[tuple[str, list[int]]]:
+    """The places of the pictures of each class."""
+    places: dict[str, list[int]] = {label: [] for label in cast(Labels, work.head).labels}
+    for i, picture in enumerate(pictures):
+        places[picture.label].append(i)
+    return [*places.items()]
+
+
+def _in_ranges(pictures: Sequence[Picture]) -> list[tuple[str, list[int]]]:
+    """The places of the pictures whose number is in each of a few ranges, which have about as many pictures each."""
+    values = values_of_labels(pictures)
+    parts = np.array_split(np.argsort(values, kind="stable"), min(_EACH, len(values)))
+    return [(f"{values[part[0]]:g} to {values[part[-1]]:g}", part.tolist()) for part in parts]
 
 
 def _sample(work: Work, index: int, picture: Picture) -> tuple[str, str, list[Tag]]:
@@ -143,5 +160,4 @@ class ImagesExaminer(LabelExaminer):
             one = look.maps(name, Choice(), None, look.label())[0]
             tag = picture_tag(laid_over(picture, one, shape), f"{one.title}, largest {one.largest:.3g}")
             figures.append((tag, _MAP_NAMES[name]))
-        summary = run.head.predict(look.probabilities).summary()
-        return draw("outputs", summary, figures, source="tasks/images/draw.html")
+        return draw("outputs", run.head.predict(look.answer).summary(), figures, source="tasks/images/draw.html")

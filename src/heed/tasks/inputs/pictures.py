@@ -22,6 +22,7 @@ from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, found_table
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
+from heed.data.kinds.target import labels_are_classes
 from heed.data.pictures.decode import PictureError
 from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx, refuse_archive
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
@@ -78,7 +79,8 @@ def open_pictures(data: Any, pixels: Pixels, given: Mapping[str, Sequence[Pictur
         data, remarks = with_sets(data)
     # `in_memory` bounds megabytes of pixels here; the examples themselves are small.
     reader = picture_reader(data, pixels, suggest_task)
-    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given)
+    is_classes = partial(labels_are_classes, data)
+    splits = open_splits(data.model_copy(update={"in_memory": None}), reader, given, has_classes=is_classes)
     splits.remarks = [*remarks, *splits.remarks]
     return PictureSplits(**vars(splits), pixels=pixels)
 
