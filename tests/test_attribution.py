@@ -242,6 +242,8 @@ def test_attributions_of_a_picture_equal_those_of_captum_and_of_filled_places(mo
         run.attribute(file, method="loo", baseline="deleted")
     with pytest.raises(ConfigError, match="baseline 'mean' has no effect on method 'grad'; it is for 'ig' and 'loo'"):
         run.attribute(file, method="grad", baseline="mean")
+    with pytest.raises(ConfigError, match="without 'mean' is for texts; a place of a picture is filled with the base"):
+        run.attribute(file, method="loo", without="mean")
     with pytest.raises(ConfigError, match="2 pictures were given; an attribution needs exactly one"):
         run.attribute([file, file])
 

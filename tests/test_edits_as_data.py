@@ -54,7 +54,8 @@ def test_a_permutation_stays_within_the_allowed_keys():
         ({"edit": "unifrom"}, "an edit has edit 'unifrom'; did you mean 'uniform'?"),
         (
             {"mechanism": "cross"},
-            "an edit has edit None; valid: block, force, keep, permute, scale, set, uniform, zero",
+            "an edit has no field 'edit', but 'mechanism'; valid: block, force, keep, permute, scale, set, uniform, "
+            "zero",
         ),
         ({"edit": "zero", "heads": 1}, "an edit: 'zero' has no field 'heads'; did you mean 'head'?"),
         ({"edit": "zero", "head": "1"}, "an edit: 'head' is '1', expected a whole number"),

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import heed
+from heed.errors import ConfigError
 from heed.observe import effects, interventions
 from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.interventions import MOST_MAPS, _left_out, effect_of
@@ -83,6 +84,21 @@ def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_me
         assert effect.equal.size == pytest.approx(abs(plain[at] - equal[at]), abs=1e-5)
     differing = [n for n in range(count) if look.decoder[n].top[0][0] != frames[n].top[0][0]]
     assert effect.equal.instead.startswith(f"token {differing[0] + 1} ") if differing else not effect.equal.instead
+
+
+def test_words_that_cannot_be_left_out_are_refused(tmp_path):
+    run = small("classification", "rnn", tmp_path)
+    with pytest.raises(ConfigError, match="--words stands beside maps drawn large: leave it out, or --overview"):
+        run.look(TEXT, words=True, overview=True)
+    with pytest.raises(ConfigError, match="--words stands beside maps of attention, and this look has none"):
+        small("classification", "bag", tmp_path).look(TEXT, words=True)
+    with pytest.raises(ConfigError, match="--words compares labels, tags or tokens, and this output has none"):
+        small("pretraining", "bert", tmp_path).look(TEXT, words=True)
+    with pytest.raises(ConfigError, match="--pieces does not apply: looks of model han show words and sentences"):
+        small("classification", "han", tmp_path).look(TEXT, pieces=True)
+    deep = small("translation", "transformer", tmp_path)
+    with pytest.raises(ConfigError, match=r"--words takes at most 8 maps, not [0-9]+; choose some with --mechanism"):
+        deep.look(TEXT, words=True, layer="all", head="all")
 
 
 def test_words_left_out_are_those_of_texts_without_them(tmp_path):

@@ -302,6 +302,19 @@ def test_a_forecast_is_scored_on_rows_that_it_has_not_read(folder, sales, monkey
     assert measured.measure("sold_mae").score() == pytest.approx(wrong.mean())
 
 
+def test_the_training_rows_are_forecast_after_a_first_window(folder, sales):
+    rows = sales.examples("train")[0].values
+    data, forecasts = sales.config.data, sales.input.scorable(sales.examples("train"), "train")
+    assert [one.start for one in forecasts] == [*range(data.window, len(rows), data.horizon)]
+    assert sum(one.rows for one in forecasts) == len(rows) - data.window
+    scores = sales.evaluate("train")
+    errors = [
+        np.abs(np.asarray(forecast)[: one.rows] - one.values[one.start :])
+        for one, forecast in zip(forecasts, sales.predicted(forecasts), strict=True)
+    ]
+    assert scores["columns"]["sold"]["model"]["mae"]["value"] == pytest.approx(np.concatenate(errors).mean(), rel=1e-5)
+
+
 def test_every_series_counts_in_the_validation_loss(folder):
     data = {"train": [str(folder / "sales.csv"), str(folder / "other.csv")], "window": 24, "valid": 12}
     rng = np.random.default_rng(1)

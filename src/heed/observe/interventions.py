@@ -24,6 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from heed.errors import ConfigError
 from heed.observe.edits import Edit, Uniform
 from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.looks import Look
@@ -161,6 +162,15 @@ def _quoted(key: Axis, n: int) -> str:
     return f'"{visible(label)}"' + (f" ({key.kind} {n + 1})" if key.labels.count(label) > 1 else "")
 
 
+def _why_not(look: Look, num_maps: int) -> str:
+    """Why no words can be left out of the input of a look."""
+    if num_maps > MOST_MAPS:
+        return f"takes at most {MOST_MAPS} maps, not {num_maps}; choose some with --mechanism, --layer and --head"
+    if num_maps == 0:
+        return "stands beside maps of attention, and this look has none; use heed attribute --method loo"
+    return "compares labels, tags or tokens, and this output has none; use heed attribute --method loo"
+
+
 def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) -> Look:
     """A look with the effect of each of its maps, those that are drawn as shaded words too.
 
@@ -168,10 +178,15 @@ def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) ->
         look: The look, with its answer.
         words: Also leave out words of the input.
         edits: Those of the look, which stay in place.
+
+    Raises:
+        ConfigError: `words` are asked for where nothing can be measured.
     """
     maps = [n for n, one in enumerate(look.maps) if one.shares and one.opens is not None]
     shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
     if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
+        if words:
+            raise ConfigError(f"--words {_why_not(look, len(maps) + len(shadings))}")
         return look
     drawn, shaded = [*look.maps], [*look.shadings]
     with edit(look.answer.model, *edits):

@@ -35,7 +35,7 @@ def explain(
     elif encoded.ngrams:
         notes.append("scored without the n-grams beside the network")
         encoded = replace(encoded, ngrams=(0.0,) * len(encoded.ngrams))
-    lengths, special = list(map(len, encoded.sentences)), names_of_special(work, model)
+    lengths, special = list(map(len, encoded.sentences)), names_of_special(work)
     first, framed = int(getattr(model, "has_cls", texts.is_framed)), texts.is_framed
 
     def score(model: nn.Module, rows: Tensor) -> Tensor:
@@ -62,7 +62,7 @@ def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:
     return {"target": target, "rather_than": rather_than, "ngrams": False}
 
 
-def names_of_special(work: Any, model: Any) -> dict[int, str]:
+def names_of_special(work: Any) -> dict[int, str]:
     """Names of the start and end tokens."""
     tokenizer = work.input.tokenizer
     start, end = tokenizer.special[2:]

@@ -13,6 +13,7 @@ from heed.observe.looks import Choice, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import edit
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
+from heed.tasks.explain import names_of_special
 
 
 def look_at_texts(
@@ -45,7 +46,7 @@ def look_at_texts(
     start, end = texts.tokenizer.special[2:]
     framed = int(texts.is_framed)
     ids = [*[start] * framed, *texts.tokens_of(encoded), *[end] * framed]
-    names = {token: texts.tokenizer.token(token) for token in (start, end)}
+    names = names_of_special(work)
     typed = texts.typed_as(example, encoded, framed)
     words = Words.of(texts.tokenizer, ids, "text", names, typed, pieces)
     choice = choice or Choice()

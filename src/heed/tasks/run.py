@@ -473,7 +473,7 @@ def examples_of(run: Run, split: Any) -> Sequence[Any]:
     if split not in splits:
         hint = nearest(split, splits) or f"; its splits: {', '.join(splits)}"
         raise ConfigError(f"the data has no split {short(split)}{hint}")
-    return run.examples(split)
+    return run.input.scorable(run.examples(split), split)
 
 
 def together(several: Sequence[Run]) -> Run:

@@ -106,6 +106,8 @@ def look(
         drawn = _with_unedited(drawn, see, run.head.writes)
     if not overview:
         drawn = with_effects(drawn, words, changes)
+    elif words:
+        raise ConfigError("--words stands beside maps drawn large: leave it out, or --overview and --sort")
     for other in others:
         drawn = look_beside(run, drawn, other, text, {**whole, **options}, differences=len(others) == 1)
     if attribution is not None:

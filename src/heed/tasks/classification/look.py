@@ -14,6 +14,7 @@ from torch import Tensor
 
 from heed.data.examples import Text
 from heed.data.kinds.inputs import Input
+from heed.errors import ConfigError
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
@@ -225,7 +226,7 @@ def look_at_text(
     With `contributions`, the contribution of each word is measured by leaving it out, one more forward pass for each.
 
     Raises:
-        ConfigError: The model does not have this attention, or has no gates.
+        ConfigError: The model does not have this attention, or has no gates, or reads no tokens by themselves.
     """
     example = work.input.example_of(text)
     (encoded,) = work.input.encode([example])
@@ -238,9 +239,11 @@ def look_at_text(
     start, end = work.input.tokenizer.special[2:]
     ids = [*([start] if model.has_cls else []), *work.input.tokens_of(encoded), *([end] if model.framed else [])]
     typed = work.input.typed_as(example, encoded, int(model.has_cls))
-    about = work.input.tokenizer, ids, "text", names_of_special(work, model), typed
+    about = work.input.tokenizer, ids, "text", names_of_special(work), typed
     words = Words.of(*about)
-    drawn = Words.of(*about, pieces=True) if pieces and not work.input.hierarchical else words
+    if pieces and work.input.hierarchical:
+        raise ConfigError(f"--pieces does not apply: looks of model {work.config.model.name} show words and sentences")
+    drawn = Words.of(*about, pieces=True) if pieces else words
     choice = choice or Choice()
     choice.check(seen.mechanisms())
     notes = [prediction.summary()]

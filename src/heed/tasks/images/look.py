@@ -438,6 +438,7 @@ def attribute_places(
     rather_than: str | None = None,
     baseline: str | None = None,
     steps: int | None = None,
+    without: str | None = None,
     edits: Sequence[Given] = (),
 ) -> AttributedPlaces:
     """Attribute the score of a label to the places of one picture: its patches, or the cells of a grid.
@@ -451,6 +452,7 @@ def attribute_places(
         baseline: What stands in for the pixels in "ig" and "loo": the picture's "mean" colour (the default), or
             "zero", the mean of the training pictures.
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
+        without: For texts only; of a picture nothing can be deleted.
         edits: Changes of the attention weights under which the score is computed (`heed.observe.edits`).
 
     Raises:
@@ -459,6 +461,8 @@ def attribute_places(
         DataError: The picture cannot be read.
     """
     capability(run, "attribute")
+    if without is not None:
+        raise ConfigError(f"without {without!r} is for texts; a place of a picture is filled with the baseline")
     check_options(method, {"baseline": baseline, "steps": steps}, {"baseline": ("ig", "loo"), "steps": ("ig",)})
     check_classes(run.head)
     arrays, sources = opened(run, picture)

@@ -193,6 +193,15 @@ class Windows(Standardised):
         alike = groupby(sorted(range(len(encoded)), key=lengths.__getitem__), lengths.__getitem__)
         return [[*some] for _, numbers in alike for some in in_turn([*numbers], _AT_ONCE)]
 
+    def scorable(self, examples: Sequence[Stretch], where: str) -> Sequence[Stretch]:
+        """Rows that are learned from, without rows before them, as forecasts."""
+        data = self.config.data
+        return [
+            forecast
+            for one in examples
+            for forecast in ([one] if one.start else forecasts_of(one.values, 0, data, one.origin))
+        ]
+
     # For people ---------------------------------------------------------------------------------------------------
 
     def notes(self, work: Work) -> list[str]:
@@ -226,14 +235,23 @@ def stretches(series: NamedSeries, begin: int, end: int) -> Iterator[tuple[int, 
 def to_forecast(
     series: NamedSeries, data: Any, columns: Sequence[str], begin: int = 0, end: int | None = None
 ) -> list[Stretch]:
-    """The forecasts of `data.horizon` rows; the first `data.window` rows, at most half of them, are only read."""
+    """The forecasts of a series, of its rows from `begin` to `end`."""
     values, end = series.numbers(columns), len(series) if end is None else end
     return [
-        Stretch(values[start : min(at + data.horizon, last)], at - start, series.name)
+        forecast
         for start, first, last in stretches(series, begin, end)
         if last - start >= 3
-        for at in range(max(first, start + min(data.window, (last - start) // 2)), last, data.horizon)
+        for forecast in forecasts_of(values[start:last], first - start, data, series.name)
     ]
+
+
+def forecasts_of(values: Values, first: int, data: Any, origin: str) -> Iterator[Stretch]:
+    """The forecasts of rows without a gap, of `data.horizon` each, from row `first` or the end of the first window.
+
+    The first `data.window` rows, at most half of them, are only read.
+    """
+    for at in range(max(first, min(data.window, len(values) // 2)), len(values), data.horizon):
+        yield Stretch(values[: at + data.horizon], at, origin)
 
 
 def all_to_forecast(series: Sequence[NamedSeries], data: Any, columns: Sequence[str]) -> list[Stretch]:
