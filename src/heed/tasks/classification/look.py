@@ -1,11 +1,12 @@
-"""The look at a text and its label: attention, contribution of each word, states and gates of networks."""
+"""The look at a text and its label: attention, of words and sentences too, contribution of each word, states, gates."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from heed.models.mlp import MLP
 from heed.observe.attribution import LEFT_OUT
 from heed.observe.edits import Edit
 from heed.observe.effects import Answer
-from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View
-from heed.observe.maps import Axis, Map
+from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
+from heed.observe.maps import Axis, Map, Opens, Part
 from heed.observe.trace import Trace, edit
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import (
@@ -39,7 +40,6 @@ from heed.tasks.base.looking import (
     views_of_text,
     watched,
 )
-from heed.tasks.classification.levels import level_shadings, of_shares, sentences_of
 from heed.tasks.contracts import Batch
 from heed.tasks.explain import names_of_special
 from heed.tasks.heads.pooled import Classifier
@@ -323,3 +323,59 @@ def _shading_of_look(view: View, has_cls: bool) -> Shading | None:
     title = f"Attention of {one.key.labels[0]} in {one.mechanism} layer {one.layer}, {which}"
     title = f"{one.key.labels[0]} in {one.title}" if one.mechanism == ROLLOUT else title
     return of_shares(title, replace(one.key, labels=one.key.labels[1:]), one.weights[0, 1:])
+
+
+_LEARNED = Axis("learned", "vector", ("learned vector",))
+"""The row of an attention that has one learned query."""
+
+
+def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: Words, titles: Axis) -> list[Shading]:
+    """The weight of each sentence in the text, and of each word in its sentence and so in the text.
+
+    `lengths` are the numbers of tokens of the sentences, `titles` their axis.
+    """
+    maps = {name: seen.maps(name, layer) for name, layer in choice.layers(seen.mechanisms())}
+    weights = {name: one.weights[:, 0, 0] for name, one in maps.items()}
+    openers = {name: replace(one.openers[0], head=0) for name, one in maps.items()}
+    shadings = []
+    if "words" in weights:
+        rows = zip(weights["words"], lengths, strict=True)
+        within = words.sum(torch.cat([row[:length] for row, length in rows]).unsqueeze(0))[0]
+        ends = list(accumulate(lengths, initial=0))
+        inside = [max(n for n, end in enumerate(ends[:-1]) if end <= word.start) for word in words.tokens]
+        title, shares = "Weight of each word in the sum over its sentence", within.new_ones(len(lengths))
+        if "sentences" in weights:
+            title += ", times the weight of the sentence in the sum over the text"
+            shares = weights["sentences"][0]
+        placed = zip(words.tokens, inside, strict=True)
+        key = [range(word.start - ends[n], min(word.stop, ends[n + 1]) - ends[n]) for word, n in placed]
+        within_sentences = list(zip(inside, shares[inside].tolist(), strict=True))
+        opener, axis = replace(openers["words"], key=key, within=within_sentences), words.axis
+        if both := "sentences" in weights:
+            starts = [*(bisect_left(inside, n) for n in range(len(lengths))), len(inside)]
+            parts = (Part(f"sentence {n}", *of) for n, of in enumerate(pairwise(starts), start=1))
+            axis = replace(axis, parts=tuple(parts))
+        shaded = of_shares(title, axis, within * shares[inside], opens=("words attention", opener))
+        shadings.append(replace(shaded, nested=both))
+    if "sentences" in weights:
+        title, opens = "Weight of each sentence in the sum over the text", ("sentences attention", openers["sentences"])
+        shadings.append(of_shares(title, titles, weights["sentences"][0], listed=True, opens=opens))
+    return shadings
+
+
+def of_shares(
+    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
+) -> Shading:
+    """A shading of shares of one whole; `opens` is the attention that they are weights of, by name."""
+    weights = tuple(shares.tolist())
+    opened = None if opens is None else (opens[0], (_LEARNED, axis), opens[1])
+    return Shading(title, axis, weights, darkest_share(weights), listed=listed, opens=opened)
+
+
+def sentences_of(words: Words, lengths: Sequence[int]) -> Words:
+    """The sentences of a text, each labelled with the words that begin in it."""
+    each = list(zip(words.axis.labels, words.tokens, strict=True))
+    ends = pairwise(accumulate(lengths, initial=0))
+    between = "" if words.axis.kind == "character" else " "
+    labels = tuple(between.join(word for word, at in each if start <= at.start < stop) for start, stop in ends)
+    return Words.counted(Axis("text", "sentence", labels), [1] * len(lengths))

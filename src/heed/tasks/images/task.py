@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from heed.config.settling import with_rate
@@ -21,21 +23,51 @@ from heed.data.splits import Splits
 from heed.evaluation.measures import Outcomes, share
 from heed.tasks import spec_of
 from heed.tasks.base.labels import LabelPrediction, library_memory
+from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.report import counted
 from heed.tasks.base.sizing import seconds_of
 from heed.tasks.base.transfer import Parent
 from heed.tasks.contracts import Batch, Input
 from heed.tasks.heads.labels import Labels, Truths, check_sigmoid
-from heed.tasks.heads.number import LabelsOrNumber, Number
+from heed.tasks.heads.number import LabelsOrNumber, Number, NumberPrediction, mean_number, values_of_labels
 from heed.tasks.images.config import ImagesHead
 from heed.tasks.images.look import attribute_places, check_classes, look
-from heed.tasks.images.nearest import baselines
 from heed.tasks.images.outputs import PictureOutputs
 from heed.tasks.images.pages import ImagesExaminer, errors_page, samples_page
 from heed.tasks.inputs.pictures import FEW, Pictures, PictureSplits, sizing_of
 from heed.tasks.run import Run
-from heed.tasks.work import Looks, Task, Work
+from heed.tasks.work import Baselines, Looks, Task, Work
 from heed.training.plan import choose_size
+
+_MOST_NUMBERS = 20_000_000
+"""Largest number of values in the training pictures used, and of distances computed at a time: some seconds for ten
+thousand pictures. Of very many training pictures, only every n-th is used."""
+
+
+def baselines(run: Run) -> Baselines:
+    """Nearest neighbour: the label or number of the training picture of least distance, at the size the model sees."""
+    if (pictures := run.known()) is None:
+        return {}
+    store: Any = run.input.encode(pictures)
+    places = range(0, len(store), 1 + len(store) * math.prod(store.sizing.shape) // _MOST_NUMBERS)
+    known = torch.from_numpy(np.concatenate([*store.parts(places)])).flatten(1).float()
+    near, squares = [pictures[i] for i in places], known.square().sum(1)
+    answers: list[Prediction] = [LabelPrediction(one.label, (one.label,), 0.0, {}) for one in near]
+    if is_number := isinstance(run.head, Number):
+        answers = [NumberPrediction(value) for value in values_of_labels(near).tolist()]
+
+    def predict(examples: Sequence[Any]) -> list[Prediction]:
+        asked: Any = run.input.encode(examples)
+        nearest: list[int] = []
+        for part in asked.parts():
+            for rows in torch.from_numpy(part).flatten(1).float().split(max(1, _MOST_NUMBERS // len(known))):
+                # |a - b|^2 without |a|^2, which is the same for all b; of equally near pictures the first
+                nearest += torch.addmm(squares, rows, known.T, alpha=-2.0).argmin(1).tolist()
+        return [answers[i] for i in nearest]
+
+    some = f" (of {len(near):,} training pictures)" if len(near) < len(store) else ""
+    return {f"nearest neighbour on pixels{some}": predict, **(mean_number(run) if is_number else {})}
+
 
 _SIZED_BY = 1_000
 """Updates that must fit into the time budget before pictures are read as large as they are."""
