@@ -118,7 +118,7 @@ def test_a_rating_learns_explains_and_is_better_than_the_mean(rating):
     good, bad = (rating.predict(text).value for text in ("good good good good good", "bad bad bad bad bad"))
     assert good == pytest.approx(5.5, abs=1) and bad == pytest.approx(0.5, abs=1)
     attributed = rating.attribute("good bad good", method="loo")
-    assert attributed.values[0] > 0 > attributed.values[1] and "the number rating" in attributed.name
+    assert attributed.values[0] > 0 > attributed.values[1] and "the number 'rating'" in attributed.name
 
 
 def test_the_commands_know_both(rating, answers, folder, capsys):

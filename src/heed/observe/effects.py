@@ -90,14 +90,40 @@ class Answer:
         return torch.cat([self.probabilities(some)[0] for some in rows.split(self.at_once)])
 
 
+@dataclass(frozen=True, eq=False)
+class NumberAnswer(Answer):
+    """One number in place of a distribution: `logits` are numbers `(N, 1, 1)`, and what changes is their value."""
+
+    compared: str = ""
+
+    @cached_property
+    def best(self) -> Tensor:
+        return torch.zeros(1, dtype=torch.long)
+
+    @cached_property
+    def whole(self) -> Tensor:
+        """The number, `(1,)`."""
+        return self._plain[:, 0].double().cpu()
+
+    @torch.no_grad()
+    def probabilities(self, tokens: Tensor, mechanism: str = "") -> tuple[Tensor, Tensor]:
+        """The number of each input, `(N, 1)`, and zeros."""
+        numbers = self.logits(tokens, mechanism)[:, :, 0].double().cpu()
+        return numbers, torch.zeros_like(numbers, dtype=torch.long)
+
+    def change(self, probabilities: Tensor, best: Tensor) -> Change:
+        return Change(self.named(0, 0), float(self.whole[0]), float(probabilities[0]), form=".4g")
+
+
 @dataclass(frozen=True)
 class Change:
-    """The largest change of the probability of an answer over its outputs, under one intervention."""
+    """The largest change of the probability of an answer over its outputs, or of a number, under one intervention."""
 
     output: str  # where it is largest
     before: float
     after: float
     instead: str = ""  # of the first output that has another most probable class, that class; "" for the same output
+    form: str = ".2f"  # format of the numbers
 
     @property
     def size(self) -> float:
@@ -105,7 +131,7 @@ class Change:
         return abs(self.after - self.before)
 
     def __str__(self) -> str:
-        return f"{self.output}: {self.before:.2f} -> {self.after:.2f}"
+        return f"{self.output}: {self.before:{self.form}} -> {self.after:{self.form}}"
 
 
 @dataclass(frozen=True)
@@ -120,12 +146,14 @@ class LeftOut:
     largest: str
     largest_change: float
     together: float  # without the three most attended
+    form: str = ".2f"  # format of the changes
 
     def __str__(self) -> str:
+        change, largest, together = (f"{n:{self.form}}" for n in (self.change, self.largest_change, self.together))
         return (
-            f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is "
-            f"{self.change:.2f}, rank {self.rank} of {self.words}; without {self.largest} {self.largest_change:.2f}; "
-            f"without the three most attended {self.together:.2f}"
+            f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is {change}, "
+            f"rank {self.rank} of {self.words}; without {self.largest} {largest}; without the three most attended "
+            f"{together}"
         )
 
 
@@ -139,24 +167,27 @@ class Effect:
     others: int  # keys with which the output is another one
     tried: int
     keys: int
-    compared: str = "output"  # what is the same, or another one
+    compared: str = "output"  # what is the same, or another one; "" for a number, of which neither is said
     words: LeftOut | None = None
 
     @property
     def still(self) -> bool:
         """True if the output stayed the same under each intervention that was tried."""
-        return not self.equal.instead and not self.others
+        return bool(self.compared) and not self.equal.instead and not self.others
 
     @property
     def lines(self) -> list[str]:
         """What was done and what came out, for people."""
-        equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
+        most = f"at most {self.key.size:{self.key.form}} (on {self.on}; {self.key})"
+        words = [] if self.words is None else [str(self.words)]
+        if not self.compared:
+            return [f"equal weights: {self.equal}", f"all weight on one of {tried}: a change of {most}", *words]
+        equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
-        most = f"at most {self.key.size:.2f} (on {self.on}; {self.key})"
         return [
             f"equal weights: {equal} ({self.equal})",
             f"all weight on one key: {other} of {tried}, {most}",
             *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
-            *([] if self.words is None else [str(self.words)]),
+            *words,
         ]

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from heed.observe.attribution import LEFT_OUT, Scored
+from heed.observe.effects import NumberAnswer
 from heed.tasks.base.attributing import Explained, table_of
 from heed.tasks.base.looking import Words
 
@@ -53,6 +54,20 @@ def explain(
     start, end = tokenizer.special[2:]
     scored = Scored(model, table_of(model), torch.tensor(ids, device=device), score, tokenizer.special.unknown)
     return Explained(scored, words, asked.name, tuple(notes), ((special[start],) * first, (special[end],) * framed))
+
+
+def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
+    """A number that is attributed to words, as an answer that can be computed again; `score` is its name."""
+    scored, words = explained.scored, explained.words
+
+    def number(rows: Tensor, mechanism: str) -> Tensor:
+        return scored.score(scored.model, rows)[:, None, None]
+
+    around = len(explained.around[0])
+    axis = words.axis.name
+    return NumberAnswer(
+        scored.model, scored.tokens, number, lambda *_: score, words=words.tokens, axis=axis, before=around
+    )
 
 
 def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:

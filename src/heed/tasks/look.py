@@ -13,7 +13,8 @@ from heed.observe.looks import Choice, Look, Shading, View
 from heed.observe.maps import Axis, Map
 from heed.observe.trace import edit
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
-from heed.tasks.explain import names_of_special
+from heed.tasks.explain import answer_of_score, explain, names_of_special
+from heed.tasks.heads.number import Number
 
 
 def look_at_texts(
@@ -58,6 +59,7 @@ def look_at_texts(
     maps = [view.map for view in views]
     if len(sides) == 2:
         maps += [between(view, *sides.values()) for view in views if view.map.query == view.map.key]
+    explained = explain(work, model, text) if isinstance(head, Number) else None
     return Look(
         title or work.title,
         example.texts[0],
@@ -69,6 +71,7 @@ def look_at_texts(
         shadings=tuple(head.shade(prediction, sides)),
         names=(texts.key, head.names),
         second=example.texts[1] if len(example.texts) > 1 else "",
+        answer=None if explained is None else answer_of_score(explained, explained.name.removeprefix("the ")),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,7 @@ from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
 from heed.observe.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
 from heed.observe.edits import Edit, Given, edits_of
+from heed.observe.effects import Answer, NumberAnswer
 from heed.observe.interventions import MOST_MAPS, effect_of
 from heed.observe.looks import ROLLOUT, Choice
 from heed.observe.maps import Axis
@@ -117,7 +118,7 @@ class Looking:
             return logits
 
         nothing = torch.zeros(1, dtype=torch.long, device=self.pixels.device)  # in place of the tokens of a text
-        answer, leading = answer_of_labels(self.head, self.model, nothing, scores), self.patches.leading
+        answer, leading = self._answer(nothing, scores), self.patches.leading
         places = [f"{row},{column}" for row in range(self.patches.grid[0]) for column in range(self.patches.grid[1])]
         key, tried = Axis("picture", "patch", ("class",) * leading + tuple(places)), list[PictureMap]()
         with edit(self.model, *self.edits):
@@ -127,6 +128,16 @@ class Looking:
                 effect = None if one.opens is None else effect_of(answer, row, key, one.opens)
                 tried.append(replace(one, effect=effect))
         return tried
+
+    def _answer(self, tokens: Tensor, scores: Callable[[Tensor], Tensor]) -> Answer:
+        """The label, or the number, under other weights."""
+        if isinstance(self.head, Labels):
+            return answer_of_labels(self.head, self.model, tokens, scores)
+        asked = self.head.asked(self.answer, None, None)
+        name = asked.name.removeprefix("the ")
+        return NumberAnswer(
+            self.model, tokens, lambda rows, _: asked.score(scores(rows))[:, None, None], lambda *_: name
+        )
 
     def content(
         self, work: Any, picture: Decoded, source: str, maps: Sequence[PictureMap], notes: Sequence[str] = ()
@@ -304,7 +315,7 @@ def look_at_picture(
             check_classes(work.head)
     scored = look.label(label)
     drawn = [one for kind in maps or usual for one in look.maps(kind, choice, patch, scored)]
-    drawn = look.with_effects(drawn) if labels else drawn
+    drawn = look.with_effects(drawn) if labels or not isinstance(work.head, Labels) else drawn
     notes: list[str] = []
     if attribution is not None:
         placed, found = look.attribution(attribution, scored)
