@@ -359,6 +359,17 @@ def test_a_number_of_a_text_is_learned(tmp_path, capsys):
         )
 
 
+def test_numbers_of_texts_that_repeat_are_no_swapped_columns(tmp_path):
+    rng = np.random.default_rng(3)
+    words = np.array("good bad film plot actor".split())
+    frame = pandas.DataFrame(
+        {"text": [" ".join(rng.choice(words, 1)) for _ in range(80)], "label": rng.uniform(size=80)}
+    )
+    settings = {"data.target": "number", "training.threads": 1, "evaluation.bootstrap": 5}
+    run = heed.train("classification", train=frame, model="rnn", steps=1, settings=settings, out=tmp_path, quiet=True)
+    assert run.evaluate(frame)["examples"] == 80
+
+
 @pytest.fixture(scope="module")
 def dials(tmp_path_factory):
     """Pictures whose brightness is a number from 0 to 10, and their table."""

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from heed.config import Source
-from heed.data.columns import Facts
+from heed.data.columns import Facts, is_float
 from heed.data.examples import Example
 from heed.data.findings import Counts, Findings
 from heed.data.tables import Field, HeldTable, HubTable, Row, Table, described, has_items
@@ -195,12 +195,13 @@ def hold(data: Any, split: str, reader: Reader[E], shape: Sequence[str], finding
 
 
 def check_order(texts: Sequence[str], labels: Sequence[str], split: str) -> None:
-    """Refuse labels that hardly repeat while the texts do: the columns are swapped.
+    """Refuse labels that hardly repeat while the texts do, unless they are numbers: the columns are swapped.
 
     Raises:
         DataError: Texts and labels are swapped.
     """
-    if len(texts) >= _JUDGED and Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats:
+    repeats = Facts.of("text", texts).repeats and not Facts.of("label", labels).repeats
+    if len(texts) >= _JUDGED and repeats and not all(map(is_float, labels)):
         raise DataError(
             f"{split}: the labels hardly repeat (such as {labels[0]!r:.40}), but the texts do (such as "
             f"{texts[0]!r:.40}); expected (text, label), in this order"
