@@ -20,6 +20,7 @@ import sys
 import tarfile
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,6 +146,29 @@ def acts(folder: Path, count: int) -> list[str]:
     return [train, "--test", written(folder, "test.tsv", lines[:1_000])]
 
 
+def requests(folder: Path, count: int) -> list[str]:
+    """The domain and the acts of a user's turn, 77 frequent labels of dialogues with a service."""
+    turns: dict[str, dict[str, str]] = {}
+    for split in ("train", "test"):
+        each = turns[split] = {}
+        for line in lines_of(f"dialogue/sgd/sgd.{split}.jsonl.gz"):
+            dialogue = json.loads(line)
+            if len(services := dialogue["services"]) == 1:
+                domain = services[0].split("_")[0]
+                said = [one for one in dialogue["turns"] if one["speaker"] == "USER"]
+                each |= {one["utterance"]: f"{domain}/{'+'.join(one['acts'])}" for one in reversed(said)}
+    counts, tested = (Counter(turns[split].values()) for split in ("train", "test"))
+    labels = [label for label, number in counts.most_common() if number >= 60 and tested[label] >= 10][:77]
+    rng, lines = random.Random(1), dict[str, list[str]]()
+    for split, most in (("train", 130), ("test", 40)):
+        of = {label: [text for text, own in turns[split].items() if own == label] for label in labels}
+        some = [(text, label) for label in labels for text in rng.sample(of[label], min(len(of[label]), most))]
+        lines[split] = [f"{text}\t{label}" for text, label in some]
+    rng.shuffle(lines["train"])
+    train = written(folder, "train.tsv", drawn(lines["train"], count))
+    return [train, "--test", written(folder, "test.tsv", lines["test"])]
+
+
 def imdb(folder: Path, count: int) -> list[str]:
     train, test = ([*lines_of(f"documents/imdb/imdb.{name}.tsv.xz")] for name in ("train", "test"))
     few = drawn(test[1:], 2_000)
@@ -204,6 +228,7 @@ CASES = [
     Case("mr", "classification", "accuracy", mr, minutes=3),
     Case("phrases", "classification", "accuracy", phrases, minutes=3),
     Case("acts", "classification", "accuracy", acts, minutes=3),
+    Case("requests", "classification", "accuracy", requests, minutes=3),
     Case("imdb", "classification", "accuracy", imdb, 2_000, 3),
     Case(
         "wnut17",
