@@ -567,6 +567,29 @@ def test_a_lesson_is_one_picture_or_a_picture_for_each_stage(lion, tmp_path):
         lion.save_slides(tmp_path / "slides.json")
 
 
+@pytest.mark.parametrize("name", ["lion", "animal", "logan"])
+def test_a_slide_is_16_by_9_and_holds_its_stage(name):
+    """The letters of a stage with little to show are larger; nothing is below or beside the page."""
+    lesson, widths = run_lesson(name), []
+    for i in range(len(lesson.stages)):
+        slide = lesson.scene(i)
+        assert slide.width * 9 == pytest.approx(slide.height * 16)
+        assert all(0 <= item.y <= slide.height and 0 <= item.x <= slide.width for item in slide.items
+                   if isinstance(item, Label))  # fmt: skip
+        widths.append(slide.width)
+    assert min(widths) == 700 and max(widths) > 1000
+
+
+def test_remarks_and_notes_on_the_source_can_be_left_out(call, animal):
+    code, out, _ = call("lesson", "animal", "--no-remarks")
+    assert code == 0 and "The notes" not in out and "-- 10/10 Stated values" in out
+    left = run_lesson("animal", remarks=False)
+    assert out == left.text() + "\n"
+    assert [stage.name for stage in left.stages] == [stage.name for stage in animal.stages[:-1]]
+    assert left["scales"].lines == animal["scales"].lines != ()  # heed's own
+    assert left.checks == animal.checks
+
+
 def test_masked_cells_are_hatched_in_a_picture(own):
     drawn = own(tokens=["a", "b"], input=[[1, 0], [0, 1]], causal=True).only(["all-rows"]).svg()
     assert drawn.count('fill="url(#masked)"') == 3 and 'id="masked"' in drawn  # in scores, scaled scores and weights

@@ -20,11 +20,13 @@ from torch import Tensor
 from heed.errors import ConfigError, suggest, whole_number
 from heed.observe.number_tables import NumberTable
 from heed.runs.train import train
+from heed.tasks.base.report import counted
 
 Table = NumberTable
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: numbers that differ by no more are equal to three decimals."""
+EQUAL = "equal to three decimals"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,14 @@ class Check:
         """True if the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
+    @property
+    def outcome(self) -> str:
+        """The comparison in words."""
+        if self.equal:
+            return EQUAL
+        within = f"within the tolerance of {self.tolerance:g}"
+        return within if self.tolerated else f"DIFFERS: off by more than {max(self.tolerance, 0.0005):g}"
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -77,6 +87,32 @@ class Stage:
 
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
+
+    @property
+    def blocks(self) -> list[tuple[str, Sequence[Any]]]:
+        """What is shown, in order: texts by kind (prose, formula, moments, lines, verdict), and "tables"."""
+        outcomes: dict[str, list[Check]] = {}
+        for check in self.checks:
+            outcomes.setdefault(check.outcome, []).append(check)
+        counts = ", ".join(
+            f"{len(outcomes[outcome])} {outcome.removeprefix('DIFFERS: ')}" for outcome in sorted(outcomes)
+        )
+        blocks: list[tuple[str, Sequence[Any]]] = [
+            ("prose", self.prose),
+            ("formula", [self.equation] if self.equation else []),
+            ("tables", self.tables),
+            ("moments", [f"{one.kind}: {one.text}" for one in self.moments]),
+            ("lines", self.lines),
+            ("verdict", [f"{counted(len(self.checks), 'value')}: {', '.join(counts)}"] if self.checks else []),
+            ("tables", [checks_table(name, outcomes[name]) for name in sorted(outcomes) if name != EQUAL]),
+        ]
+        return [(kind, content) for kind, content in blocks if content]
+
+
+def checks_table(title: str, checks: Sequence[Check]) -> Table:
+    """The stated values of checks, the computed ones and the differences."""
+    values = double([[check.printed, check.computed, check.difference] for check in checks])
+    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
 
 
 def double(values: Any) -> Tensor:
