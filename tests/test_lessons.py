@@ -93,6 +93,7 @@ def test_a_wrong_number_is_reported_by_name(own):
         ("expected context[zebra][1]", 3.501, False)
     ]
     assert "DIFFERS: off by more than 0.0005\n" in lesson.text()
+    assert "154 values: 1 off by more than 0.0005, 153 equal to three decimals\n" in lesson.text()
 
 
 def test_the_lion_under_the_three_scales(lion):

@@ -94,9 +94,7 @@ class Stage:
         outcomes: dict[str, list[Check]] = {}
         for check in self.checks:
             outcomes.setdefault(check.outcome, []).append(check)
-        counts = ", ".join(
-            f"{len(outcomes[outcome])} {outcome.removeprefix('DIFFERS: ')}" for outcome in sorted(outcomes)
-        )
+        counts = (f"{len(outcomes[name])} {name.removeprefix('DIFFERS: ')}" for name in sorted(outcomes))
         blocks: list[tuple[str, Sequence[Any]]] = [
             ("prose", self.prose),
             ("formula", [self.equation] if self.equation else []),
