@@ -16,7 +16,7 @@ import reference
 from heed.errors import ConfigError
 from heed.lessons import run_lesson
 from heed.lessons.lesson import TRAINED, _paths
-from heed.lessons.schema import LessonFile, OtherScales, Step, Values
+from heed.lessons.schema import LessonFile, Step, Values
 from heed.observe.number_tables import table_scene
 from heed.observe.scene import Label
 from test_draw import Page
@@ -305,7 +305,7 @@ def test_values_may_be_stated_as_lists_names_and_cells(own):
     w = math.e / (1 + math.e)  # 0.731
     lesson = own(
         **fields,
-        expected={"weights": {"b": {"a": 0.269}}, "context": [[0.731, None]], "weights_some": [["a", 1, 0.269]]},
+        expected={"weights": {"b": {"a": 0.269}, 0: {"b": 0.269}}, "context": [[0.731, None]]},
         printed={"scores": [[1.01, 0], [0, 1]]},
         tolerance=0.02,
     )
@@ -346,7 +346,8 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
         ({"expected": {"weights": [[1]]}}, "expected.weights row 0 has 1 number, expected 2"),
         ({"expected": {"weights": {"c": [1, 2]}}}, "expected.weights: no token 'c'; valid: a, b"),
-        ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
+        ({"other_scales": {"sqrt3": {"a": {"b": 0.3}}}}, "expected query_width"),
+        ({"other_scales": {"rows": {"a": {"c": 0.3}}}}, "other_scales.rows.weights row a: no token 'c'"),
         ({"input": [[1e300, 0], [0, 1e300]]}, "a score or context overflows; make the input or the weights smaller"),
         ({"steps": [{"rows": ["q"]}]}, "steps 0.rows: no token 'q'"),
     ],
@@ -525,7 +526,7 @@ def test_the_files_in_the_documentation_run_and_state_true_values(tmp_path):
 
 def test_the_documentation_names_every_field_and_stage(lion, animal):
     text = DOCS.read_text(encoding="utf-8")
-    fields = {name for kind in (LessonFile, Values, Step, OtherScales) for name in kind.model_fields}
+    fields = {name for kind in (LessonFile, Values, Step) for name in kind.model_fields}
     named = set(re.findall(r"[a-z_]+", text))
     assert fields <= named, fields - named
     stages = {re.sub(r"width-\d", "width-2", stage.name) for stage in (*lion.stages, *animal.stages)}

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import torch
@@ -118,6 +119,12 @@ def double(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
+def table_of(title: str, rows: Iterable[str], columns: Iterable[str], values: Any, **more: Any) -> Table:
+    """A table of rows of numbers, or of one row; `more` are further fields of `Table`."""
+    numbers = values if isinstance(values, Tensor) else double(values)
+    return Table(title, tuple(rows), tuple(columns), numbers if numbers.dim() == 2 else numbers.unsqueeze(0), **more)
+
+
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
     """Find the number of a row or column, given as a number from 0, a token, or a number as text.
 
@@ -167,6 +174,17 @@ def score_on_test(run: Any, name: str) -> float:
     return run.report["scores"]["test"][name]["value"]  # type: ignore[no-any-return]
 
 
+class _Formatter(Formatter):
+    """Also writes one of two texts: `{name:if true|if false}`."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        yes, choice, no = format_spec.partition("|")
+        return (yes if value else no) if choice else str(super().format_field(value, format_spec))
+
+
+_FORMATTER = _Formatter()
+
+
 class Script:
     """The texts of a lesson's stages from `texts.yaml`, which says how they are written."""
 
@@ -182,21 +200,25 @@ class Script:
     def __call__(
         self,
         name: str,
-        numbers: dict[str, Tensor] | None = None,
         *tables: Table,
         lines: Iterable[str] = (),
         checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
         moments: Iterable[Moment] = (),
-        **values: object,
+        **results: object,
     ) -> Stage:
-        """A stage; `lines` follow those of the text, `checks` are the values of `Check`."""
-        title, *rest = (part.format(**values) for part in self._stages[name])
+        """A stage; `lines` follow those of the text, `checks` are the values of `Check`.
+
+        `results` fill the text; those that are tensors or tables are the numbers of the stage, and tables are shown.
+        """
+        title, *rest = (_FORMATTER.vformat(part, (), results) for part in self._stages[name])
         prose, equation, below = (
             tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
         )
+        numbers = {n: one.values if isinstance(one, Table) else one for n, one in results.items()}
+        numbers = {n: one for n, one in numbers.items() if isinstance(one, Tensor)}
+        shown = (*tables, *(one for one in results.values() if isinstance(one, Table)))
         compared = tuple(Check(what, stated, float(found), *within) for what, stated, found, *within in checks)
-        shown = numbers or {}, tables, tuple(moments), (*below, *lines), compared
-        return Stage(name, title, prose, "".join(equation), *shown)
+        return Stage(name, title, prose, "".join(equation), numbers, shown, tuple(moments), (*below, *lines), compared)
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"
