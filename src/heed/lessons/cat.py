@@ -5,7 +5,7 @@ Small classifiers name who sat. None has seen a sentence with cat and wall.
 
 from __future__ import annotations
 
-from heed.lessons.parts import WORD_MODEL, Script, Stage, double, score_on_test, sentences_of, table_of, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, double, score_on_test, sentences_of, train_small
 
 TITLE = "The cat sat on the wall. The wall sat on the cat."
 _PAIR = ("The cat sat on the wall.", "The wall sat on the cat.")
@@ -21,7 +21,7 @@ _NETWORKS = {
 }
 _UNORDERED = 2  # the first networks, which do not know the order of words
 _SAME = 1e-5  # probabilities that differ by less are equal except for rounding
-_stage = Script("cat")
+_stage = Script("cat", networks=_NETWORKS)
 
 
 def stages() -> tuple[Stage, ...]:
@@ -36,13 +36,12 @@ def stages() -> tuple[Stage, ...]:
         cat, wall = (run.head.labels.index(word) for word in ("cat", "wall"))
         numbers.append([rows[0, cat], rows[1, wall], (rows[0] - rows[1]).abs().max(), score_on_test(run, "accuracy")])
     who, notes = double(numbers), ["no order"] * _UNORDERED + ["knows order"] * (len(_NETWORKS) - _UNORDERED)
-    columns = ("1st: cat", "2nd: wall", "apart", "held-out")
-    table = table_of("probability of the right noun", _NETWORKS, columns, who, heat=True, notes=tuple(notes))
+    columns = {"right": who[:, :2], "apart": who[:, 2], "accuracy": who[:, 3]}
     blind, seeing, apart = who[:_UNORDERED], who[_UNORDERED:], who[:_UNORDERED, 2].max()
     shares = {"blind": 100 * blind[:, 3].max(), "seeing": 100 * seeing[:, 3].min(), "mlp": 100 * seeing[0, 3]}
     return (
         _stage("sentences", lines=_PAIR, test=len(data["test"]), **counts),
-        _stage("who", table, right=who[:, :2], apart=who[:, 2], accuracy=who[:, 3], **counts),
+        _stage("who", numbers=who, numbers_notes=notes, **columns, **counts),
         _stage(
             "result",
             apart=apart,

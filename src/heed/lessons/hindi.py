@@ -16,7 +16,7 @@ from torch import Tensor
 
 from heed.data.examples import Pair
 from heed.data.kinds.links import WordLink, linked, word_spans, written_links
-from heed.lessons.parts import Script, Stage, double, table_of
+from heed.lessons.parts import Script, Stage, double
 from heed.observe.number_tables import three_decimals
 from heed.tasks.inputs.supervision import attention_loss, rows_of
 
@@ -28,7 +28,7 @@ PREDICTED = (0.1, 0.1, 0.35, 0.35, 0.1)
 """Weights of the notes' model while it writes "going"."""
 _SOURCES, _TARGETS = tuple(HINDI.split()), tuple(ENGLISH.split())
 _PIECES = ("Main", "ghar", "ja", "ra", "ha", "ho", "on"), ("I", "am", "go", "ing", "home")
-_AFTER = (0, 1, 2, 5, 10, 50)
+_AFTER = [0, 1, 2, 5, 10, 50]
 _stage = Script("hindi")
 
 
@@ -36,24 +36,23 @@ def stages() -> tuple[Stage, ...]:
     """All stages."""
     said = (f"{one.written()}: {_SOURCES[one.source]} - {_TARGETS[one.target]}" for one in LINKS)
     lines = (f"source: {HINDI}", f"target: {ENGLISH}", f"links:  {written_links(LINKS)}", *said)
-    spans, rows = (word_spans(HINDI), word_spans(ENGLISH)), [f"t{n + 1} {word}" for n, word in enumerate(_TARGETS)]
+    spans = word_spans(HINDI), word_spans(ENGLISH)
     weights, free = _weights(LINKS, *spans), _weights([one for one in LINKS if one.target != 1], *spans)
     named = ((f"a_true[{_TARGETS[t]}][{_SOURCES[s]}]", weights[t, s]) for s, t, *_ in LINKS)
     stated = [(name, share, value) for share, (name, value) in zip((1.0, 1.0, 0.5, 0.5, 1.0), named, strict=True)]
     uniform = -(free * double(0.2).log()).sum(-1)
     costs = [("loss of the row of 'am'", 0.0, uniform[1]), ("loss of a linked row: ln 5", 1.609, uniform[0])]
-    of_free, title = torch.cat([free, uniform.unsqueeze(1)], 1), "a_true without 4-1, and the loss of uniform weights"
+    both = torch.cat([free, uniform.unsqueeze(1)], 1)
     found = (re.finditer("|".join(pieces), text) for pieces, text in zip(_PIECES, (HINDI, ENGLISH), strict=True))
-    pieces, names = _weights(LINKS, *([one.span() for one in some] for some in found)), enumerate(_PIECES[1], start=1)
+    pieces = _weights(LINKS, *([one.span() for one in some] for some in found))
     shares = [("a_true[ing][ja]", 0.5, pieces[3, 2]), ("a_true[ing][ra]", 0.25, pieces[3, 3])]
     shares, ing = [*shares, ("a_true[am][on]", 0.5, pieces[1, 6])], ", ".join(map(three_decimals, pieces[3].tolist()))
-    of_pieces = table_of("a_true over pieces", (f"t{n} {one}" for n, one in names), _PIECES[0], pieces, heat=True)
     return (
         _stage("pair", lines=lines),
-        _stage("true", true=table_of("a_true", rows, _SOURCES, weights, heat=True), checks=stated),
+        _stage("true", true=weights, checks=stated),
         *_losses(weights[2], double(PREDICTED)),
-        _stage("free", table_of(title, rows, (*_SOURCES, "L"), of_free), true=free, losses=uniform, checks=costs),
-        _stage("pieces", rows=of_pieces, checks=shares, ing=ing),
+        _stage("free", true=free, losses=uniform, costs=both, checks=costs),
+        _stage("pieces", rows=pieces, checks=shares, ing=ing),
     )
 
 
@@ -72,27 +71,19 @@ def _losses(true: Tensor, predicted: Tensor) -> tuple[Stage, ...]:
         attention_loss(predicted.view(1, 1, -1), true.view(1, 1, -1), mask, kind) for kind in ("cross_entropy", "mse")
     )
     scores, steps = predicted.log(), []
-    for _ in range(max(_AFTER) + 1):
+    for _ in range(_AFTER[-1] + 1):
         weights = scores.softmax(-1)
         steps.append(torch.cat([weights, -(true * weights.log()).sum(-1, keepdim=True)]))
         scores = scores - (weights - true)
-    row, descent = ("t3 going",), torch.stack(steps)[list(_AFTER)]
-    both = table_of("row t3", ("a_true", "a_pred"), _SOURCES, torch.stack([true, predicted]), heat=True)
+    descent, both = torch.stack(steps)[_AFTER], torch.stack([true, predicted])
     of_loss = [("printed cross-entropy", 1.0498, loss), (computed, float(loss), by_library)]
     of_rest = [("printed KL(true, pred)", 0.3567, divergence), ("entropy of a_true: ln 2", 0.6931, entropy)]
     of_mean = [("printed mean squared error", 0.0150, mean), (computed, float(mean), by_square)]
-    after = table_of("a_pred after each number of steps, and L", map(str, _AFTER), (*_SOURCES, "L"), descent)
-    distances, gradient = (
-        table_of("(a_true - a_pred)^2", row, _SOURCES, squares),
-        [("sum of the gradient", 0.0, slope.sum())],
-    )
-    descended = {"weights": descent[:, :-1], "losses": descent[:, -1]}
+    descended = {"weights": descent[:, :-1], "losses": descent[:, -1], "descent": descent}
     return (
-        _stage("predicted", both, predicted=predicted, checks=[("sum of a_pred", 1.0, predicted.sum())]),
+        _stage("predicted", both=both, predicted=predicted, checks=[("sum of a_pred", 1.0, predicted.sum())]),
         _stage("cross-entropy", loss=loss, checks=of_loss),
         _stage("divergence", divergence=divergence, entropy=entropy, checks=of_rest),
-        _stage("squared", distances, squares=squares, loss=mean, checks=of_mean),
-        _stage(
-            "gradient", table_of("gradient", row, _SOURCES, slope), after, gradient=slope, checks=gradient, **descended
-        ),
+        _stage("squared", squares=squares, loss=mean, checks=of_mean),
+        _stage("gradient", gradient=slope, checks=[("sum of the gradient", 0.0, slope.sum())], **descended),
     )

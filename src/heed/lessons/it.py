@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import MultiHeadAttention, attend
-from heed.lessons.parts import Script, Stage, Table, double, table_of
+from heed.lessons.parts import Script, Stage, double
 
 TITLE = "The animal didn't cross the street because it was too tired / too congested."
 SOURCE = "The sentences are from the lecture notes; the weights are ours, chosen by hand; nothing is trained."
@@ -22,7 +22,6 @@ _ROWS = {"animal": [1, 0, 1, 0], "street": [1, 0, -1, 0], "it": [0, 0, 0, 1]}
 _ROWS |= {"tired": [0, 1, 1, 0], "congested": [0, 1, -1, 0]}
 SENTENCES = {last: ("animal", "street", "it", last) for last in ("tired", "congested")}
 _IT = 2
-_HEADS = ("head 1: a", "head 1: b", "head 2: a", "head 2: b")
 # For a pronoun, head 1 looks for nouns and head 2 for adjectives; the finding of head 2 is written into `living`.
 _W_Q = double([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [6, 0, 6, 0]])
 _W_K = double([[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
@@ -70,12 +69,7 @@ def stages() -> tuple[Stage, ...]:
     """All stages."""
     rows = {last: double([_ROWS[word] for word in words]) for last, words in SENTENCES.items()}
     first, single = ([first_layer(x, heads) for x in rows.values()] for heads in (2, 1))
-    made, names = {"W_Q": _W_Q, "W_K": _W_K, "W_V": _W_V}, [f"it, ... {last}" for last in SENTENCES]
-    tables = (
-        table_of(f"weights of head {head + 1}, ... {last}", words, words, one.weights[head], heat=True)
-        for (last, words), one in zip(SENTENCES.items(), first, strict=True)
-        for head in range(2)
-    )
+    of_head = {f"{last} {n + 1}": one.weights[n] for last, one in zip(rows, first, strict=True) for n in range(2)}
     tired, congested = (one.weights[0, _IT].tolist() for one in first)
     same = [("head 1, it: weight of animal in both sentences", tired[0], congested[0])]
     same.append(("head 1, it: weight of animal and of street", *tired[:2]))
@@ -85,38 +79,17 @@ def stages() -> tuple[Stage, ...]:
         for (last, x), state in zip(rows.items(), states.tolist(), strict=True)
         for feature, library, ours in zip(FEATURES, _by_library(x)[_IT].tolist(), state, strict=True)
     )
-    second = _of_it([second_layer(one.states) for one in first], "weights of it in layer 2")
-    of_second = {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
-    living = [one.states[_IT, 2] for one in single]
-    return (
-        _stage("words", **{last: table_of(f"X, ... {last}", SENTENCES[last], FEATURES, x) for last, x in rows.items()}),
-        _stage(
-            "projections", **{n: table_of(f"{n}, columns 1-2 and 3-4", FEATURES, _HEADS, w) for n, w in made.items()}
-        ),
-        _stage("heads", *tables, checks=same, **{n: one.weights for n, one in zip(rows, first, strict=True)}),
-        _stage(
-            "concatenate",
-            contexts=table_of("contexts of it", names, _HEADS, contexts),
-            W_O=table_of("W_O", _HEADS, FEATURES, _W_O),
-            states=table_of("rows of it after the layer", names, FEATURES, states),
-            checks=equal,
-        ),
-        _stage(
-            "second-layer",
-            **{name: table_of(f"{name} of layer 2", FEATURES, ("a", "b"), w) for name, w in of_second.items()},
-            **{"weights": second, "animal": second.values[0, 0], "street": second.values[1, 1]},
-        ),
-        _stage(
-            "one-head",
-            first=_of_it([one.weights[0, _IT] for one in single], "weights of it in layer 1, one head"),
-            second=_of_it([second_layer(one.states) for one in single], "weights of it in layer 2"),
-            living=torch.stack(living),
-            **{f"living_{n}": one for n, one in enumerate(living, start=1)},
-        ),
+    second, alone = (torch.stack([second_layer(one.states) for one in some]) for some in (first, single))
+    living, weights = torch.stack([one.states[_IT, 2] for one in single]), {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
+    alone_first, of_living = (
+        torch.stack([one.weights[0, _IT] for one in single]),
+        {f"living {n + 1}": living[n] for n in (0, 1)},
     )
-
-
-def _of_it(weights: list[Tensor], title: str) -> Table:
-    """The weights of "it" in each sentence."""
-    columns = ("animal", "street", "it", "last word")
-    return table_of(title, (f"... {last}" for last in SENTENCES), columns, torch.stack(weights), heat=True)
+    return (
+        _stage("words", **rows),
+        _stage("projections", W_Q=_W_Q, W_K=_W_K, W_V=_W_V),
+        _stage("heads", **dict(zip(rows, (one.weights for one in first), strict=True)), **of_head, checks=same),
+        _stage("concatenate", contexts=contexts, W_O=_W_O, states=states, checks=equal),
+        _stage("second-layer", **weights, weights=second, animal=second[0, 0], street=second[1, 1]),
+        _stage("one-head", first=alone_first, second=alone, living=living, **of_living),
+    )

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from heed.lessons.parts import Script, Stage, Table, table_of
+from heed.lessons.parts import Script, Stage, double
 from heed.lessons.turns import (
     OUTPUTS,
     STATE,
@@ -31,9 +31,9 @@ TURNS = ("Can you suggest a good movie ?", "Yes , sure . How about Logan ?", "Ok
 ANSWER = ("Hugh", "Jackman", ",", "of", "course", "<end>")
 _FILLER = "That sounds fine ."
 _BETWEEN = (0, 1, 2, 4, 8)
-_TURNS = ("turn 1", "turn 2", "turn 3")
-_STEPS = tuple(f"{t + 1} {word}" for t, word in enumerate(ANSWER))
-_stage = Script("logan")
+_STEPS = [f"{t + 1} {word}" for t, word in enumerate(ANSWER)]
+_READ = {f"turn {n}": turn.split() for n, turn in enumerate(TURNS, start=1)}
+_stage = Script("logan", steps=_STEPS, outputs=OUTPUTS, topics=TOPICS, state=STATE, words=WORDS, **_READ)
 
 
 def stages() -> tuple[Stage, ...]:
@@ -42,84 +42,45 @@ def stages() -> tuple[Stage, ...]:
     reading = read_turns(TURNS, weights)
     plain, looking = write_answer(reading, weights, attends=False), write_answer(reading, weights)
     other = write_answer(read_turns([turn.replace("Logan", "Titanic") for turn in TURNS], weights), weights)
-    said = enumerate((*TURNS, "Hugh Jackman , of course"))
-    read = {
-        name: table_of(f"{name}: h", turn.split(), TOPICS, states)
-        for name, turn, states in zip(_TURNS, TURNS, reading.words, strict=True)
-    }
+    speakers = enumerate((*TURNS, "Hugh Jackman , of course"))
+    said = [f"turn {n + 1}, speaker {'AB'[n % 2]}: {turn}" for n, turn in speakers]
     wish = [("wish after 'suggest'", 0.762, reading.words[0][2, 2])]
     wish.append(("wish after 'a': tanh(0.8 * 0.762)", 0.544, reading.words[0][3, 2]))
-    inside = {
-        name: torch.stack([weights[0], share * weights[0]])
-        for name, share, weights in zip(_TURNS, looking.turns[0], looking.inside, strict=True)
-    }
-    shares = (
-        table_of(f"{name}, whose weight is {float(share):.3f}", ("beta", "alpha beta"), turn.split(), both, heat=True)
-        for share, turn, (name, both) in zip(looking.turns[0], TURNS, inside.items(), strict=True)
-    )
+    film = [("film after turn 3: tanh(0.8 * 0.496)", 0.377, reading.dialogue[2, 0])]
+    sums = [("sum of the weights at step 1", 1.0, looking.turns[0].sum())]
+    hugh = [("probability of Hugh", 0.997, looking.probabilities[0, 0])]
+    shares = {f"share {n}": share for n, share in enumerate(looking.turns[0], start=1)}
+    products = [torch.stack([w[0], share * w[0]]) for share, w in zip(looking.turns[0], looking.inside, strict=True)]
+    whole = [("sum over all words of all turns", 1.0, sum(float(both[1].sum()) for both in products))]
+    both = {f"both {n}": one for n, one in enumerate(products, start=1)}
+    attends = {"weights": looking.turns, "actor": weights["A"][3], "A": weights["A"]}
     return (
-        _stage(
-            "conversation",
-            embeddings=table_of("embeddings x", WORDS, TOPICS, torch.stack([embedding(word) for word in WORDS])),
-            lines=[f"turn {n + 1}, speaker {'AB'[n % 2]}: {turn}" for n, turn in said],
-        ),
-        _stage("words", **read, U=weights["U"], checks=wish),
-        _stage(
-            "utterances", utterances=table_of("utterance vectors u", _TURNS, TOPICS, reading.utterances, notes=TURNS)
-        ),
-        _stage(
-            "dialogue",
-            Z=table_of("Z", TOPICS, TOPICS, weights["Z"]),
-            states=table_of("dialogue states d", _TURNS, TOPICS, reading.dialogue),
-            V=weights["V"],
-            checks=[("film after turn 3: tanh(0.8 * 0.496)", 0.377, reading.dialogue[2, 0])],
-        ),
-        _stage(
-            "decoder",
-            O=table_of("O, on s and c", OUTPUTS, (*STATE, *(f"c {topic}" for topic in TOPICS)), weights["O"]),
-            states=table_of("decoder states s", _STEPS, STATE, plain.states),
-            **{name: weights[name] for name in "SED"},
-            **_written(plain),
-        ),
-        _stage(
-            "turns",
-            table_of("A, row 'actor'", ("actor",), TOPICS, weights["A"][3]),
-            scores=table_of("scores s' A d", _STEPS, _TURNS, looking.scores),
-            weights=table_of("weights of the turns", _STEPS, _TURNS, looking.turns, heat=True),
-            A=weights["A"],
-            checks=[("sum of the weights at step 1", 1.0, looking.turns[0].sum())],
-        ),
-        _stage(
-            "inside",
-            *shares,
-            **dict(zip(_TURNS, looking.inside, strict=True)),
-            checks=[("sum over all words of all turns", 1.0, sum(float(both[1].sum()) for both in inside.values()))],
-        ),
-        _stage(
-            "response",
-            contexts=table_of("contexts c", _STEPS, TOPICS, looking.contexts),
-            checks=[("probability of Hugh", 0.997, looking.probabilities[0, 0])],
-            **_written(looking),
-        ),
+        _stage("conversation", embeddings=torch.stack([embedding(word) for word in WORDS]), lines=said),
+        _stage("words", **dict(zip(_READ, reading.words, strict=True)), U=weights["U"], checks=wish),
+        _stage("utterances", utterances=reading.utterances, utterances_notes=TURNS),
+        _stage("dialogue", states=reading.dialogue, V=weights["V"], Z=weights["Z"], checks=film),
+        _stage("decoder", states=plain.states, **{name: weights[name] for name in "SEDO"}, **_written(plain)),
+        _stage("turns", scores=looking.scores, checks=sums, **attends),
+        _stage("inside", **dict(zip(_READ, looking.inside, strict=True)), **both, **shares, checks=whole),
+        _stage("response", contexts=looking.contexts, checks=hugh, **_written(looking)),
         _stage("other-film", turns=other.turns, **_written(other)),
-        _stage("distance", values=_distances(weights), filler=_FILLER, most=max(_BETWEEN)),
+        _distances(weights),
     )
 
 
 def _written(answer: Answer) -> dict[str, Any]:
     """The answer as a sentence, and the probabilities of its words."""
     said = " ".join(word for word in answer.words if word != "<end>").replace(" ,", ",")
-    rows = (f"{t + 1} {word}" for t, word in enumerate(answer.words))
-    table = table_of("probabilities of the words", rows, OUTPUTS, answer.probabilities, heat=True)
-    return {"probabilities": table, "written": said, "leonardo": float(answer.probabilities[0, 1])}
+    rows, leonardo = [f"{t + 1} {word}" for t, word in enumerate(answer.words)], float(answer.probabilities[0, 1])
+    return {"probabilities": answer.probabilities, "rows": rows, "written": said, "leonardo": leonardo}
 
 
-def _distances(weights: Weights) -> Table:
+def _distances(weights: Weights) -> Stage:
     """What is left of the film after more and more turns, and of the probability of the right name."""
     rows = []
     for count in _BETWEEN:
         reading = read_turns((*TURNS[:2], *[_FILLER] * count, TURNS[2]), weights)
         both = [write_answer(reading, weights, attends=attends) for attends in (False, True)]
         rows.append([float(reading.dialogue[-1, 1]), *(float(one.probabilities[0, 0]) for one in both)])
-    names, columns = (f"{count} turns between" for count in _BETWEEN), ("which, in d", "without", "with")
-    return table_of("probability of Hugh at step 1", names, columns, rows)
+    names = [f"{count} turns between" for count in _BETWEEN]
+    return _stage("distance", values=double(rows), counts=names, filler=_FILLER, most=max(_BETWEEN))

@@ -7,13 +7,12 @@ two halves, which are neutral if the halves disagree. Between the halves are few
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from heed.lessons.parts import WORD_MODEL, Script, Stage, double, sentences_of, table_of, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, double, sentences_of, train_small
 
 TITLE = "The first half of the movie was great, but then it was a bit of a mess."
 _TURNED = "The first half of the movie was a bit of a mess, but then it was great."
@@ -34,8 +33,7 @@ def stages() -> tuple[Stage, ...]:
     """Train the network on both kinds of data and query it; takes some seconds."""
     data = sentences_of("mess")
     runs = {kind: train_small("classification", n, _SETTINGS, **data[kind]) for kind, n in _STEPS.items()}
-    columns = [f"{kind}: {label[:3]}." for kind in _STEPS for label in _LABELS]
-    words, shaded = TITLE.split(), partial(table_of, "probability of each label", columns=columns, heat=True)
+    words = TITLE.split()
     said = _probabilities(runs, _SHOWN)
     read = _probabilities(runs, [" ".join(words[: i + 1]) for i in range(len(words))])
     texts, labels = zip(*data[str(_FARTHEST)]["test"], strict=True)
@@ -44,8 +42,8 @@ def stages() -> tuple[Stage, ...]:
     first, turned, halves = _label(said[0, :3]), _label(said[1, :3]), _label(said[0, 3:])
     return (
         _stage("sentences", lines=[f"{text}   {label}" for text, label in zip(_SHOWN, _TRUE, strict=True)]),
-        _stage("answers", answers=shaded(rows=("1st", "2nd", "3rd"), values=said)),
-        _stage("words", words=shaded(rows=words, values=read)),
+        _stage("answers", answers=said),
+        _stage("words", words=read, read=words),
         _stage(
             "result",
             **{"short": first, "short_sure": said[0, :3].max(), "turned": turned, "far": double(far)},

@@ -94,10 +94,9 @@ def _masks(ids: list[int]) -> Stage:
     read, chosen = _masked(many, 0)
     mask, same = read == _MASK, read == many
     kinds, drawn = (mask, ~mask & ~same, same), int(chosen.sum())
-    caption = f"of {drawn:,} chosen words in {_PASSES:,} rows like this one"
-    shares = double([float((chosen & kind).sum()) / drawn for kind in kinds])
-    table = table_of(caption, ("share",), ("[MASK]", "another word", "unchanged"), shares, heat=True)
-    return _stage("masks", shares=table, lines=shown, words=len(ids) - 3, chosen=int(chosen[0].sum()))
+    shares = double([[float((chosen & kind).sum()) / drawn for kind in kinds]])
+    counts = {"words": len(ids) - 3, "chosen": int(chosen[0].sum()), "drawn": drawn, "passes": _PASSES}
+    return _stage("masks", shares=shares, lines=shown, **counts)
 
 
 def _fate(word: str, read: str) -> str:
@@ -148,9 +147,7 @@ def _next(scores: Tensor) -> Stage:
     right = torch.tensor([0, 1])
     probabilities = scores.exp() / scores.exp().sum(-1, keepdim=True)
     losses = -probabilities[torch.arange(2), right].log()
-    rows = (f"... {second.lower()}" for second in (_FOLLOWS, _ELSEWHERE))
-    columns = ("score: follows", "score: does not", "p(follows)", "loss")
     values = torch.cat([scores, probabilities[:, :1], losses.unsqueeze(1)], dim=1)
-    numbers = {"scores": scores, "probabilities": probabilities, "losses": losses}
+    numbers = {"scores": scores, "probabilities": probabilities, "losses": losses, "values": values}
     equal = _equal("loss", losses.mean(), cross_entropy(scores, right))
-    return _stage("next", table_of(f"{_FIRST.lower()} [SEP] ...", rows, columns, values), checks=equal, **numbers)
+    return _stage("next", checks=equal, first=_FIRST.lower(), **numbers)

@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Any
 
 from heed.data.examples import Pair
-from heed.lessons.parts import Script, Stage, double, sentences_of, table_of, train_small
+from heed.lessons.parts import Script, Stage, double, sentences_of, train_small
 
 TITLE = "What is now time it? The imaginative was brisk, fun and movie."
 _TIME = ("What is now time it?", "What time is it now?")
@@ -47,14 +47,12 @@ def stages() -> tuple[Stage, ...]:
         unchanged = sum(pair.source == pair.target for pair in examples) / len(examples)
         exact.append([run.outcomes(examples).measure("exact_match").score(), unchanged])
     counts = {name: len(kind["train"]) for name, kind in kinds.items()}
-    rows, columns = ("one good order", "two good orders"), ("network", "shuffled input")
-    judged = table_of("share of held-out sentences whose output is the reference", rows, columns, exact, heat=True)
     return (
         _stage("task", lines=[f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)]),
         _stage("training", lines=shown, all=sum(counts.values()), **counts),
         _asked(run, "time", _TIME, _TIME_ORDERS),
         _asked(run, "movie", _MOVIE, _MOVIE_ORDERS),
-        _stage("judged", exact_match=judged, count=len(kinds["two"]["test"])),
+        _stage("judged", exact_match=double(exact), count=len(kinds["two"]["test"])),
     )
 
 
@@ -62,7 +60,6 @@ def _asked(run: Any, name: str, example: tuple[str, str], orders: tuple[str, ...
     source, right = example
     nll = run.task.judged(run.model, run.input.encode([Pair(source, order) for order in orders]))[:, 0]
     network, notes = double([math.exp(-one) for one in nll]), tuple("the reference" * (one == right) for one in orders)
-    title = f"probability of some of the {len(set(permutations(source.rstrip('.?').split()))):,} orders"
-    table = table_of(title, orders, ("network",), network[:, None], heat=True, notes=notes)
     said = (f"given {source}", f"the network writes {run.predict(source).text}", f"the reference is {right}")
-    return _stage(name, table, network=network, lines=said)
+    count = len(set(permutations(source.rstrip(".?").split())))
+    return _stage(name, network=network, orders=orders, network_notes=notes, count=count, lines=said)

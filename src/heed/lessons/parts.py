@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bz2
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -119,10 +119,9 @@ def double(values: Any) -> Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def table_of(title: str, rows: Iterable[str], columns: Iterable[str], values: Any, **more: Any) -> Table:
+def table_of(title: str, rows: Iterable[str], columns: Iterable[str], values: Tensor, **more: Any) -> Table:
     """A table of rows of numbers, or of one row; `more` are further fields of `Table`."""
-    numbers = values if isinstance(values, Tensor) else double(values)
-    return Table(title, tuple(rows), tuple(columns), numbers if numbers.dim() == 2 else numbers.unsqueeze(0), **more)
+    return Table(title, tuple(rows), tuple(columns), values if values.dim() == 2 else values.unsqueeze(0), **more)
 
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
@@ -182,43 +181,60 @@ class _Formatter(Formatter):
         return (yes if value else no) if choice else str(super().format_field(value, format_spec))
 
 
-_FORMATTER = _Formatter()
+_write = _Formatter().vformat
 
 
 class Script:
-    """The texts of a lesson's stages from `texts.yaml`, which says how they are written."""
+    """The texts and tables of a lesson's stages from `texts.yaml`, which says how they are written.
 
-    def __init__(self, lesson: str) -> None:
+    `labels` are further rows and columns of tables by name.
+    """
+
+    def __init__(self, lesson: str, **labels: Iterable[str]) -> None:
+        self._labels: dict[str, Iterable[str]] = {**labels}
         self._stages: dict[str, list[str]] = {}
         for line in _texts()[lesson].replace("\n  ", " ").splitlines():
             name, _, title = line.partition("] ")
-            if line.startswith("["):
+            if line.startswith("@"):
+                label, _, names = line[1:].partition(": ")
+                self._labels[label] = names.split(", ")
+            elif line.startswith("["):
                 parts = self._stages[name[1:]] = [title]
             else:
                 parts.append(line)
 
-    def __call__(
-        self,
-        name: str,
-        *tables: Table,
-        lines: Iterable[str] = (),
-        checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
-        moments: Iterable[Moment] = (),
-        **results: object,
-    ) -> Stage:
-        """A stage; `lines` follow those of the text, `checks` are the values of `Check`.
+    def __call__(self, name: str, *tables: Table, **results: Any) -> Stage:
+        """A stage with its own tables below the given ones.
 
-        `results` fill the text; those that are tensors or tables are the numbers of the stage, and tables are shown.
+        `results` fill the text and the tables; tensors are the numbers of the stage. `lines` follow those of the text,
+        `checks` are the values of `Check`, `moments` the noteworthy rows.
         """
-        title, *rest = (_FORMATTER.vformat(part, (), results) for part in self._stages[name])
+        title, *parts = self._stages[name]
         prose, equation, below = (
-            tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
+            tuple(_write(part[2:], (), results) for part in parts if part[0] == mark) for mark in "-=*"
         )
-        numbers = {n: one.values if isinstance(one, Table) else one for n, one in results.items()}
-        numbers = {n: one for n, one in numbers.items() if isinstance(one, Tensor)}
-        shown = (*tables, *(one for one in results.values() if isinstance(one, Table)))
-        compared = tuple(Check(what, stated, float(found), *within) for what, stated, found, *within in checks)
-        return Stage(name, title, prose, "".join(equation), numbers, shown, tuple(moments), (*below, *lines), compared)
+        own = (self._table(part[2:], results) for part in parts if part[0] == "|")
+        numbers = {key: value for key, value in results.items() if isinstance(value, Tensor)}
+        checks = tuple(
+            Check(what, stated, float(it), *within) for what, stated, it, *within in results.get("checks", ())
+        )
+        moments, lines = tuple(results.get("moments", ())), (*filter(None, below), *results.get("lines", ()))
+        shown = (*tables, *own)
+        return Stage(name, _write(title, (), results), prose, "".join(equation), numbers, shown, moments, lines, checks)
+
+    def _table(self, written: str, results: Mapping[str, Any]) -> Table:
+        """A table from its line in the script."""
+        what, *labels = (_write(part, (), results) for part in written.split(" | "))
+        key, _, title = what.partition(": ")
+        named = {**results, **self._labels}
+        rows, columns = (
+            [one for part in some.split(", ") for one in (named[part[1:]] if part[0] == "@" else [part])]
+            for some in labels[:2]
+        )
+        values = results[key]
+        if values.dim() == 1:
+            values = values.unsqueeze(1 if len(columns) == 1 and len(rows) > 1 else 0)
+        return table_of(title, rows, columns, values, heat=len(labels) > 2, notes=tuple(named.get(f"{key}_notes", ())))
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"

@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from heed.data.embedded.texts import distribution
-from heed.lessons.parts import Script, Stage, double, table_of, train_small
+from heed.lessons.parts import Script, Stage, double, train_small
 
 TITLE = "I love eating pizza with ____. I love playing with ____."
 _PROMPTS = {"pizza": "I love eating pizza with", "playing": "I love playing with"}
@@ -27,8 +27,7 @@ _SETTINGS = (
 )
 _END = "</s>"
 _BLANK = "\u2581"  # marks the space before a word in a token
-_COLUMNS = ("total", "per token", "probability", "grammar")
-_stage = Script("pizza")
+_stage = Script("pizza", choices=_CHOICES)
 
 
 def stages() -> tuple[Stage, ...]:
@@ -39,18 +38,11 @@ def stages() -> tuple[Stage, ...]:
     ends = ([f" {prompt[7:]} {choice}" for choice in _CHOICES] for prompt in _PROMPTS.values())  # without "I love "
     counts = double([[sum(text.endswith(end) for text in texts) for end in row] for row in ends])
     exact = ((prompt, sum(text.startswith(f"{prompt} ") for text in texts)) for prompt in _PROMPTS.values())
-    shares = table_of(
-        "how often each candidate follows in the training text",
-        (f"... {prompt[7:]}" for prompt in _PROMPTS.values()),
-        _CHOICES,
-        counts / counts.sum(1, keepdim=True),
-        heat=True,
-        notes=tuple(f"of {int(n):,} sentences" for n in counts.sum(1)),
-    )
+    shares, notes = counts / counts.sum(1, keepdim=True), [f"of {int(n):,} sentences" for n in counts.sum(1)]
     seen = " and ".join(f"'{prompt}' {count:,} times" for prompt, count in exact)
     return (
         _stage("question", lines=asked),
-        _stage("training", shares=shares, count=len(texts), seen=seen),
+        _stage("training", shares=shares, shares_notes=notes, count=len(texts), seen=seen),
         *(_ranked(run, name) for name in _PROMPTS),
         _bigram(texts),
     )
@@ -63,13 +55,12 @@ def _ranked(run: Any, name: str) -> Stage:
     choices, other = ([one.choice for one in some] for some in (ranked, sorted(ranked, key=lambda one: -one.per_token)))
     notes = (zip(one.tokens, one.log_probs, strict=True) for one in ranked)  # the probability of each token
     said = tuple(" ".join(f"{t.replace(_BLANK, ' ').strip()} {math.exp(p):.2f}" for t, p in pairs) for pairs in notes)
-    table = table_of(f"{prompt} ...", choices, _COLUMNS, values, notes=said)
     per_token = "in the same order" if other == choices else f"in another order ({', '.join(other)})"
-    return _stage(name, table, prompt=prompt, order=per_token, **_named(values))
+    return _stage(name, prompt=prompt, order=per_token, ranked=choices, values_notes=said, **_named(values))
 
 
 def _named(values: Tensor) -> dict[str, Tensor]:
-    return {"total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]}
+    return {"values": values, "total": values[:, 0], "per_token": values[:, 1], "probability": values[:, 2]}
 
 
 def _bigram(texts: Sequence[str]) -> Stage:
@@ -83,5 +74,4 @@ def _bigram(texts: Sequence[str]) -> Stage:
         rows.append((math.fsum(logs), math.fsum(logs) / len(logs), math.exp(math.fsum(logs)), choice))
     rows.sort(reverse=True)
     values = double([row[:3] for row in rows])
-    table = table_of("... with ____, after either prompt", (choice for *_, choice in rows), _COLUMNS[:3], values)
-    return _stage("bigram", table, **_named(values))
+    return _stage("bigram", ranked=[choice for *_, choice in rows], **_named(values))

@@ -61,31 +61,21 @@ def stages() -> tuple[Stage, ...]:
     top, needed = int(reading.sentences.argmax()), int(reading.lost.argmax())
     words, weights = reading.words[top]
     numbered = [f"sentence {i + 1}" for i in range(len(DOCUMENT))]
-    title, both = "the weight of each sentence, and the probability lost without it", [reading.sentences, reading.lost]
+    both, shown = (
+        torch.stack([reading.sentences, reading.lost], dim=1),
+        next(d for d in data["train"] if d[1] == "politics"),
+    )
+    tables = (
+        table_of(f"{name}, whose weight is {float(share):.3f}", ("weight",), words, weights, heat=True)
+        for name, share, (words, weights) in zip(numbered, reading.sentences, reading.words, strict=True)
+    )
+    of_words = dict(zip(numbered, (weights for _, weights in reading.words), strict=True))
+    lost = {"weight": reading.sentences, "lost": reading.lost, "numbered": numbered, "both_notes": DOCUMENT}
     return (
-        _stage(
-            "document",
-            probability=table_of("probability", ("document",), run.head.labels, reading.probabilities, heat=True),
-            lines=DOCUMENT,
-        ),
-        _stage(
-            "training",
-            lines=[next(f"{label}: {text}" for text, label in data["train"] if label == "politics")],
-            train=len(data["train"]),
-            most=_MOST,
-        ),
-        _stage(
-            "sentences",
-            table_of(title, numbered, ("weight", "lost"), torch.stack(both, dim=1), heat=True, notes=DOCUMENT),
-            **{"weight": reading.sentences, "lost": reading.lost},
-        ),
-        _stage(
-            "words",
-            **{
-                name: table_of(f"{name}, whose weight is {float(share):.3f}", ("weight",), words, weights, heat=True)
-                for name, share, (words, weights) in zip(numbered, reading.sentences, reading.words, strict=True)
-            },
-        ),
+        _stage("document", probability=reading.probabilities, labels=run.head.labels, lines=DOCUMENT),
+        _stage("training", lines=[f"politics: {shown[0]}"], train=len(data["train"]), most=_MOST),
+        _stage("sentences", both=both, **lost),
+        _stage("words", *tables, **of_words),
         _stage(
             "result",
             **{**found, "found": shares, "accuracy": double(score_on_test(run, "accuracy")), "label": label},

@@ -48,7 +48,8 @@ class Numbers(NamedTuple):
 
     def tables(self, queries: tuple[str, ...], keys: tuple[str, ...], symbols: Sequence[str] = "QKV") -> list[Table]:
         """Scores, scaled scores, weights and context; `symbols` name queries (rows), keys (columns) and values."""
-        (q, k, v), shared = symbols, {"mask": self.mask}
+        (q, k, v) = symbols
+        shared: dict[str, Any] = {"mask": self.mask}
         scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, self.scores, **shared)
         scaled = [Table(f"scaled: scores / {self.scale}", queries, keys, self.scaled, **shared)] if self.scale else []
         title = f"weights: softmax({'scaled' if scaled else 'scores'}), each row sums to 1"
@@ -223,28 +224,17 @@ def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage,
 
 
 def _input(bench: Bench) -> Stage:
-    causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
-    masked = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
-    said = "; ".join(filter(None, (causal, masked)))
-    drawn = "Masked cells get no weight; in a terminal they are shown as /, elsewhere hatched."
-    lines = [f"{said[0].upper()}{said[1:]}. {drawn}"] if said else []
-    rows, columns = bench.x.shape
-    return _stage(
-        "input", x=_vectors("X", bench.x, bench.tokens, bench.file.roles), lines=lines, rows=rows, columns=columns
-    )
+    sizes = {"rows": bench.x.shape[0], "columns": bench.x.shape[1]}
+    masks = {"causal": bench.file.causal, "chosen": bench.file.mask, "masked": bench.learned.mask is not None}
+    return _stage("input", _vectors("X", bench.x, bench.tokens, bench.file.roles), x=bench.x, **sizes, **masks)
 
 
 def _unlearned(bench: Bench, comes_after: bool) -> Stage:
     numbers, names = bench.unlearned, bench.names
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
-    return _stage(
-        "unlearned",
-        *numbers.tables(bench.tokens, bench.tokens, "XXX"),
-        moments=find_moments(bench.x, numbers, names),
-        when="For comparison, nothing learned" if comes_after else "Before anything is learned",
-        cosines=", ".join(f"{name} {value:.3f}" for name, value in zip(names, near, strict=True)),
-        **numbers.as_dict(),
-    )
+    cosines = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, near, strict=True))
+    told = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
+    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **told, **numbers.as_dict())
 
 
 def _projections(bench: Bench) -> Stage:
@@ -289,12 +279,8 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     stage = _stage(
         "one" if single else "several",
         *(_one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)),
-        what="Word" if some else "Row",
         named=", ".join(bench.names[i] for i in rows),
-        count=count.capitalize(),
-        among=among,
-        divided=f", divided by {bench.rule}" if bench.rule else "",
-        over=bench.over,
+        **{"count": count.capitalize(), "among": among, "some": some, "rule": bench.rule, "over": bench.over},
         **numbers.as_dict(),
     )
     return replace(stage, name=f"{count}-{'word' if some else 'row'}{'' if single else 's'}")
@@ -302,15 +288,9 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
 
 def _all_rows(bench: Bench) -> Stage:
     numbers, tokens = bench.learned, bench.tokens
-    return _stage(
-        "all-rows",
-        *numbers.tables(tokens, tokens),
-        moments=find_moments(bench.x, numbers, bench.names),
-        count=len(tokens),
-        masked="; masked cells get no weight" if numbers.mask is not None else "",
-        over=bench.over,
-        **numbers.as_dict(),
-    )
+    told = {"moments": find_moments(bench.x, numbers, bench.names), "count": len(tokens), "over": bench.over}
+    masked = numbers.mask is not None
+    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **told, **numbers.as_dict())
 
 
 def _scales(bench: Bench) -> Stage:
@@ -334,8 +314,7 @@ def _scales(bench: Bench) -> Stage:
     mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
     title = f"weights of {bench.names[chosen]} under each scale"
     table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
-    same = " Here all three are the same number." if len(named) == 1 else ""
-    return _stage("scales", weights=table, lines=lines, same=same)
+    return _stage("scales", table, weights=rows, lines=lines, same=len(named) == 1)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:

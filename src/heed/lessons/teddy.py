@@ -48,12 +48,5 @@ def stages() -> tuple[Stage, ...]:
         lines = (f"The word Teddy in {test['examples']} held-out sentences: {right[-1]:.1%} right.",)
         table = table_of(caption, words, ("1st sentence", "2nd sentence", "|h - h'|"), values, mask=~values.isnan())
         shown.append(_stage(name, table, lines=lines, title=title, first=first, second=second, apart=apart))
-    titles, caption = (
-        (title for title, _ in _NETWORKS.values()),
-        "share of held-out sentences with the right tag on Teddy",
-    )
-    accuracy = torch.tensor(right)
-    return (
-        *shown,
-        _stage("result", table_of(caption, titles, ("right",), accuracy[:, None], heat=True), accuracy=accuracy),
-    )
+    accuracy, titles = torch.tensor(right), [title for title, _ in _NETWORKS.values()]
+    return (*shown, _stage("result", right=accuracy, accuracy=accuracy, networks=titles))
