@@ -448,7 +448,7 @@ def slide(page, expected):
 def test_slides_show_one_stage_and_the_keys_move(opened, scheme):
     """Each slide fills the window; the keys that scroll, and left and right, move by one slide."""
     lesson = run_lesson("lion")
-    page = opened(lesson.slides_html(), scheme=scheme)
+    page = opened(lesson.html(slides=True), scheme=scheme)
     assert page.locator("svg").count() == len(lesson.stages) == 9
     assert page.evaluate("document.documentElement.scrollHeight / innerHeight") == 9
     keys = ("PageDown", " ", "ArrowDown", "ArrowRight", "ArrowLeft", "PageUp", "End", "Home")
@@ -463,7 +463,7 @@ def test_slides_show_one_stage_and_the_keys_move(opened, scheme):
 
 
 def test_slides_need_no_script(opened):
-    page = opened(run_lesson("animal").slides_html(), script=False)
+    page = opened(run_lesson("animal").html(slides=True), script=False)
     page.keyboard.press("PageDown")
     assert slide(page, 1) == 1
 

@@ -563,7 +563,7 @@ def test_a_lesson_is_one_picture_or_a_picture_for_each_stage(lion, tmp_path):
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     assert lion.svg(4) in [file.read_text() for file in lion.save_slides(tmp_path / "part.svg")]
     (page,) = lion.save_slides(tmp_path / "slides.html")
-    assert page.read_text() == lion.slides_html() != lion.html()
+    assert page.read_text() == lion.html(slides=True) != lion.html()
     Page(page.read_text())
     with pytest.raises(ConfigError, match=r"slides are \.html, \.svg or \.png, not"):
         lion.save_slides(tmp_path / "slides.json")

@@ -93,7 +93,7 @@ def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["lesson", "cat"])
     out, err = capsys.readouterr()
-    expected = "training small networks: about 35 seconds on a quiet core, several times that beside other work\n"
+    expected = "training small networks: about 9 seconds on a quiet core, several times that beside other work\n"
     assert "one stage" in out and err == expected
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -32,7 +32,7 @@ TRAINED: dict[str, Any] = {
     for module in (cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy)
 }
 """Lessons written in Python, modules by name: `TITLE`, `stages()`, and `SOURCE` if nothing is trained."""
-SECONDS = {"cat": 35, "mess": 20, "order": 7, "pizza": 7, "politics": 4, "teddy": 5}
+SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "politics": 4, "teddy": 5}
 """Training times, measured on one quiet core of a server."""
 _SOURCE = "An example from the lecture notes; all numbers come from networks trained just now."
 
@@ -63,10 +63,10 @@ class Lesson(Shown):
     stages: tuple[Stage, ...]
 
     def __getitem__(self, name: str) -> Stage:
-        for stage in self.stages:
-            if stage.name == name:
-                return stage
-        raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, [s.name for s in self.stages])}")
+        stages = {stage.name: stage for stage in self.stages}
+        if name not in stages:
+            raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, list(stages))}")
+        return stages[name]
 
     def only(self, names: Sequence[str]) -> Lesson:
         """The lesson with some of its stages, in the given order.
@@ -119,17 +119,11 @@ class Lesson(Shown):
         return written
 
     def html(self, slides: bool = False) -> str:
-        """A self-contained page; equal lessons give equal bytes."""
+        """A self-contained page, or `slides` that the keys move and the printer takes; equal lessons, equal bytes."""
         scenes = [self.scene(i) for i in range(len(self.stages))] if slides else []
         functions = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline, "values": checks_table}
-        functions["drawn"] = lambda table: table_to_html(table, _row_name)
-        return page(
-            "lessons/lesson.html", self.title, subject=self.source, stages=self.stages, slides=scenes, **functions
-        )
-
-    def slides_html(self) -> str:
-        """A page with one stage at a time: the keys that scroll move, left and right too; each is printed on a page."""
-        return self.html(slides=True)
+        shown = {"subject": self.source, "stages": self.stages, "slides": scenes, **functions}
+        return page("lessons/lesson.html", self.title, drawn=lambda table: table_to_html(table, _row_name), **shown)
 
     def scene(self, index: int | None = None) -> Scene:
         """The stages one below the other; with an index, one of them on a page of 16:9."""
@@ -152,22 +146,17 @@ class Lesson(Shown):
         check_figure(figure, form)
         if form not in ("html", "svg", "png"):
             raise ConfigError(f"slides are .html, .svg or .png, not '{path}'")
-        names = [path.with_name(f"{path.stem}-{i}-{one.name}.{form}") for i, one in enumerate(self.stages, start=1)]
-        slides = {name: getattr(self, form)(i, **figure) for i, name in enumerate(names)} if form != "html" else {}
-        write_outputs(slides or {path: self.slides_html()})
-        return list(slides) or [path]
+        slides: dict[Path, str | bytes] = {path: self.html(slides=True)} if form == "html" else {}
+        for i, stage in enumerate(self.stages if form != "html" else ()):
+            slides[path.with_name(f"{path.stem}-{i + 1}-{stage.name}.{form}")] = getattr(self, form)(i, **figure)
+        write_outputs(slides)
+        return list(slides)
 
     def json(self) -> str:
         """All numbers as JSON with six decimals."""
-        content = {
-            "format": FORMAT,
-            "lesson": self.name,
-            "title": self.title,
-            "source": self.source,
-            "tokens": list(self.tokens),
-            "stages": [_stage(stage) for stage in self.stages],
-        }
-        return to_json(content, separators=(",", ":")) + "\n"
+        about = {"format": FORMAT, "lesson": self.name, "title": self.title, "source": self.source}
+        stages = [_stage(stage) for stage in self.stages]
+        return to_json({**about, "tokens": list(self.tokens), "stages": stages}, separators=(",", ":")) + "\n"
 
     def __repr__(self) -> str:
         return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
@@ -245,17 +234,11 @@ def _stage_scene(stage: Stage, title: str, width: int = _WIDTH) -> Scene:
             scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
             y += 30
         else:
-            y = _add_texts(scene, content, y)
+            for line in (line for text in content for line in _wrap(text, int(width * 0.14))):
+                scene.add([Label(_MARGIN, y, line, runs=with_runs(line))])
+                y += 18
     scene.height = y + 4
     return scene
-
-
-def _add_texts(scene: Scene, texts: Iterable[str], y: float) -> float:
-    """Add texts, wrapped; returns the next baseline."""
-    for line in (line for text in texts for line in _wrap(text, int(scene.width * 0.14))):
-        scene.add([Label(_MARGIN, y, line, runs=with_runs(line))])
-        y += 18
-    return y
 
 
 def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
