@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import torch
@@ -23,6 +23,7 @@ from heed.lessons.schema import SCALES, LessonFile, Values
 from heed.tasks.base.report import counted
 
 _stage = Script("worked")
+_PROJECTED = ("query", "key", "value")
 
 
 class Numbers(NamedTuple):
@@ -81,7 +82,6 @@ class Bench:
         chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
         asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
-        over: The division by it as in an equation.
 
     Raises:
         ConfigError: There is no such row, or the numbers overflow.
@@ -98,7 +98,6 @@ class Bench:
         query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
         self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
         self.rule = SCALES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
-        self.over = f" / {self.rule}" if self.rule else ""
         self.divided_by, scale = self.divisor(file.scale), self.rule
         if self.rule and isinstance(file.scale, str):
             scale = f"{self.rule} = {self.divided_by:.3f}"
@@ -211,16 +210,14 @@ def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage,
     ]
     names = [stage.name for stage in stages]
     stages.insert(names.index("scales") if comes_after else 1, _unlearned(bench, comes_after))
-    before: Counter[str] = Counter()
-    done = []
+    done: dict[str, Stage] = {}
     for stage in stages:
-        before[stage.name] += 1
-        name = stage.name if before[stage.name] == 1 else f"{stage.name}-{before[stage.name]}"
-        done.append(replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ()))))
-    names = [stage.name for stage in done]
-    if unknown := [name for name in file.notes if name not in names]:
-        raise ConfigError(f"notes: no stage '{unknown[0]}'{suggest(unknown[0], names)}")
-    return tuple(done)
+        numbered = (f"{stage.name}-{n}" for n in count(2))
+        name = next(name for name in chain([stage.name], numbered) if name not in done)
+        done[name] = replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ())))
+    if unknown := [name for name in file.notes if name not in done]:
+        raise ConfigError(f"notes: no stage '{unknown[0]}'{suggest(unknown[0], list(done))}")
+    return tuple(done.values())
 
 
 def _input(bench: Bench) -> Stage:
@@ -239,14 +236,14 @@ def _unlearned(bench: Bench, comes_after: bool) -> Stage:
 
 def _projections(bench: Bench) -> Stage:
     file, learned = bench.file, bench.learned
-    numbers = {"query": learned.query, "key": learned.key, "value": learned.value}
     made, projected = [], []
-    for symbol, (name, rows) in zip("QKV", numbers.items(), strict=True):
+    for symbol, name in zip("QKV", _PROJECTED, strict=True):
         weights, title = getattr(file, f"w_{name}"), f"{symbol} = X (no w_{name})"
         if weights is not None:
             title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
             made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
-        projected.append(_vectors(title, rows, bench.tokens))
+        projected.append(_vectors(title, getattr(learned, name), bench.tokens))
+    numbers = {name: getattr(learned, name) for name in _PROJECTED}
     sizes = {"width": bench.x.shape[1], "queries": learned.query.shape[1], "values": learned.value.shape[1]}
     return _stage("projections", *made, *projected, **numbers, **sizes)
 
@@ -275,33 +272,30 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     among = f"only {', '.join(offered)}" if some else f"all {len(keys)} keys"
     if single and mask is not None and not bool(mask.all()):
         among = f"the {int(mask.sum())} of {len(keys)} keys that it may attend to"
-    count = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
-    stage = _stage(
-        "one" if single else "several",
-        *(_one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)),
-        named=", ".join(bench.names[i] for i in rows),
-        **{"count": count.capitalize(), "among": among, "some": some, "rule": bench.rule, "over": bench.over},
-        **numbers.as_dict(),
-    )
-    return replace(stage, name=f"{count}-{'word' if some else 'row'}{'' if single else 's'}")
+    number = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
+    named = ", ".join(bench.names[i] for i in rows)
+    told = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
+    tables = _one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)
+    stage = _stage("one" if single else "several", *tables, **told, **numbers.as_dict())
+    return replace(stage, name=f"{number}-{'word' if some else 'row'}{'' if single else 's'}")
 
 
 def _all_rows(bench: Bench) -> Stage:
     numbers, tokens = bench.learned, bench.tokens
-    told = {"moments": find_moments(bench.x, numbers, bench.names), "count": len(tokens), "over": bench.over}
+    told = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
     masked = numbers.mask is not None
     return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **told, **numbers.as_dict())
 
 
 def _scales(bench: Bench) -> Stage:
     """One row under every scale in use, and how much the whole matrices differ."""
-    chosen, learned = bench.chosen, bench.learned
-    named: dict[int, list[str]] = {}
+    chosen, learned, here = bench.chosen, bench.learned, bench.divided_by
+    named: dict[str, list[str]] = {}
     for name, size in bench.sizes.items():
-        named.setdefault(size, []).append(name.replace("_", " "))
-    divisors = {f"sqrt({size}) {', '.join(names)}": math.sqrt(size) for size, names in named.items()}
-    divisors, here = {"no scale": 1.0, **divisors}, bench.divided_by
-    if not any(abs(divisor - here) < 1e-9 for divisor in divisors.values()):
+        named.setdefault(f"sqrt({size})", []).append(name.replace("_", " "))
+    divisors = {f"{root} {', '.join(names)}": bench.divisor(root) for root, names in named.items()}
+    divisors = {"no scale": 1.0, **divisors}
+    if here not in divisors.values():
         divisors[f"{bench.rule} (this lesson)"] = here
     weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
     right = learned.under(bench.divisor("query_width")).weights
@@ -312,33 +306,24 @@ def _scales(bench: Bench) -> Stage:
     )
     rows = torch.stack([under[chosen] for under in weights.values()])
     mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
-    title = f"weights of {bench.names[chosen]} under each scale"
-    table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
+    table = Table(f"weights of {bench.names[chosen]} under each scale", tuple(weights), bench.tokens, rows, True, mask)
     return _stage("scales", table, weights=rows, lines=lines, same=len(named) == 1)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:
     """The same rows with weights of another width, drawn from a seed."""
     d_model, generator = bench.x.shape[-1], torch.Generator().manual_seed(bench.file.seed)
+    drawn = (torch.rand(d_model, width, generator=generator, dtype=torch.float64) for _ in "QKV")
     made = {
-        # Rounded, so that what is shown is what is used.
-        name: (torch.rand(d_model, width, generator=generator, dtype=torch.float64) * 1000).round() / 1000
-        for name in ("W_Q", "W_K", "W_V")
-    }
-    names = ("w_query", "w_key", "w_value")
-    fields: dict[str, Any] = {name: weights.tolist() for name, weights in zip(names, made.values(), strict=True)}
-    fields |= {"scale": f"sqrt({width})", "query_roles": [], "key_roles": [], "value_roles": []}
+        f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)
+    }  # as they are shown
+    fields: dict[str, Any] = {f"{name}_roles": [] for name in _PROJECTED} | {"scale": f"sqrt({width})"}
+    fields |= {f"w_{name}": w.tolist() for name, w in zip(_PROJECTED, made.values(), strict=True)}
     other = Bench(bench.file.model_copy(update=fields), None)
+    tables = *_projections(other).tables, *other.learned.tables(bench.tokens, bench.tokens)
     change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
-    stage = _stage(
-        "width",
-        *_projections(other).tables,
-        *other.learned.tables(bench.tokens, bench.tokens),
-        **{"rows": d_model, "width": width, "change": change, "seed": bench.file.seed},
-        **made,
-        **other.learned.as_dict(),
-    )
-    return replace(stage, name=f"width-{width}")
+    told = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
+    return replace(_stage("width", *tables, **told, **made, **other.learned.as_dict()), name=f"width-{width}")
 
 
 def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:
