@@ -14,7 +14,7 @@ from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
-from heed.lessons import Stage, cat, list_lessons, mess, order, politics, run_lesson
+from heed.lessons import Stage, cat, list_lessons, mess, order, parts, politics, run_lesson
 from heed.lessons import lesson as files
 from heed.lessons.parts import sentences_of, told_of_training, train_small
 from small_lessons import shrink
@@ -49,6 +49,7 @@ def test_every_lesson_has_its_stages_in_every_form(name, own_cache, monkeypatch)
         assert max(map(len, lines)) <= width
         assert all("\u2581" not in line and " nan" not in line for line in lines)
     assert not found.mismatches and (bool(found.checks) or name in files.SECONDS)
+    assert hasattr(files.TRAINED[name], "SOURCE") != (name in files.SECONDS)
     with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
     follows = {"cat": check_cat, "mess": check_mess, "politics": check_politics, "teddy": check_teddy}
@@ -95,6 +96,31 @@ def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
     out, err = capsys.readouterr()
     expected = "training small networks: about 9 seconds on a quiet core, several times that beside other work\n"
     assert "one stage" in out and err == expected
+
+
+def test_a_script_fills_its_texts_and_tables(monkeypatch):
+    text = """@places: left, right
+[one] {many:some|a} row
+= y = x
+- up to {most:.1f}, which
+  goes on
+* {told:said|}
+| x: title of {most} | @places | a, @more | heat
+| y: column | @places | only
+"""
+    monkeypatch.setattr(parts, "_texts", lambda: {"own": text})
+    x, y = torch.eye(2), torch.tensor([1.0, 2.0])
+    stage = parts.Script("own")("one", x=x, y=y, most=2, many=False, told=False, more=["b"], x_notes=["n", "m"])
+    assert (stage.title, stage.prose, stage.equation, stage.lines) == (
+        "a row",
+        ("up to 2.0, which goes on",),
+        "y = x",
+        (),
+    )
+    (first, second), numbers = stage.tables, stage.numbers
+    assert (first.title, first.rows, first.columns) == ("title of 2", ("left", "right"), ("a", "b"))
+    assert first.heat and first.notes == ("n", "m") and not second.heat and second.values.tolist() == [[1.0], [2.0]]
+    assert list(numbers) == ["x", "y"] and numbers["y"] is y
 
 
 def test_each_update_of_a_lesson_is_told():

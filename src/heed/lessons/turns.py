@@ -77,24 +77,18 @@ def chosen_weights() -> Weights:
 
     U, V and Z are `(4, 4)`, S `(7, 7)`, E `(7, 3)`, D and A `(7, 4)`, O, on state and context, `(8, 11)`.
     """
-    z, s, e, d = _eye(4), torch.zeros(7, 7), torch.zeros(7, 3), torch.zeros(7, 4)
-    a, o = torch.zeros(7, 4), torch.zeros(8, 11)
+    eye, e, a, o = (torch.zeros(size, dtype=torch.float64) for size in ((7, 7), (7, 3), (7, 4), (8, 11)))
+    eye[:4, :4] = torch.eye(4)  # the topics
+    z, e[4:] = eye[:4, :4].clone(), 2 * torch.eye(3)
     z[2, 0] = -1.0  # a film that is named fulfils the wish for one
-    s[:4, :4] = 0.4 * _eye(4)
-    e[4:] = 2 * _eye(3)
-    d[:4] = _eye(4)
     a[3] = torch.tensor([12.0, 0.0, 0.0, -6.0])  # asked for an actor: look for a film, and not for the question itself
     for row, word in enumerate(OUTPUTS):
         o[row, 4:7] = 4 * written(_AFTER[word])
         if _AFTER[word] in (_START, "Hugh"):
             sign = 1.0 if word in ("Hugh", "Jackman") else -1.0
             o[row, 1], o[row, 8] = 2 * sign, 3 * sign
-    made = {"U": 0.8 * _eye(4), "V": 0.8 * _eye(4), "Z": z, "S": s, "E": e, "D": d, "A": a, "O": o}
-    return {name: matrix.double() for name, matrix in made.items()}
-
-
-def _eye(size: int) -> Tensor:
-    return torch.eye(size, dtype=torch.float64)
+    kept = 0.8 * eye[:4, :4]
+    return {"U": kept, "V": kept, "Z": z, "S": 0.4 * eye, "E": e, "D": eye[:, :4], "A": a, "O": o}
 
 
 def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
