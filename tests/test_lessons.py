@@ -580,6 +580,7 @@ def test_a_slide_is_16_by_9_and_holds_its_stage(name):
                    if isinstance(item, Label))  # fmt: skip
         widths.append(slide.width)
     assert min(widths) == 700 and max(widths) > 1000
+    assert 'class="figure follows"' in lesson.html(slides=True) and 'class="figure"' in lesson.svg(0)
 
 
 def test_remarks_and_notes_on_the_source_can_be_left_out(call, animal):

@@ -120,7 +120,7 @@ class Lesson(Shown):
 
     def html(self, slides: bool = False) -> str:
         """A self-contained page, or `slides` that the keys move and the printer takes; equal lessons, equal bytes."""
-        scenes = [self.scene(i) for i in range(len(self.stages))] if slides else []
+        scenes = [replace(self.scene(i), follows_scheme=True) for i in range(len(self.stages))] if slides else []
         functions = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline, "values": checks_table}
         shown = {"subject": self.source, "stages": self.stages, "slides": scenes, **functions}
         return page("lessons/lesson.html", self.title, drawn=lambda table: table_to_html(table, _row_name), **shown)
@@ -218,7 +218,7 @@ def _slide(stage: Stage, title: str) -> Scene:
         if scene.height <= scene.width * 9 / 16:
             break
     scene.width = max(scene.width, scene.height * 16 / 9)
-    scene.height, scene.follows_scheme = scene.width * 9 / 16, True
+    scene.height = scene.width * 9 / 16
     return scene
 
 
