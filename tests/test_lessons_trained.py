@@ -152,9 +152,8 @@ def test_both_orders_of_two_nouns_are_in_one_split_and_the_lessons_sentences_are
         for split, rows in drawn.items()
     }
     assert not met["train"] & met["test"] and not met["train"] & met["valid"] and not met["valid"] & met["test"]
-    held_out = {english: (spanish, sitter) for english, spanish, sitter in drawn["test"]}
-    assert held_out[cat._PAIR[0]] == ("El gato se sentó en la pared.", "cat")
-    assert held_out[cat._PAIR[1]] == ("La pared se sentó sobre el gato.", "wall")
+    held_out = dict(drawn["test"])
+    assert [held_out[sentence] for sentence in cat._PAIR] == ["cat", "wall"]
     assert frozenset(("cat", "wall")) not in met["train"]
 
 

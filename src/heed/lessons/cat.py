@@ -27,7 +27,7 @@ _stage = Script("cat", networks=_NETWORKS)
 def stages() -> tuple[Stage, ...]:
     """Train the models and give both sentences to each; takes some seconds."""
     drawn = sentences_of("cat")[""]
-    data = {split: [(sentence, sitter) for sentence, _, sitter in rows] for split, rows in drawn.items()}
+    data = {split: [(sentence, sitter) for sentence, sitter in rows] for split, rows in drawn.items()}
     counts = {"nouns": len({sitter for _, sitter in data["train"]}), "train": len(data["train"])}
     numbers = []
     for settings in _NETWORKS.values():

@@ -314,9 +314,8 @@ def _other_width(bench: Bench, width: int) -> Stage:
     """The same rows with weights of another width, drawn from a seed."""
     d_model, generator = bench.x.shape[-1], torch.Generator().manual_seed(bench.file.seed)
     drawn = (torch.rand(d_model, width, generator=generator, dtype=torch.float64) for _ in "QKV")
-    made = {
-        f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)
-    }  # as they are shown
+    # Rounded, so that what is shown is what is used.
+    made = {f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)}
     fields: dict[str, Any] = {f"{name}_roles": [] for name in _PROJECTED} | {"scale": f"sqrt({width})"}
     fields |= {f"w_{name}": w.tolist() for name, w in zip(_PROJECTED, made.values(), strict=True)}
     other = Bench(bench.file.model_copy(update=fields), None)
