@@ -498,7 +498,7 @@ def test_the_command_refuses_in_one_line(call):
         2,
         "heed: unknown lesson 'loin'; did you mean 'lion'? (for a lesson on your own matrices, give a .yaml file)\n",
     )
-    assert "cannot tell the format of 'lion.pdf'" in call("lesson", "lion", "--out", "lion.pdf")[2]
+    assert "cannot tell the format of 'lion.odt'" in call("lesson", "lion", "--out", "lion.odt")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy"
     which = f"heed: name a lesson: {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which
@@ -591,6 +591,10 @@ def test_remarks_and_notes_on_the_source_can_be_left_out(call, animal):
     assert [stage.name for stage in left.stages] == [stage.name for stage in animal.stages[:-1]]
     assert left["scales"].lines == animal["scales"].lines != ()  # heed's own
     assert left.checks == animal.checks
+
+
+def test_a_lesson_prints_and_displays_itself(lion):
+    assert str(lion) == lion.text() and "&lt;title&gt;" in lion._repr_html_() and repr(lion).startswith("Lesson(")
 
 
 def test_masked_cells_are_hatched_in_a_picture(own):

@@ -52,7 +52,7 @@ def _paths() -> dict[str, Path]:
 FORMAT = "heed-lesson-1"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Lesson(Shown):
     """The result of `run_lesson`: its stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
