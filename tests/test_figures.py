@@ -14,7 +14,7 @@ from PIL import Image, ImageFont
 
 import heed
 from heed.errors import ConfigError
-from heed.lessons.lesson import _inline
+from heed.lessons import Check, Lesson, Moment, Stage
 from heed.observe import palette, png
 from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, panel_scene
 from heed.observe.draw_html import shading_to_html
@@ -154,11 +154,10 @@ def drawn_pages():
     images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}
     classes = [(HOSTILE, 2, [(HOSTILE, HOSTILE, [tag])])]
     yield page("tasks/images/page.html", HOSTILE, **images, classes=classes)
-    stage = {"name": HOSTILE, "title": HOSTILE, "prose": [HOSTILE], "equation": HOSTILE, "checks": [1],
-             "moments": [{"kind": HOSTILE, "text": HOSTILE}], "lines": [HOSTILE]}  # fmt: skip
-    drawn = {"tables": [(HOSTILE, HOSTILE)], "verdict": HOSTILE, "unequal": [], "values": []}
-    yield page("lessons/lesson.html", HOSTILE, subject=HOSTILE, stages=[{"of": stage, **drawn}],
-               slides=True, math=_inline, inline=_inline)  # fmt: skip
+    stage = Stage(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, {}, (), (Moment(HOSTILE, (), HOSTILE),), (HOSTILE,),
+                  (Check(HOSTILE, 1.0, 2.0),))  # fmt: skip
+    for slides in (False, True):
+        yield Lesson(HOSTILE, HOSTILE, HOSTILE, (), (stage,)).html(slides)
     yield to_svg(words(HOSTILE))
 
 

@@ -16,7 +16,7 @@ import reference
 from heed.errors import ConfigError
 from heed.lessons import run_lesson
 from heed.lessons.lesson import TRAINED, _paths
-from heed.lessons.schema import LessonFile, OtherScales, Step, Values
+from heed.lessons.schema import LessonFile, Step, Values
 from heed.observe.number_tables import table_scene
 from heed.observe.scene import Label
 from test_draw import Page
@@ -93,6 +93,7 @@ def test_a_wrong_number_is_reported_by_name(own):
         ("expected context[zebra][1]", 3.501, False)
     ]
     assert "DIFFERS: off by more than 0.0005\n" in lesson.text()
+    assert "154 values: 1 off by more than 0.0005, 153 equal to three decimals\n" in lesson.text()
 
 
 def test_the_lion_under_the_three_scales(lion):
@@ -304,7 +305,7 @@ def test_values_may_be_stated_as_lists_names_and_cells(own):
     w = math.e / (1 + math.e)  # 0.731
     lesson = own(
         **fields,
-        expected={"weights": {"b": {"a": 0.269}}, "context": [[0.731, None]], "weights_some": [["a", 1, 0.269]]},
+        expected={"weights": {"b": {"a": 0.269}, 0: {"b": 0.269}}, "context": [[0.731, None]]},
         printed={"scores": [[1.01, 0], [0, 1]]},
         tolerance=0.02,
     )
@@ -345,7 +346,8 @@ GOOD = {"tokens": ["a", "b"], "input": [[1, 0], [0, 1]]}
         ({"expected": {"wieghts": [[1]]}}, "unknown field 'expected.wieghts'; did you mean 'weights'?"),
         ({"expected": {"weights": [[1]]}}, "expected.weights row 0 has 1 number, expected 2"),
         ({"expected": {"weights": {"c": [1, 2]}}}, "expected.weights: no token 'c'; valid: a, b"),
-        ({"other_scales": [{"row": "a", "column": "b", "weights": {"sqrt3": 0.3}}]}, "expected query_width"),
+        ({"other_scales": {"sqrt3": {"a": {"b": 0.3}}}}, "expected query_width"),
+        ({"other_scales": {"rows": {"a": {"c": 0.3}}}}, "other_scales.rows.weights row a: no token 'c'"),
         ({"input": [[1e300, 0], [0, 1e300]]}, "a score or context overflows; make the input or the weights smaller"),
         ({"steps": [{"rows": ["q"]}]}, "steps 0.rows: no token 'q'"),
     ],
@@ -496,7 +498,7 @@ def test_the_command_refuses_in_one_line(call):
         2,
         "heed: unknown lesson 'loin'; did you mean 'lion'? (for a lesson on your own matrices, give a .yaml file)\n",
     )
-    assert "cannot tell the format of 'lion.pdf'" in call("lesson", "lion", "--out", "lion.pdf")[2]
+    assert "cannot tell the format of 'lion.odt'" in call("lesson", "lion", "--out", "lion.odt")[2]
     names = "animal, lion, cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy"
     which = f"heed: name a lesson: {names}, or a .yaml file\n"
     assert call("lesson", "--row", "2")[2] == which
@@ -524,7 +526,7 @@ def test_the_files_in_the_documentation_run_and_state_true_values(tmp_path):
 
 def test_the_documentation_names_every_field_and_stage(lion, animal):
     text = DOCS.read_text(encoding="utf-8")
-    fields = {name for kind in (LessonFile, Values, Step, OtherScales) for name in kind.model_fields}
+    fields = {name for kind in (LessonFile, Values, Step) for name in kind.model_fields}
     named = set(re.findall(r"[a-z_]+", text))
     assert fields <= named, fields - named
     stages = {re.sub(r"width-\d", "width-2", stage.name) for stage in (*lion.stages, *animal.stages)}
@@ -561,10 +563,38 @@ def test_a_lesson_is_one_picture_or_a_picture_for_each_stage(lion, tmp_path):
     assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
     assert lion.svg(4) in [file.read_text() for file in lion.save_slides(tmp_path / "part.svg")]
     (page,) = lion.save_slides(tmp_path / "slides.html")
-    assert page.read_text() == lion.slides_html() != lion.html()
+    assert page.read_text() == lion.html(slides=True) != lion.html()
     Page(page.read_text())
     with pytest.raises(ConfigError, match=r"slides are \.html, \.svg or \.png, not"):
         lion.save_slides(tmp_path / "slides.json")
+
+
+@pytest.mark.parametrize("name", ["lion", "animal", "logan"])
+def test_a_slide_is_16_by_9_and_holds_its_stage(name):
+    """The letters of a stage with little to show are larger; nothing is below or beside the page."""
+    lesson, widths = run_lesson(name), []
+    for i in range(len(lesson.stages)):
+        slide = lesson.scene(i)
+        assert slide.width * 9 == pytest.approx(slide.height * 16)
+        assert all(0 <= item.y <= slide.height and 0 <= item.x <= slide.width for item in slide.items
+                   if isinstance(item, Label))  # fmt: skip
+        widths.append(slide.width)
+    assert min(widths) == 700 and max(widths) > 1000
+    assert 'class="figure follows"' in lesson.html(slides=True) and 'class="figure"' in lesson.svg(0)
+
+
+def test_remarks_and_notes_on_the_source_can_be_left_out(call, animal):
+    code, out, _ = call("lesson", "animal", "--no-remarks")
+    assert code == 0 and "The notes" not in out and "-- 10/10 Stated values" in out
+    left = run_lesson("animal", remarks=False)
+    assert out == left.text() + "\n"
+    assert [stage.name for stage in left.stages] == [stage.name for stage in animal.stages[:-1]]
+    assert left["scales"].lines == animal["scales"].lines != ()  # heed's own
+    assert left.checks == animal.checks
+
+
+def test_a_lesson_prints_and_displays_itself(lion):
+    assert str(lion) == lion.text() and "&lt;title&gt;" in lion._repr_html_() and repr(lion).startswith("Lesson(")
 
 
 def test_masked_cells_are_hatched_in_a_picture(own):

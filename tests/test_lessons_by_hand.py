@@ -201,11 +201,6 @@ def test_logan_what_was_said_long_ago_fades_without_attention_and_stays_with_it(
     assert without[-1] < 0.6 and attending[-1] > 0.9
 
 
-def test_logan_turn_by_turn_reads_every_word_once(shown):
-    lengths = [len(turn.split()) for turn in TURNS]
-    assert shown["cost"]["counts"][0].tolist() == [3, sum(lengths), sum(sum(lengths[: n + 1]) for n in range(3))]
-
-
 def test_logan_the_model_hred_with_the_same_weights_computes_the_same(lesson, shown):
     """The lesson's four and seven numbers are widths of seven here, the last three of a word state zero."""
     config = HREDConfig(

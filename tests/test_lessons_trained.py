@@ -14,21 +14,21 @@ from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
-from heed.lessons import Stage, cat, list_lessons, mess, order, politics, run_lesson
+from heed.lessons import Stage, cat, list_lessons, mess, order, parts, politics, run_lesson
 from heed.lessons import lesson as files
 from heed.lessons.parts import sentences_of, told_of_training, train_small
 from small_lessons import shrink
 
 STAGES = {
-    "cat": "sentences who spanish result",
+    "cat": "sentences who result",
     "hindi": "pair true predicted cross-entropy divergence squared gradient free pieces",
     "it": "words projections heads concatenate second-layer one-head",
-    "logan": "conversation words utterances dialogue decoder turns inside response other-film distance cost",
-    "mess": "sentences short halves words result",
+    "logan": "conversation words utterances dialogue decoder turns inside response other-film distance",
+    "mess": "sentences answers words result",
     "milk": "cut masks embeddings loss next",
     "order": "task training time movie judged",
     "patches": "count cut embed place look overlap",
-    "pizza": "question training pizza playing bigram elsewhere",
+    "pizza": "question training pizza playing bigram",
     "politics": "document training sentences words result",
     "teddy": "sentences forward both backward delay result",
 }
@@ -48,7 +48,8 @@ def test_every_lesson_has_its_stages_in_every_form(name, own_cache, monkeypatch)
         lines = [line for line in found.text(width).splitlines() if not line.startswith("-- ")]
         assert max(map(len, lines)) <= width
         assert all("\u2581" not in line and " nan" not in line for line in lines)
-    assert not found.mismatches and (bool(found.checks) or files.TRAINED[name].seconds)
+    assert not found.mismatches and (bool(found.checks) or name in files.SECONDS)
+    assert hasattr(files.TRAINED[name], "SOURCE") != (name in files.SECONDS)
     with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
     follows = {"cat": check_cat, "mess": check_mess, "politics": check_politics, "teddy": check_teddy}
@@ -58,20 +59,16 @@ def test_every_lesson_has_its_stages_in_every_form(name, own_cache, monkeypatch)
 
 def check_cat(found):
     """Without order both sentences get one answer."""
-    for stage, kinds in (("who", cat.WHO), ("spanish", cat.SPANISH)):
-        for kind, apart in zip(kinds, found[stage]["apart"].tolist(), strict=True):
-            if not kind.order or stage == "who":  # a whole sentence has next to no probability after two updates
-                assert (apart < cat._SAME) == (not kind.order), kind.title
+    same = found["who"]["apart"] < cat._SAME
+    assert same.tolist() == [True] * cat._UNORDERED + [False] * 4
     assert "It holds: their probabilities differ by" in found["result"].lines[0]
 
 
 def check_mess(found):
     """The last word of the reading is the answer."""
-    for kind in ("short", "halves"):
-        assert_close(found["words"][kind][-1], found[kind]["probability"][0, 0], atol=1e-6, rtol=0)
-        assert_close(found[kind]["probability"].sum(-1), torch.ones(4, 3).double(), atol=1e-6, rtol=0)
-        bag = found[kind]["probability"][3]
-        assert_close(bag[0], bag[1], atol=1e-6, rtol=0)  # the same words
+    answers = found["answers"]["answers"]
+    assert_close(found["words"]["words"][-1], answers[0], atol=1e-6, rtol=0)
+    assert_close(answers.unflatten(1, (2, 3)).sum(-1), torch.ones(3, 2).double(), atol=1e-6, rtol=0)
 
 
 def check_politics(found):
@@ -93,14 +90,37 @@ def check_teddy(found):
 
 
 def test_the_command_says_how_long_training_takes(capsys, monkeypatch):
-    monkeypatch.setitem(
-        files.TRAINED, "cat", files.Trained("Two orders", lambda: (Stage("only", "one stage", (), ""),), 35)
-    )
+    monkeypatch.setattr(cat, "stages", lambda: (Stage("only", "one stage", (), ""),))
     with pytest.raises(SystemExit):
         main(["lesson", "cat"])
     out, err = capsys.readouterr()
-    expected = "training small networks: about 35 seconds on a quiet core, several times that beside other work\n"
+    expected = "training small networks: about 9 seconds on a quiet core, several times that beside other work\n"
     assert "one stage" in out and err == expected
+
+
+def test_a_script_fills_its_texts_and_tables(monkeypatch):
+    text = """@places: left, right
+[one] {many:some|a} row
+= y = x
+- up to {most:.1f}, which
+  goes on
+* {told:said|}
+| x: title of {most} | @places | a, @more | heat
+| y: column | @places | only
+"""
+    monkeypatch.setattr(parts, "_texts", lambda: {"own": text})
+    x, y = torch.eye(2), torch.tensor([1.0, 2.0])
+    stage = parts.Script("own")("one", x=x, y=y, most=2, many=False, told=False, more=["b"], x_notes=["n", "m"])
+    assert (stage.title, stage.prose, stage.equation, stage.lines) == (
+        "a row",
+        ("up to 2.0, which goes on",),
+        "y = x",
+        (),
+    )
+    (first, second), numbers = stage.tables, stage.numbers
+    assert (first.title, first.rows, first.columns) == ("title of 2", ("left", "right"), ("a", "b"))
+    assert first.heat and first.notes == ("n", "m") and not second.heat and second.values.tolist() == [[1.0], [2.0]]
+    assert list(numbers) == ["x", "y"] and numbers["y"] is y
 
 
 def test_each_update_of_a_lesson_is_told():
@@ -132,25 +152,21 @@ def test_both_orders_of_two_nouns_are_in_one_split_and_the_lessons_sentences_are
         for split, rows in drawn.items()
     }
     assert not met["train"] & met["test"] and not met["train"] & met["valid"] and not met["valid"] & met["test"]
-    held_out = {english: (spanish, sitter) for english, spanish, sitter in drawn["test"]}
-    assert held_out[cat._PAIR[0]] == ("El gato se sentó en la pared.", "cat")
-    assert held_out[cat._PAIR[1]] == ("La pared se sentó sobre el gato.", "wall")
+    held_out = dict(drawn["test"])
+    assert [held_out[sentence] for sentence in cat._PAIR] == ["cat", "wall"]
     assert frozenset(("cat", "wall")) not in met["train"]
 
 
 @pytest.mark.slow
 def test_models_with_order_learn_who_sat_and_those_without_cannot():
     found = run_lesson("cat")
-    who, spanish = found["who"], found["spanish"]
-    for i, kind in enumerate(cat.WHO):
-        low, high = (0.9, 1.0) if kind.order else (0.3, 0.6)
-        assert low <= float(who["accuracy"][i]) <= high, kind.title
-        assert (float(who["right"][i].min()) > 0.5) == kind.order, kind.title
-    right, turned = spanish["probability"][:, [0, 2]], spanish["probability"][:, [1, 3]]
-    assert_close(right[0, 0], turned[0, 1], atol=1e-6, rtol=0)  # one answer for both
-    assert bool((right[1:] > turned[1:]).all()) and float(spanish["exact_match"][2:].min()) > 0.9
-    assert found["result"].lines[2].startswith("With order, 4 of 4 classifiers")
-    assert "does not hold for words side by side" in found["result"].lines[3]
+    for i, name in enumerate(cat._NETWORKS):
+        knows = i >= cat._UNORDERED
+        low, high = (0.9, 1.0) if knows else (0.3, 0.6)
+        assert low <= float(found["who"]["accuracy"][i]) <= high, name
+        assert (float(found["who"]["right"][i].min()) > 0.5) == knows, name
+    claim, right, own = found["result"].lines
+    assert "It holds" in claim and right.startswith("With order, 4 of 4 classifiers") and "100%" in own
 
 
 # mess
@@ -180,12 +196,11 @@ def test_reviews_are_labelled_by_the_balance_of_their_halves_and_the_joint_tells
 @pytest.mark.slow
 def test_last_words_decide_until_training_shows_two_halves():
     found = run_lesson("mess")
-    short, halves = found["short"], found["halves"]
-    assert short["probability"][0].argmax(-1).tolist() == [0, 2, 2]  # negative, positive turned round, positive
-    assert halves["probability"][0].argmax(-1).tolist() == [1, 1, 2]
-    assert float(halves["accuracy"][0].min()) > 0.9 and float(short["accuracy"].max()) < 0.7
-    one, two = found["result"].lines[:2]
-    assert "the last words decide. Here the claim holds." in one and "Here the claim does not hold" in two
+    short, halves = found["answers"]["answers"].unflatten(1, (2, 3)).argmax(-1).T.tolist()
+    assert short == [0, 2, 2] and halves == [1, 1, 2]  # negative, positive turned round, positive; then neutral both
+    assert float(found["result"]["far"]) > 0.9
+    one, two = found["result"].lines
+    assert "the last words decide, and the claim holds" in one and "Here the claim does not hold" in two
 
 
 # politics
@@ -214,10 +229,8 @@ def test_the_telling_sentence_is_found_and_the_words_that_weigh_most_are_counted
     assert int(found["sentences"]["weight"].argmax()) == int(found["sentences"]["lost"].argmax()) == 3
     sentence, word, beside, costs = found["result"]["found"].tolist()
     assert sentence > 0.9 and costs > 0.9 and word <= beside
-    says = (
-        "The claim holds here" if word >= politics._MOSTLY else "The claim holds for sentences and not for words here"
-    )
-    assert found["result"].lines[2].startswith(says)
+    words = "holds" if word >= politics._MOSTLY else "does not hold"
+    assert found["result"].lines[2].startswith(f"Here the claim holds for sentences and {words} for words")
 
 
 # pizza and order

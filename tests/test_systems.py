@@ -14,7 +14,7 @@ from PIL import Image
 import heed
 from heed.cli import main
 from heed.lessons import list_lessons
-from heed.lessons.lesson import TRAINED
+from heed.lessons.lesson import SECONDS
 from heed.tasks import capability_table, config_class
 from pictures import noise
 
@@ -115,7 +115,7 @@ class Bench:
 
     def output(self, command, run, *more):
         name = command.removeprefix("lesson ")
-        if name in TRAINED and TRAINED[name].seconds:
+        if name in SECONDS:
             return list_lessons()[name]
         words = [str(run) if word == "last" and run is not None else word for word in shlex.split(command)]
         out, err = io.StringIO(), io.StringIO()

@@ -7,8 +7,8 @@ with these lines as `heed/lessons/sentences.tsv.bz2`. The words are in `lesson_s
 
 | lesson | kinds | fields |
 |---|---|---|
-| cat | | sentence, its Spanish, the noun that sat |
-| mess | `short`, `halves`; `0`, `2`, `4`, `32`: held-out halves with so many clauses between them | review, label |
+| cat | | sentence, the noun that sat |
+| mess | `short`, `halves`; `32`: held-out halves with so many clauses between them | review, label |
 | order | `one`, `two`: orders of the words that are sentences | words in another order, sentence |
 | politics | | document, label, number of the telling sentence from 0, its telling words; `none` has neither |
 """
@@ -32,18 +32,12 @@ WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_
 # cat: the same words in two orders -----------------------------------------------------------------------------------
 
 CAT_AND_WALL = {"cat", "wall"}
-NOUNS, _LIVING = (WORDS["cat"][name] for name in ("nouns", "living"))
-_SCENES = {  # the ending of "acostado" agrees with who lies, and "on" is another word for the living
-    "sat on": "se sentó {on}",
-    "sat behind": "se sentó detrás de",
-    "lay on": "estaba acostad{ending} {on}",
-    "slept under": "durmió debajo de",
-    "stood next to": "estaba de pie al lado de",
-}
+NOUNS = WORDS["cat"]
+_SCENES = ("sat on", "sat behind", "lay on", "slept under", "stood next to")
 
 
-def who_sat(split: Split) -> list[tuple[str, str, str]]:
-    """The sentences of a split with their Spanish and the noun that sat; the lesson's two sentences are in test.
+def who_sat(split: Split) -> list[tuple[str, str]]:
+    """The sentences of a split with the noun that sat; the lesson's two sentences are in test.
 
     Both orders of two nouns are in one split, so no training sentence has both nouns of a test sentence.
     """
@@ -51,17 +45,9 @@ def who_sat(split: Split) -> list[tuple[str, str, str]]:
     for sitter, place in permutations(NOUNS, 2):
         nouns = {sitter, place}
         if split == ("test" if nouns == CAT_AND_WALL else split_of(" ".join(sorted(nouns)))):
-            for english, spanish in _SCENES.items():
-                drawn.append((f"The {sitter} {english} the {place}.", _in_spanish(sitter, spanish, place), sitter))
+            drawn += [(f"The {sitter} {scene} the {place}.", sitter) for scene in _SCENES]
     Random(split).shuffle(drawn)
     return drawn
-
-
-def _in_spanish(sitter: str, said: str, place: str) -> str:
-    who, where = NOUNS[sitter], NOUNS[place]
-    said = said.format(on="sobre" if place in _LIVING else "en", ending="a" if who.startswith("la ") else "o")
-    text = f"{who} {said} {where}.".replace(" de el ", " del ")
-    return text[0].upper() + text[1:]
 
 
 # mess: reviews of one opinion or of two halves -----------------------------------------------------------------------
@@ -75,8 +61,8 @@ SHOWN = (
 )
 LABELS = ("negative", "neutral", "positive")
 _LONGEST = 4  # most clauses of filler between the halves in training
-DISTANCES = (0, 2, 4, 32)  # clauses of filler in the test
-_EACH = 150  # held-out reviews for each distance
+FARTHEST = 32  # clauses of filler in the test
+_HELD_OUT = 150  # reviews with as many
 _REVIEWS = {"train": 3_000, "valid": 60, "test": 120}
 
 
@@ -124,10 +110,10 @@ def draw_reviews(split: Split, kind: str) -> list[tuple[str, str]]:
     return drawn
 
 
-def held_out(distance: int) -> list[tuple[str, str]]:
-    """Reviews of two halves with so many clauses between them."""
-    rng = Random(f"held-out {distance}")
-    return [draw_review(rng, distance) for _ in range(_EACH)]
+def held_out() -> list[tuple[str, str]]:
+    """Reviews of two halves with the most clauses between them."""
+    rng = Random(f"held-out {FARTHEST}")
+    return [draw_review(rng, FARTHEST) for _ in range(_HELD_OUT)]
 
 
 # order: words in another order ---------------------------------------------------------------------------------------
@@ -239,8 +225,7 @@ def rows() -> Iterator[tuple[str, ...]]:
         for kind in ordered_sentences():
             yield from (("order", kind, split, *row) for row in draw_ordered(split, kind))
         yield from (("politics", "", split, *row) for row in draw_documents(split))
-    for distance in DISTANCES:
-        yield from (("mess", str(distance), "test", *row) for row in held_out(distance))
+    yield from (("mess", str(FARTHEST), "test", *row) for row in held_out())
 
 
 def main() -> None:

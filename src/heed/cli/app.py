@@ -645,15 +645,16 @@ def lesson(
     ] = None,
     out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt.")] = None,
     slides: Annotated[
-        bool, option("--slides", help="One stage at a time: .html with arrow keys; .svg or .png, a file for each.")
+        bool, option("--slides", help="A stage a page, 16:9: .html with arrow keys; .svg or .png, a file for each.")
     ] = False,
+    no_remarks: Annotated[bool, option("--no-remarks", help="Leave out a file's remarks and notes.")] = False,
     *,
     figure: dict[str, Any],
 ) -> None:
     """Compute attention step by step, showing every number."""
     from heed.cli.show import run_lesson_command
 
-    run_lesson_command(name, row, stage or [], form, out, slides, figure)
+    run_lesson_command(name, row, stage or [], form, out, slides, not no_remarks, figure)
 
 
 @app.command(cls=called("[NAME]"))

@@ -27,6 +27,7 @@ def run_lesson_command(
     form: str | None,
     out: Path | None,
     slides: bool,
+    remarks: bool,
     figure: dict[str, Any],
 ) -> None:
     """Show a lesson in the terminal stage by stage, or write it to a file or pipe; without a name, list the lessons."""
@@ -38,18 +39,18 @@ def run_lesson_command(
         print("\n".join(f"{name:{longest}}  {title}" for name, title in lessons.items()))
         print("\nheed lesson NAME shows a lesson; heed lesson FILE.yaml computes one from your own matrices.")
         return
-    from heed.lessons.lesson import TRAINED, run_lesson
+    from heed.lessons.lesson import SECONDS, run_lesson
     from heed.lessons.parts import told_of_training
 
     form = form_of(form, out, ("html", "svg", "png", "json", "text"))
     check_figure(figure, form)
     if slides and (out is None or form not in ("html", "svg", "png") or out.suffix != f".{form}"):
         raise ConfigError("--slides writes files; end --out in .html, .svg or .png, and omit --as")
-    if name in TRAINED and TRAINED[name].seconds and row is None:
-        seconds = f"about {TRAINED[name].seconds} seconds on a quiet core, several times that beside other work"
+    if name in SECONDS and row is None:
+        seconds = f"about {SECONDS[name]} seconds on a quiet core, several times that beside other work"
         print(f"training small networks: {seconds}", file=sys.stderr)
     with told_of_training(_progress()):
-        lesson = run_lesson(name, row=row)
+        lesson = run_lesson(name, row=row, remarks=remarks)
     if stages:
         lesson = lesson.only(stages)
     if slides and out is not None:

@@ -16,16 +16,13 @@ from heed.visible import clean
 Runs = tuple[tuple[str, int], ...]
 """Pieces of a text, each on the line (0), below (-1) or above it (1)."""
 
+_NAMES = ("sum", "product", "alpha", "beta", "sqrt")
 _SIGNS = (
     (r" {2,}", "\u2003"),
     (r"\bsum over (\w) of ", "sum_\\1 "),
     (r"\b(sum|product) of ", r"\1 "),
-    (r"\bsum(?![a-z])", "\u2211"),
-    (r"\bproduct(?![a-z])", "\u220f"),
-    (r"\balpha(?![a-z])", "\u03b1"),
-    (r"\bbeta(?![a-z])", "\u03b2"),
+    *((rf"\b{name}(?![a-z])", sign) for name, sign in zip(_NAMES, "\u2211\u220f\u03b1\u03b2\u221a", strict=True)),
     (r"\bd(?=L\b|e_)", "\u2202"),
-    (r"\bsqrt(?=\()", "\u221a"),
     (r"(?<=[A-Z0-9]) x (?=[A-Z0-9])", " \u00d7 "),
     (r" \. ", " \u00b7 "),
     (r"\.\.\.", "\u2026"),

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import MultiHeadAttention, attend
-from heed.lessons.parts import Script, Stage, Table, double
+from heed.lessons.parts import Script, Stage, double
 
 TITLE = "The animal didn't cross the street because it was too tired / too congested."
 SOURCE = "The sentences are from the lecture notes; the weights are ours, chosen by hand; nothing is trained."
@@ -22,7 +22,6 @@ _ROWS = {"animal": [1, 0, 1, 0], "street": [1, 0, -1, 0], "it": [0, 0, 0, 1]}
 _ROWS |= {"tired": [0, 1, 1, 0], "congested": [0, 1, -1, 0]}
 SENTENCES = {last: ("animal", "street", "it", last) for last in ("tired", "congested")}
 _IT = 2
-_HEADS = ("head 1: a", "head 1: b", "head 2: a", "head 2: b")
 # For a pronoun, head 1 looks for nouns and head 2 for adjectives; the finding of head 2 is written into `living`.
 _W_Q = double([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [6, 0, 6, 0]])
 _W_K = double([[1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 0]])
@@ -69,62 +68,28 @@ def _by_library(x: Tensor) -> Tensor:
 def stages() -> tuple[Stage, ...]:
     """All stages."""
     rows = {last: double([_ROWS[word] for word in words]) for last, words in SENTENCES.items()}
-    first = {last: first_layer(x, 2) for last, x in rows.items()}
-    made = {"W_Q": _W_Q, "W_K": _W_K, "W_V": _W_V}
-    split = (Table(f"{name}, columns 1-2 and 3-4", FEATURES, _HEADS, w) for name, w in made.items())
-    sentences = (Table(f"X, ... {last}", SENTENCES[last], FEATURES, x) for last, x in rows.items())
-    weights = _of_it([second_layer(result.states) for result in first.values()], "weights of it in layer 2")
-    second = {"weights": weights.values, "W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
-    tables = (Table(f"{name} of layer 2", FEATURES, ("a", "b"), second[name]) for name in ("W_Q", "W_K"))
-    found = {"animal": weights.values[0, 0], "street": weights.values[1, 1]}
-    return (
-        _stage("words", rows, *sentences),
-        _stage("projections", made, *split),
-        _heads(first),
-        _concatenated(rows, first),
-        _stage("second-layer", second, *tables, weights, **found),
-        _one_head(rows),
-    )
-
-
-def _heads(first: dict[str, Result]) -> Stage:
-    numbers = {last: result.weights for last, result in first.items()}
-    tables = (
-        Table(f"weights of head {head + 1}, ... {last}", SENTENCES[last], SENTENCES[last], weights[head], True)
-        for last, weights in numbers.items()
-        for head in range(2)
-    )
-    tired, congested = (weights[0, _IT].tolist() for weights in numbers.values())
-    checks = [("head 1, it: weight of animal in both sentences", tired[0], congested[0])]
-    return _stage(
-        "heads", numbers, *tables, checks=[*checks, ("head 1, it: weight of animal and of street", *tired[:2])]
-    )
-
-
-def _concatenated(rows: dict[str, Tensor], first: dict[str, Result]) -> Stage:
-    names = tuple(f"it, ... {last}" for last in rows)
-    contexts, states = (torch.stack([one[part][_IT] for one in first.values()]) for part in (1, 2))
-    inputs, outputs = Table("contexts of it", names, _HEADS, contexts), Table("W_O", _HEADS, FEATURES, _W_O)
-    checks = (
+    first, single = ([first_layer(x, heads) for x in rows.values()] for heads in (2, 1))
+    of_head = {f"{last} {n + 1}": one.weights[n] for last, one in zip(rows, first, strict=True) for n in range(2)}
+    tired, congested = (one.weights[0, _IT].tolist() for one in first)
+    same = [("head 1, it: weight of animal in both sentences", tired[0], congested[0])]
+    same.append(("head 1, it: weight of animal and of street", *tired[:2]))
+    contexts, states = (torch.stack([one[part][_IT] for one in first]) for part in (1, 2))
+    equal = (
         (f"it, {last}: {feature}, by the library", library, ours)
         for (last, x), state in zip(rows.items(), states.tolist(), strict=True)
         for feature, library, ours in zip(FEATURES, _by_library(x)[_IT].tolist(), state, strict=True)
     )
-    numbers = {"contexts": contexts, "W_O": _W_O, "states": states}
-    after = Table("rows of it after the layer", names, FEATURES, states)
-    return _stage("concatenate", numbers, inputs, outputs, after, checks=checks)
-
-
-def _of_it(weights: list[Tensor], title: str) -> Table:
-    """The weights of "it" in each sentence."""
-    names = tuple(f"... {last}" for last in SENTENCES)
-    return Table(title, names, ("animal", "street", "it", "last word"), torch.stack(weights), True)
-
-
-def _one_head(rows: dict[str, Tensor]) -> Stage:
-    results = [first_layer(x, 1) for x in rows.values()]
-    first = _of_it([result.weights[0, _IT] for result in results], "weights of it in layer 1, one head")
-    second = _of_it([second_layer(result.states) for result in results], "weights of it in layer 2")
-    living = torch.stack([result.states[_IT, 2] for result in results])
-    numbers = {"first": first.values, "second": second.values, "living": living}
-    return _stage("one-head", numbers, first, second, first=living[0], second=living[1])
+    second, alone = (torch.stack([second_layer(one.states) for one in some]) for some in (first, single))
+    living, weights = torch.stack([one.states[_IT, 2] for one in single]), {"W_Q": _SECOND_W_Q, "W_K": _SECOND_W_K}
+    alone_first, of_living = (
+        torch.stack([one.weights[0, _IT] for one in single]),
+        {f"living {n + 1}": living[n] for n in (0, 1)},
+    )
+    return (
+        _stage("words", **rows),
+        _stage("projections", W_Q=_W_Q, W_K=_W_K, W_V=_W_V),
+        _stage("heads", **dict(zip(rows, (one.weights for one in first), strict=True)), **of_head, checks=same),
+        _stage("concatenate", contexts=contexts, W_O=_W_O, states=states, checks=equal),
+        _stage("second-layer", **weights, weights=second, animal=second[0, 0], street=second[1, 1]),
+        _stage("one-head", first=alone_first, second=alone, living=living, **of_living),
+    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, Unpack
 
 from markupsafe import Markup
 
@@ -16,7 +16,7 @@ from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
 from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
 from heed.lessons.formulas import to_html, to_runs, with_runs
-from heed.lessons.parts import Check, Moment, Stage, Table, double
+from heed.lessons.parts import Check, Moment, Stage, Table, checks_table
 from heed.lessons.schema import LessonFile
 from heed.lessons.stages import build_stages
 from heed.observe.number_tables import table_scene, table_to_html, tables_to_lines
@@ -25,39 +25,22 @@ from heed.observe.plain import plain_values
 from heed.observe.scene import Figure, Label, Scene, check_figure, stacked
 from heed.observe.shown import Shown
 from heed.storage.disk import write_outputs
-from heed.tasks.base.report import counted
 from heed.visible import clean, to_json, visible
 
-
-class Trained(NamedTuple):
-    """A lesson written in Python: networks that it trains, or whose weights are chosen or drawn."""
-
-    title: str
-    stages: Callable[[], tuple[Stage, ...]]
-    seconds: int  # training time on one thread; 0: no training
-    source: str = "An example from the lecture notes; all numbers come from networks trained just now."
-
-
-TRAINED: dict[str, Trained] = {
-    "cat": Trained(cat.TITLE, cat.stages, 35),
-    "hindi": Trained(hindi.TITLE, hindi.stages, 0, hindi.SOURCE),
-    "it": Trained(it.TITLE, it.stages, 0, it.SOURCE),
-    "logan": Trained(logan.TITLE, logan.stages, 0, logan.SOURCE),
-    "mess": Trained(mess.TITLE, mess.stages, 30),
-    "milk": Trained(milk.TITLE, milk.stages, 0, milk.SOURCE),
-    "order": Trained(order.TITLE, order.stages, 10),
-    "patches": Trained(patches.TITLE, patches.stages, 0, patches.SOURCE),
-    "pizza": Trained(pizza.TITLE, pizza.stages, 10),
-    "politics": Trained(politics.TITLE, politics.stages, 10),
-    "teddy": Trained(teddy.TITLE, teddy.stages, 10),
+TRAINED: dict[str, Any] = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy)
 }
-"""Lessons written in Python, by name."""
+"""Lessons written in Python, modules by name: `TITLE`, `stages()`, and `SOURCE` if nothing is trained."""
+SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "politics": 4, "teddy": 5}
+"""Training times, measured on one quiet core of a server."""
+_SOURCE = "An example from the lecture notes; all numbers come from networks trained just now."
 
 
 def list_lessons() -> dict[str, str]:
     """Name and title of every lesson that comes with heed."""
     worked = {name: str(read_config(path)["title"]) for name, path in _paths().items()}
-    return worked | {name: title for name, (title, *_) in TRAINED.items()}
+    return worked | {name: module.TITLE for name, module in TRAINED.items()}
 
 
 def _paths() -> dict[str, Path]:
@@ -69,7 +52,7 @@ def _paths() -> dict[str, Path]:
 FORMAT = "heed-lesson-1"
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Lesson(Shown):
     """The result of `run_lesson`: its stages in order; `lesson["all-rows"]["weights"]` is a tensor."""
 
@@ -80,10 +63,10 @@ class Lesson(Shown):
     stages: tuple[Stage, ...]
 
     def __getitem__(self, name: str) -> Stage:
-        for stage in self.stages:
-            if stage.name == name:
-                return stage
-        raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, [s.name for s in self.stages])}")
+        stages = {stage.name: stage for stage in self.stages}
+        if name not in stages:
+            raise ConfigError(f"lesson {self.name} has no stage '{name}'{suggest(name, list(stages))}")
+        return stages[name]
 
     def only(self, names: Sequence[str]) -> Lesson:
         """The lesson with some of its stages, in the given order.
@@ -127,48 +110,33 @@ class Lesson(Shown):
         """
         stage = self[name]
         head = f"-- {self.stages.index(stage) + 1}/{len(self.stages)} {clean(stage.title)} [{stage.name}] "
-        blocks = [
-            [head + "-" * max(0, width - len(head)), *(line for text in stage.prose for line in _wrap(text, width))],
-            _wrap(f"    {stage.equation}", width, "    ") if stage.equation else [],
-            tables_to_lines(stage.tables, width, color),
-            [line for m in stage.moments for line in _wrap(f"* {m.kind}: {m.text}", width, "  ")],
-            [line for text in stage.lines for line in _wrap(text, width, "   ")],
-            [line for text in _verdict(stage.checks) for line in _wrap(text, width)],
-            tables_to_lines(_unequal(stage.checks), width, color),
-        ]
-        return "\n\n".join("\n".join(block) for block in blocks if block)
+        written = head + "-" * max(0, width - len(head))
+        for kind, content in stage.blocks:
+            mark, hanging = _MARKS.get(kind, ("", ""))
+            lines = (line for text in content for line in _wrap(f"{mark}{text}", width, hanging))
+            shown = tables_to_lines(content, width, color) if kind == "tables" else lines
+            written += ("\n" if kind == "prose" else "\n\n") + "\n".join(shown)
+        return written
 
     def html(self, slides: bool = False) -> str:
-        """A self-contained page; equal lessons give equal bytes."""
-        shown = [
-            {
-                "of": stage,
-                "tables": _drawn(stage.tables),
-                "verdict": "".join(_verdict(stage.checks)),
-                "unequal": _drawn(_unequal(stage.checks)),
-                "values": _drawn([_table("", stage.checks)] if stage.checks else []),
-            }
-            for stage in self.stages
-        ]
-        math = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline}
-        return page("lessons/lesson.html", self.title, subject=self.source, stages=shown, slides=slides, **math)
-
-    def slides_html(self) -> str:
-        """A page with one stage at a time: arrow keys move, and each is printed on a page of its own."""
-        return self.html(slides=True)
+        """A self-contained page, or `slides` that the keys move and the printer takes; equal lessons, equal bytes."""
+        scenes = [replace(self.scene(i), follows_scheme=True) for i in range(len(self.stages))] if slides else []
+        functions = {"math": lambda formula: to_html(to_runs(formula)), "inline": _inline, "values": checks_table}
+        shown = {"subject": self.source, "stages": self.stages, "slides": scenes, **functions}
+        return page("lessons/lesson.html", self.title, drawn=lambda table: table_to_html(table, _row_name), **shown)
 
     def scene(self, index: int | None = None) -> Scene:
-        """The stages one below the other; with an index, one of them."""
-        count = len(self.stages)
+        """The stages one below the other; with an index, one of them on a page of 16:9."""
+        titles = [f"{i}/{len(self.stages)}  {clean(stage.title)}" for i, stage in enumerate(self.stages, start=1)]
         if index is not None:
-            return stage_scene(self.stages[index], index + 1, count)
+            return _slide(self.stages[index], titles[index])
         head = Scene(_WIDTH, 0, clean(self.title))
         y = head.write(textwrap.wrap(clean(self.title), 100), _MARGIN, 30, "title", 20)
         head.height = head.write(textwrap.wrap(clean(self.source), 150), _MARGIN, y, "small") - 4
-        return stacked([head, *(stage_scene(stage, i, count) for i, stage in enumerate(self.stages, start=1))], 8)
+        return stacked([head, *map(_stage_scene, self.stages, titles)], 8)
 
     def save_slides(self, path: str | Path, **figure: Unpack[Figure]) -> list[Path]:
-        """Write one stage a page: .html as one file, .svg and .png as a file for each stage; returns the files.
+        """Write one stage a page of 16:9: .html as one file, .svg and .png as a file for each; returns the files.
 
         Raises:
             ConfigError: Another ending, or an option of the figure is wrong or not for this format.
@@ -176,27 +144,19 @@ class Lesson(Shown):
         path = Path(path)
         form = path.suffix[1:]
         check_figure(figure, form)
-        if form == "html":
-            files: dict[Path, str | bytes] = {path: self.slides_html()}
-        elif form in ("svg", "png"):
-            names = [path.with_name(f"{path.stem}-{i}-{one.name}.{form}") for i, one in enumerate(self.stages, start=1)]
-            files = {name: getattr(self, form)(i, **figure) for i, name in enumerate(names)}
-        else:
+        if form not in ("html", "svg", "png"):
             raise ConfigError(f"slides are .html, .svg or .png, not '{path}'")
-        write_outputs(files)
-        return list(files)
+        slides: dict[Path, str | bytes] = {path: self.html(slides=True)} if form == "html" else {}
+        for i, stage in enumerate(self.stages if form != "html" else ()):
+            slides[path.with_name(f"{path.stem}-{i + 1}-{stage.name}.{form}")] = getattr(self, form)(i, **figure)
+        write_outputs(slides)
+        return list(slides)
 
     def json(self) -> str:
         """All numbers as JSON with six decimals."""
-        content = {
-            "format": FORMAT,
-            "lesson": self.name,
-            "title": self.title,
-            "source": self.source,
-            "tokens": list(self.tokens),
-            "stages": [_stage(stage) for stage in self.stages],
-        }
-        return to_json(content, separators=(",", ":")) + "\n"
+        about = {"format": FORMAT, "lesson": self.name, "title": self.title, "source": self.source}
+        stages = [_stage(stage) for stage in self.stages]
+        return to_json({**about, "tokens": list(self.tokens), "stages": stages}, separators=(",", ":")) + "\n"
 
     def __repr__(self) -> str:
         return f"Lesson({self.name!r}, {len(self.tokens)} tokens, {len(self.stages)} stages)"
@@ -209,11 +169,12 @@ def _stage(stage: Stage) -> dict[str, object]:
     return {**{name: plain_values(getattr(stage, name)) for name in names}, "checks": checks}
 
 
-def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
+def run_lesson(source: str | Path, *, row: int | str | None = None, remarks: bool = True) -> Lesson:
     """Run a lesson of heed by name, or from a YAML file (see `docs/lessons.md`).
 
     `heed.lessons.run_lesson("lion")["all-rows"]["weights"]` is the matrix of weights. `row` chooses the row for the
-    stage of one row: a token, or its number from 0.
+    stage of one row: a token, or its number from 0. Without `remarks`, what a file says of its source is left out: its
+    `remarks` and `notes`.
 
     Raises:
         ConfigError: No such lesson, file, field or row, or matrices that do not fit together; the message names file,
@@ -223,11 +184,13 @@ def run_lesson(source: str | Path, *, row: int | str | None = None) -> Lesson:
     if name in TRAINED:
         if row is not None:
             raise ConfigError(f"lesson {name} has no stage of one row; leave out row {row!r}")
-        return Lesson(name, TRAINED[name].title, TRAINED[name].source, (), TRAINED[name].stages())
+        module = TRAINED[name]
+        return Lesson(name, module.TITLE, getattr(module, "SOURCE", _SOURCE), (), module.stages())
     if name not in paths and Path(source).suffix not in {".yaml", ".yml"} and not os.path.isfile(source):
         hint = suggest(name, [*paths, *TRAINED])
         raise ConfigError(f"unknown lesson '{source}'{hint} (for a lesson on your own matrices, give a .yaml file)")
     file = check_section(LessonFile, read_config(paths.get(name, source)), name)
+    file = file if remarks else file.model_copy(update={"remarks": [], "notes": {}})
     try:
         return Lesson(name, file.title, file.source, tuple(file.tokens), build_stages(file, row))
     except ConfigError as error:
@@ -243,31 +206,39 @@ def _wrap(text: str, width: int, hanging: str = "") -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent=indent + hanging, break_on_hyphens=False) or [""]
 
 
+_MARKS = {"formula": ("    ", "    "), "moments": ("* ", "  "), "lines": ("", "   ")}
+"""How a text of a kind begins in a terminal, and the further indent of its following lines."""
 _WIDTH, _MARGIN = 1000, 16
 
 
-def stage_scene(stage: Stage, place: int, count: int) -> Scene:
-    """Stage number `place` of `count` as a drawing: its texts, its formula, its tables in rows that fit the width."""
-    scene = Scene(_WIDTH, 0, clean(stage.title))
-    y = scene.write([f"{place}/{count}  {clean(stage.title)}"], _MARGIN, 28, "title", 22)
-    y = _add_texts(scene, stage.prose, y)
-    if stage.equation:
-        runs = to_runs(stage.equation)
-        scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
-        y += 30
-    y = _add_tables(scene, stage.tables, y)
-    lines = [*(f"{one.kind}: {one.text}" for one in stage.moments), *stage.lines, *_verdict(stage.checks)]
-    y = _add_texts(scene, lines, y + 8)
-    scene.height = _add_tables(scene, _unequal(stage.checks), y) + 4
+def _slide(stage: Stage, title: str) -> Scene:
+    """A stage on a page of 16:9, as large as it fits: the narrower the page, the larger its letters."""
+    for width in range(700, 4000, 50):
+        scene = _stage_scene(stage, title, width)
+        if scene.height <= scene.width * 9 / 16:
+            break
+    scene.width = max(scene.width, scene.height * 16 / 9)
+    scene.height = scene.width * 9 / 16
     return scene
 
 
-def _add_texts(scene: Scene, texts: Iterable[str], y: float) -> float:
-    """Add texts, wrapped; returns the next baseline."""
-    for line in (line for text in texts for line in _wrap(text, 130)):
-        scene.add([Label(_MARGIN, y, line, runs=with_runs(line))])
-        y += 18
-    return y
+def _stage_scene(stage: Stage, title: str, width: int = _WIDTH) -> Scene:
+    """A stage as a drawing: its texts, its formula, its tables in rows that fit the width."""
+    scene = Scene(width, 0, clean(stage.title))
+    y = scene.write([title], _MARGIN, 28, "title", 22)
+    for kind, content in stage.blocks:
+        if kind == "tables":
+            y = _add_tables(scene, content, y) + 8
+        elif kind == "formula":
+            runs = to_runs(content[0])
+            scene.add([Label(_MARGIN + 24, y + 8, "".join(text for text, _ in runs), "formula", runs=runs)])
+            y += 30
+        else:
+            for line in (line for text in content for line in _wrap(text, int(width * 0.14))):
+                scene.add([Label(_MARGIN, y, line, runs=with_runs(line))])
+                y += 18
+    scene.height = y + 4
+    return scene
 
 
 def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
@@ -282,7 +253,7 @@ def _add_tables(scene: Scene, tables: Sequence[Table], y: float) -> float:
         scene.add(drawn.items, x, y)
         x, high = x + drawn.width + 36, max(high, drawn.height)
         scene.width = max(scene.width, x - 36 + _MARGIN)
-    return y + high + 14 if tables else y
+    return y + high + 14
 
 
 def _inline(text: str) -> Markup:
@@ -293,37 +264,3 @@ def _inline(text: str) -> Markup:
 def _row_name(name: str) -> str:
     """The name of a row; a divisor is a formula, all other names are words of the user."""
     return _inline(visible(name)) if "sqrt(" in name else visible(name)
-
-
-def _drawn(tables: Sequence[Table]) -> list[tuple[str, Markup]]:
-    """The tables with their titles."""
-    return [(table.title, table_to_html(table, _row_name)) for table in tables]
-
-
-def _verdict(checks: Sequence[Check]) -> list[str]:
-    """Counts of values that are equal, tolerated and different, as a sentence; none without checks."""
-    equal = sum(check.equal for check in checks)
-    tolerated = sum(check.tolerated for check in checks) - equal
-    parts = [f"{counted(len(checks), 'value')}: {equal} equal to three decimals"]
-    if tolerated:
-        parts.append(f"{tolerated} within the tolerance of {max(check.tolerance for check in checks):g}")
-    if differ := len(checks) - equal - tolerated:
-        parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
-    return [", ".join(parts)] if checks else []
-
-
-def _unequal(checks: Sequence[Check]) -> tuple[Table, ...]:
-    """The checks that are not equal, in a table for each outcome and tolerance, which are the title."""
-    groups: dict[str, list[Check]] = {}
-    for check in checks:
-        if not check.equal:
-            allowed = f"within the tolerance of {check.tolerance:g}"
-            differs = f"DIFFERS: off by more than {max(check.tolerance, 0.0005):g}"
-            groups.setdefault(allowed if check.tolerated else differs, []).append(check)
-    return tuple(_table(title, groups[title]) for title in sorted(groups))
-
-
-def _table(title: str, checks: Sequence[Check]) -> Table:
-    """The stated values of checks, the computed ones and the differences."""
-    values = double([[check.printed, check.computed, check.difference] for check in checks])
-    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)

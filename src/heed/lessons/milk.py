@@ -7,7 +7,6 @@ that every number of the loss can be shown and compared with the library's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from heed.config.data import Documents
 from heed.data.batch import frame
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
 from heed.layers.embeddings import MaskedWords
-from heed.lessons.parts import Script, Stage, Table, double
+from heed.lessons.parts import Script, Stage, double, table_of
 from heed.models.bert import Bert, BertConfig
 from heed.tasks.pretraining.rows import Masking, mask_rows
 
@@ -39,10 +38,15 @@ _stage = Script("milk")
 
 def stages() -> tuple[Stage, ...]:
     """Tokenize, mask, embed and score two sentences."""
-    tokenizer = _tokenizer()
-    ids = frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(_FOLLOWS).ids)
-    labels = [tokenizer.token(i) for i in ids]
-    read, chosen = _masked(np.array([ids]), 0)
+    library = Tokenizer(models.WordPiece({token: i for i, token in enumerate(_VOCABULARY)}, unk_token="[UNK]"))
+    library.normalizer = normalizers.BertNormalizer(lowercase=True)
+    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer = TextTokenizer(library)
+    follows, elsewhere = (
+        torch.tensor([frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(second).ids)])
+        for second in (_FOLLOWS, _ELSEWHERE)
+    )
+    read, chosen = map(torch.from_numpy, _masked(follows.numpy(), 0))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(_SEED)
         body = Bert(BertConfig(vocab_size=len(_VOCABULARY), d_model=_WIDTH, num_heads=1, num_layers=1, d_ff=8)).double()
@@ -51,30 +55,26 @@ def stages() -> tuple[Stage, ...]:
         for parameter in [*body.parameters(), *head.parameters(), *order.parameters()]:
             if parameter.dim() > 1:
                 torch.nn.init.normal_(parameter)
-    parts = body.eval(), head.eval(), order
-    masked = torch.from_numpy(read)
+    body.eval(), head.eval()
     with torch.no_grad():
+        logits = head(body(read, torch.ones_like(chosen))[chosen])  # (masked, vocabulary)
+        masks = [torch.ones_like(tokens, dtype=torch.bool) for tokens in (follows, elsewhere)]
+        states = [body.last(body(*both), both[1])[0] for both in zip((follows, elsewhere), masks, strict=True)]
+        ids = follows[0].tolist()
         return (
-            _cut(ids, labels),
-            _masks(ids, labels),
-            _embedded(body, masked, labels, chosen[0]),
-            _loss(parts, torch.tensor([ids]), masked, torch.from_numpy(chosen)),
-            _next(parts, tokenizer),
+            _cut(ids),
+            _masks(ids),
+            _embedded(body, read, ids, int(chosen[0].nonzero()[0])),
+            _loss(logits, follows[chosen], chosen[0].nonzero()[:, 0].tolist()),
+            _next(order(torch.stack(states))),
         )
 
 
-def _tokenizer() -> TextTokenizer:
-    library = Tokenizer(models.WordPiece({token: i for i, token in enumerate(_VOCABULARY)}, unk_token="[UNK]"))
-    library.normalizer = normalizers.BertNormalizer(lowercase=True)
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    return TextTokenizer(library)
-
-
-def _cut(ids: Sequence[int], labels: Sequence[str]) -> Stage:
+def _cut(ids: list[int]) -> Stage:
     segments = [int(n > ids.index(END)) for n in range(len(ids))]
-    places = enumerate(zip(labels, ids, segments, strict=True))
-    lines = (f"position {n}: {label}, id {i}, segment {segment}" for n, (label, i, segment) in places)
-    return _stage("cut", {"ids": torch.tensor(ids), "segments": torch.tensor(segments)}, lines=lines)
+    places = enumerate(zip(ids, segments, strict=True))
+    lines = (f"position {n}: {_VOCABULARY[i]}, id {i}, segment {segment}" for n, (i, segment) in places)
+    return _stage("cut", ids=torch.tensor(ids), segments=torch.tensor(segments), lines=lines)
 
 
 def _masked(rows: Any, epoch: int) -> tuple[Any, Any]:
@@ -83,21 +83,20 @@ def _masked(rows: Any, epoch: int) -> tuple[Any, Any]:
     return mask_rows(rows, candidates, candidates, _MASKING, (_SEED, epoch), np.arange(len(rows)))
 
 
-def _masks(ids: Sequence[int], labels: Sequence[str]) -> Stage:
+def _masks(ids: list[int]) -> Stage:
     shown = []
     for epoch in range(3):
         read, chosen = (part[0] for part in _masked(np.array([ids]), epoch))
         words = [f"<{_VOCABULARY[i]}>" if c else _VOCABULARY[i] for i, c in zip(read, chosen, strict=True)]
-        fates = ", ".join(_fate(labels[n], _VOCABULARY[read[n]]) for n in np.flatnonzero(chosen).tolist())
+        fates = ", ".join(_fate(_VOCABULARY[ids[n]], _VOCABULARY[read[n]]) for n in np.flatnonzero(chosen))
         shown.append(f"pass {epoch + 1}: {' '.join(words)}  ({fates})")
     many = np.tile(np.array(ids), (_PASSES, 1))
     read, chosen = _masked(many, 0)
     mask, same = read == _MASK, read == many
-    kinds = [(chosen & mask).sum(), (chosen & ~mask & ~same).sum(), (chosen & same).sum()]
-    shares = double([[float(kind) / float(chosen.sum()) for kind in kinds]])
-    caption = f"of {int(chosen.sum()):,} chosen words in {_PASSES:,} rows like this one"
-    table = Table(caption, ("share",), ("[MASK]", "another word", "unchanged"), shares, heat=True)
-    return _stage("masks", {"shares": shares}, table, lines=shown, words=len(ids) - 3, chosen=int(chosen[0].sum()))
+    kinds, drawn = (mask, ~mask & ~same, same), int(chosen.sum())
+    shares = double([[float((chosen & kind).sum()) / drawn for kind in kinds]])
+    counts = {"words": len(ids) - 3, "chosen": int(chosen[0].sum()), "drawn": drawn, "passes": _PASSES}
+    return _stage("masks", shares=shares, lines=shown, **counts)
 
 
 def _fate(word: str, read: str) -> str:
@@ -106,61 +105,49 @@ def _fate(word: str, read: str) -> str:
     return f"{word} is unchanged" if read == word else f"{word} is read as {read}"
 
 
-def _embedded(body: Bert, tokens: Tensor, labels: Sequence[str], chosen: Any) -> Stage:
+def _embedded(body: Bert, tokens: Tensor, ids: list[int], place: int) -> Stage:
     """The three vectors of each position, their sum, and the normalised input of the blocks."""
     assert body.segments is not None
     words = body.inputs.embedding(tokens)[0]
     segments = body.segments(body.segments_of(tokens))[0]
-    positions = body.positions(torch.arange(len(labels)).unsqueeze(0))[0]
+    positions = body.positions(torch.arange(len(ids)).unsqueeze(0))[0]
     total = words + segments + positions
     read = (total - total.mean(-1, keepdim=True)) / total.std(-1, correction=0, keepdim=True)
-    place = int(np.flatnonzero(chosen)[0])
-    rows, columns = ("word", "segment", "position", "summed", "normalised"), tuple(f"{n + 1}" for n in range(_WIDTH))
-    stacked = torch.stack([words, segments, positions, total, read])
-    shown = {0: "[CLS]", place: f"{labels[place]}, read as {_VOCABULARY[int(tokens[0, place])]}"}
-    tables = (Table(f"{name} (position {n})", rows, columns, stacked[:, n]) for n, name in shown.items())
     numbers = {"words": words, "segments": segments, "positions": positions, "sum": total, "read": read}
-    return _stage("embeddings", numbers, *tables, checks=_equal("read", read[place], body.embedding_norm(total)[place]))
+    rows, columns = ("word", "segment", "position", "summed", "normalised"), [f"{n + 1}" for n in range(_WIDTH)]
+    shown = {0: "[CLS]", place: f"{_VOCABULARY[ids[place]]}, read as {_VOCABULARY[int(tokens[0, place])]}"}
+    stacked = torch.stack([*numbers.values()])
+    tables = (table_of(f"{name} (position {n})", rows, columns, stacked[:, n]) for n, name in shown.items())
+    return _stage("embeddings", *tables, checks=_equal("read", read, body.embedding_norm(total), place), **numbers)
 
 
-def _equal(name: str, by_hand: Tensor, by_library: Tensor) -> list[tuple[str, float, float]]:
-    pairs = zip(by_library.flatten().tolist(), by_hand.flatten().tolist(), strict=True)
+def _equal(name: str, by_hand: Tensor, by_library: Tensor, *place: int) -> list[tuple[str, float, float]]:
+    pairs = zip(by_library[place].flatten().tolist(), by_hand[place].flatten().tolist(), strict=True)
     return [(f"library {name}[{n}]", theirs, ours) for n, (theirs, ours) in enumerate(pairs)]
 
 
-def _loss(parts: tuple[Bert, MaskedWords, Any], true: Tensor, read: Tensor, chosen: Tensor) -> Stage:
-    body, head, _ = parts
-    hidden = body(read, torch.ones_like(chosen))
-    logits = head(hidden[chosen])  # (masked, vocabulary)
+def _loss(logits: Tensor, wanted: Tensor, places: list[int]) -> Stage:
     exponents = logits.exp()
     probabilities = exponents / exponents.sum(-1, keepdim=True)
-    wanted = true[chosen]
-    of_wanted = probabilities[torch.arange(len(wanted)), wanted]
-    losses, tables, columns = -of_wanted.log(), [], ("score", "exp(score)", "probability")
-    for row, (word, place) in enumerate(zip(wanted.tolist(), chosen[0].nonzero()[:, 0].tolist(), strict=True)):
-        best = [i for i in probabilities[row].argsort(descending=True).tolist() if i != word][:4]
-        values = torch.stack([one[row, [word, *best]] for one in (logits, exponents, probabilities)], dim=1)
-        notes = (f"loss -ln {float(of_wanted[row]):.3f} = {float(losses[row]):.3f}", *[""] * len(best))
-        title, words = f"position {place}: the word is {_VOCABULARY[word]}", [_VOCABULARY[i] for i in (word, *best)]
-        tables.append(Table(title, tuple(words), columns, values, notes=notes))
+    losses = -probabilities[torch.arange(len(wanted)), wanted].log()
+    tables, columns = [], ("score", "exp(score)", "probability")
+    for row, (word, place) in enumerate(zip(wanted.tolist(), places, strict=True)):
+        shown = [word, *[i for i in probabilities[row].argsort(descending=True).tolist() if i != word][:4]]
+        values = torch.stack([one[row, shown] for one in (logits, exponents, probabilities)], dim=1)
+        notes = (f"loss -ln {float(probabilities[row, word]):.3f} = {float(losses[row]):.3f}", *[""] * 4)
+        title, words = f"position {place}: the word is {_VOCABULARY[word]}", (_VOCABULARY[i] for i in shown)
+        tables.append(table_of(title, words, columns, values, notes=notes))
     mean, sums = losses.mean(), ", ".join(f"{float(value):.3f}" for value in exponents.sum(-1))
-    size = {"size": len(_VOCABULARY), "uniform": np.log(len(_VOCABULARY))}
     numbers = {"logits": logits, "probabilities": probabilities, "losses": losses, "loss": mean}
-    checks = _equal("loss", mean, cross_entropy(logits, wanted))
-    return _stage("loss", numbers, *tables, checks=checks, sums=sums, loss=mean, **size)
+    size = {"size": len(_VOCABULARY), "uniform": np.log(len(_VOCABULARY)), "sums": sums}
+    return _stage("loss", *tables, checks=_equal("loss", mean, cross_entropy(logits, wanted)), **numbers, **size)
 
 
-def _next(parts: tuple[Bert, MaskedWords, Any], tokenizer: TextTokenizer) -> Stage:
-    (body, _, order), seconds, logits = parts, (_FOLLOWS, _ELSEWHERE), []
-    for second in seconds:
-        tokens = torch.tensor([frame(tokenizer.encode(_FIRST).ids, tokenizer.encode(second).ids)])
-        mask = torch.ones_like(tokens, dtype=torch.bool)
-        logits.append(order(body.last(body(tokens, mask), mask))[0])
-    scores, right = torch.stack(logits), torch.tensor([0, 1])
+def _next(scores: Tensor) -> Stage:
+    right = torch.tensor([0, 1])
     probabilities = scores.exp() / scores.exp().sum(-1, keepdim=True)
     losses = -probabilities[torch.arange(2), right].log()
-    rows, columns = tuple(f"... {one.lower()}" for one in seconds), ("score: follows", "score: does not", "p(follows)")
     values = torch.cat([scores, probabilities[:, :1], losses.unsqueeze(1)], dim=1)
-    table = Table(f"{_FIRST.lower()} [SEP] ...", rows, (*columns, "loss"), values)
-    numbers = {"scores": scores, "probabilities": probabilities, "losses": losses}
-    return _stage("next", numbers, table, checks=_equal("loss", losses.mean(), cross_entropy(scores, right)))
+    numbers = {"scores": scores, "probabilities": probabilities, "losses": losses, "values": values}
+    equal = _equal("loss", losses.mean(), cross_entropy(scores, right))
+    return _stage("next", checks=equal, first=_FIRST.lower(), **numbers)

@@ -10,11 +10,8 @@ import math
 from itertools import permutations
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from heed.data.examples import Pair
-from heed.lessons.parts import Script, Stage, Table, double, sentences_of, train_small
+from heed.lessons.parts import Script, Stage, double, sentences_of, train_small
 
 TITLE = "What is now time it? The imaginative was brisk, fun and movie."
 _TIME = ("What is now time it?", "What time is it now?")
@@ -42,35 +39,27 @@ def stages() -> tuple[Stage, ...]:
     """Train the network and query it; takes some seconds."""
     kinds = sentences_of("order")
     pairs: dict[str, Any] = {split: [*kinds["one"][split], *kinds["two"][split]] for split in kinds["one"]}
-    run = train_small("translation", _STEPS, _SETTINGS, **pairs)
-    exact = torch.stack([_exact_match(run, {text for _, text in kind["test"]}) for kind in kinds.values()])
-    caption = "share of held-out sentences whose output is the reference"
-    shown = [f"  {source}   ->   {text}" for kind in kinds.values() for source, text in kind["train"][:3]]
-    counts: dict[str, Any] = {name: len(kind["train"]) for name, kind in kinds.items()}
-    rows, columns = ("one good order", "two good orders"), ("network", "shuffled input")
-    judged = Table(caption, rows, columns, exact, heat=True)
+    run, shown, exact = train_small("translation", _STEPS, _SETTINGS, **pairs), [], []
+    for kind in kinds.values():
+        shown += [f"  {source}   ->   {text}" for source, text in kind["train"][:3]]
+        targets = {text for _, text in kind["test"]}
+        examples = [pair for pair in run.examples("test") if pair.target in targets]
+        unchanged = sum(pair.source == pair.target for pair in examples) / len(examples)
+        exact.append([run.outcomes(examples).measure("exact_match").score(), unchanged])
+    counts = {name: len(kind["train"]) for name, kind in kinds.items()}
     return (
         _stage("task", lines=[f"{source}   ->   {right}" for source, right in (_TIME, _MOVIE)]),
         _stage("training", lines=shown, all=sum(counts.values()), **counts),
         _asked(run, "time", _TIME, _TIME_ORDERS),
         _asked(run, "movie", _MOVIE, _MOVIE_ORDERS),
-        _stage("judged", {"exact_match": exact}, judged, count=len(kinds["two"]["test"])),
+        _stage("judged", exact_match=double(exact), count=len(kinds["two"]["test"])),
     )
-
-
-def _exact_match(run: Any, targets: set[str]) -> Tensor:
-    """Exact match on the test sentences with these targets: of the network and the shuffled input."""
-    examples = [pair for pair in run.examples("test") if pair.target in targets]
-    unchanged = sum(pair.source == pair.target for pair in examples)
-    return double([run.outcomes(examples).measure("exact_match").score(), unchanged / len(examples)])
 
 
 def _asked(run: Any, name: str, example: tuple[str, str], orders: tuple[str, ...]) -> Stage:
     source, right = example
     nll = run.task.judged(run.model, run.input.encode([Pair(source, order) for order in orders]))[:, 0]
     network, notes = double([math.exp(-one) for one in nll]), tuple("the reference" * (one == right) for one in orders)
-    count = len(set(permutations(source.rstrip(".?").split())))
-    title = f"probability of some of the {count:,} orders"
-    table = Table(title, orders, ("network",), network[:, None], heat=True, notes=notes)
     said = (f"given {source}", f"the network writes {run.predict(source).text}", f"the reference is {right}")
-    return _stage(name, {"network": network}, table, lines=said)
+    count = len(set(permutations(source.rstrip(".?").split())))
+    return _stage(name, network=network, orders=orders, network_notes=notes, count=count, lines=said)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import bz2
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import torch
@@ -20,11 +21,13 @@ from torch import Tensor
 from heed.errors import ConfigError, suggest, whole_number
 from heed.observe.number_tables import NumberTable
 from heed.runs.train import train
+from heed.tasks.base.report import counted
 
 Table = NumberTable
 
 THREE_DECIMALS = 0.0005 + 1e-9
 """Half a unit of the third decimal: numbers that differ by no more are equal to three decimals."""
+EQUAL = "equal to three decimals"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,14 @@ class Check:
         """True if the two are equal, or differ by no more than the tolerance."""
         return self.equal or self.difference <= self.tolerance
 
+    @property
+    def outcome(self) -> str:
+        """The comparison in words."""
+        if self.equal:
+            return EQUAL
+        within = f"within the tolerance of {self.tolerance:g}"
+        return within if self.tolerated else f"DIFFERS: off by more than {max(self.tolerance, 0.0005):g}"
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -78,10 +89,39 @@ class Stage:
     def __getitem__(self, name: str) -> Tensor:
         return self.numbers[name]
 
+    @property
+    def blocks(self) -> list[tuple[str, Sequence[Any]]]:
+        """What is shown, in order: texts by kind (prose, formula, moments, lines, verdict), and "tables"."""
+        outcomes: dict[str, list[Check]] = {}
+        for check in self.checks:
+            outcomes.setdefault(check.outcome, []).append(check)
+        counts = (f"{len(outcomes[name])} {name.removeprefix('DIFFERS: ')}" for name in sorted(outcomes))
+        blocks: list[tuple[str, Sequence[Any]]] = [
+            ("prose", self.prose),
+            ("formula", [self.equation] if self.equation else []),
+            ("tables", self.tables),
+            ("moments", [f"{one.kind}: {one.text}" for one in self.moments]),
+            ("lines", self.lines),
+            ("verdict", [f"{counted(len(self.checks), 'value')}: {', '.join(counts)}"] if self.checks else []),
+            ("tables", [checks_table(name, outcomes[name]) for name in sorted(outcomes) if name != EQUAL]),
+        ]
+        return [(kind, content) for kind, content in blocks if content]
+
+
+def checks_table(title: str, checks: Sequence[Check]) -> Table:
+    """The stated values of checks, the computed ones and the differences."""
+    values = double([[check.printed, check.computed, check.difference] for check in checks])
+    return Table(title, tuple(check.name for check in checks), ("stated", "computed", "off by"), values)
+
 
 def double(values: Any) -> Tensor:
     """A number, numbers or rows of numbers as a tensor in float64."""
     return torch.tensor(values, dtype=torch.float64)
+
+
+def table_of(title: str, rows: Iterable[str], columns: Iterable[str], values: Tensor, **more: Any) -> Table:
+    """A table of rows of numbers, or of one row; `more` are further fields of `Table`."""
+    return Table(title, tuple(rows), tuple(columns), values if values.dim() == 2 else values.unsqueeze(0), **more)
 
 
 def find(place: int | str, labels: Sequence[str], where: str) -> int:
@@ -133,36 +173,68 @@ def score_on_test(run: Any, name: str) -> float:
     return run.report["scores"]["test"][name]["value"]  # type: ignore[no-any-return]
 
 
-class Script:
-    """The texts of a lesson's stages from `texts.yaml`, which says how they are written."""
+class _Formatter(Formatter):
+    """Also writes one of two texts: `{name:if true|if false}`."""
 
-    def __init__(self, lesson: str) -> None:
+    def format_field(self, value: Any, format_spec: str) -> str:
+        yes, choice, no = format_spec.partition("|")
+        return (yes if value else no) if choice else str(super().format_field(value, format_spec))
+
+
+_write = _Formatter().vformat
+
+
+class Script:
+    """The texts and tables of a lesson's stages from `texts.yaml`, which says how they are written.
+
+    `labels` are further rows and columns of tables by name.
+    """
+
+    def __init__(self, lesson: str, **labels: Iterable[str]) -> None:
+        self._labels: dict[str, Iterable[str]] = {**labels}
         self._stages: dict[str, list[str]] = {}
         for line in _texts()[lesson].replace("\n  ", " ").splitlines():
             name, _, title = line.partition("] ")
-            if line.startswith("["):
+            if line.startswith("@"):
+                label, _, names = line[1:].partition(": ")
+                self._labels[label] = names.split(", ")
+            elif line.startswith("["):
                 parts = self._stages[name[1:]] = [title]
             else:
                 parts.append(line)
 
-    def __call__(
-        self,
-        name: str,
-        numbers: dict[str, Tensor] | None = None,
-        *tables: Table,
-        lines: Iterable[str] = (),
-        checks: Iterable[tuple[str, float, float | Tensor] | tuple[str, float, float | Tensor, float]] = (),
-        moments: Iterable[Moment] = (),
-        **values: object,
-    ) -> Stage:
-        """A stage; `lines` follow those of the text, `checks` are the values of `Check`."""
-        title, *rest = (part.format(**values) for part in self._stages[name])
+    def __call__(self, name: str, *tables: Table, **results: Any) -> Stage:
+        """A stage with its own tables below the given ones.
+
+        `results` fill the text and the tables; tensors are the numbers of the stage. `lines` follow those of the text,
+        `checks` are the values of `Check`, `moments` the noteworthy rows.
+        """
+        title, *parts = self._stages[name]
         prose, equation, below = (
-            tuple(part[2:] for part in rest if part.startswith(mark)) for mark in ("- ", "= ", "* ")
+            tuple(_write(part[2:], (), results) for part in parts if part[0] == mark) for mark in "-=*"
         )
-        compared = tuple(Check(what, stated, float(found), *within) for what, stated, found, *within in checks)
-        shown = numbers or {}, tables, tuple(moments), (*below, *lines), compared
-        return Stage(name, title, prose, "".join(equation), *shown)
+        own = (self._table(part[2:], results) for part in parts if part[0] == "|")
+        numbers = {key: value for key, value in results.items() if isinstance(value, Tensor)}
+        checks = tuple(
+            Check(what, stated, float(it), *within) for what, stated, it, *within in results.get("checks", ())
+        )
+        moments, lines = tuple(results.get("moments", ())), (*filter(None, below), *results.get("lines", ()))
+        shown = (*tables, *own)
+        return Stage(name, _write(title, (), results), prose, "".join(equation), numbers, shown, moments, lines, checks)
+
+    def _table(self, written: str, results: Mapping[str, Any]) -> Table:
+        """A table from its line in the script."""
+        what, *labels = (_write(part, (), results) for part in written.split(" | "))
+        key, _, title = what.partition(": ")
+        named = {**results, **self._labels}
+        rows, columns = (
+            [one for part in some.split(", ") for one in (named[part[1:]] if part[0] == "@" else [part])]
+            for some in labels[:2]
+        )
+        values = results[key]
+        if values.dim() == 1:
+            values = values.unsqueeze(1 if len(columns) == 1 and len(rows) > 1 else 0)
+        return table_of(title, rows, columns, values, heat=len(labels) > 2, notes=tuple(named.get(f"{key}_notes", ())))
 
 
 WORD_MODEL = "tokenizer.kind=word tokenizer.min_count=1 model.size=tiny model.dropout=0.0 training.label_smoothing=0.0"

@@ -7,13 +7,12 @@ another kind, and each weight is compared with the change of the answer when tha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from heed.lessons.parts import WORD_MODEL, Script, Stage, Table, double, score_on_test, sentences_of, train_small
+from heed.lessons.parts import WORD_MODEL, Script, Stage, double, score_on_test, sentences_of, table_of, train_small
 from heed.observe.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
@@ -40,6 +39,7 @@ class Reading(NamedTuple):
     sentences: Tensor
     words: list[tuple[tuple[str, ...], Tensor]]
     probabilities: Tensor
+    lost: Tensor  # probability of a label that is lost without each sentence
 
 
 def stages() -> tuple[Stage, ...]:
@@ -47,87 +47,56 @@ def stages() -> tuple[Stage, ...]:
     drawn = sentences_of("politics")[""]
     data = {split: [(text, label) for text, label, *_ in documents] for split, documents in drawn.items()}
     run = train_small("classification", _STEPS, _SETTINGS, **data)
-    reading = _read(run, DOCUMENT)
-    dropped = _without_each(run, DOCUMENT, int(reading.probabilities.argmax()))
-    labels, shares = list(run.head.labels), reading.probabilities
-    table = Table("probability", ("document",), tuple(labels), shares.unsqueeze(0), heat=True)
-    shown = next(text for text, label in data["train"] if label == "politics")
-    numbered = tuple(f"sentence {i + 1}" for i in range(len(DOCUMENT)))
-    title = "the weight of each sentence, and the probability lost without it"
-    both = torch.stack([reading.sentences, dropped], dim=1)
-    lost = Table(title, numbered, ("weight", "lost"), both, heat=True, notes=DOCUMENT)
+    label, hits = run.predict(" ".join(DOCUMENT)).label, []
+    reading = _read(run, DOCUMENT, label)
+    for text, subject, place, deciding in (row for row in drawn["test"] if row[1] != "none"):
+        other, sentence = _read(run, tuple(re.split(r"(?<=\.) ", text)), subject), int(place)
+        words, weights = other.words[sentence]
+        best, telling = int(weights.argmax()), {*deciding.split()}
+        near = bool(telling & {*words[max(best - 1, 0) : best + 2]})
+        largest = [int(values.argmax()) == sentence for values in (other.sentences, other.lost)]
+        hits.append([largest[0], words[best] in telling, near, largest[1]])
+    shares = double(hits).mean(0)
+    found = dict(zip(("telling", "word", "beside", "costs"), shares.tolist(), strict=True))
+    top, needed = int(reading.sentences.argmax()), int(reading.lost.argmax())
+    words, weights = reading.words[top]
+    numbered = [f"sentence {i + 1}" for i in range(len(DOCUMENT))]
+    both, shown = (
+        torch.stack([reading.sentences, reading.lost], dim=1),
+        next(d for d in data["train"] if d[1] == "politics"),
+    )
+    tables = (
+        table_of(f"{name}, whose weight is {float(share):.3f}", ("weight",), words, weights, heat=True)
+        for name, share, (words, weights) in zip(numbered, reading.sentences, reading.words, strict=True)
+    )
+    of_words = dict(zip(numbered, (weights for _, weights in reading.words), strict=True))
+    lost = {"weight": reading.sentences, "lost": reading.lost, "numbered": numbered, "both_notes": DOCUMENT}
     return (
-        _stage("document", {"probability": shares}, table, lines=DOCUMENT),
-        _stage("training", lines=[f"politics: {shown}"], train=len(data["train"]), most=_MOST),
-        _stage("sentences", {"weight": reading.sentences, "lost": dropped}, lost),
-        _words(reading),
-        _result(run, reading, dropped, [row for row in drawn["test"] if row[1] != "none"]),
+        _stage("document", probability=reading.probabilities, labels=run.head.labels, lines=DOCUMENT),
+        _stage("training", lines=[f"politics: {shown[0]}"], train=len(data["train"]), most=_MOST),
+        _stage("sentences", both=both, **lost),
+        _stage("words", *tables, **of_words),
+        _stage(
+            "result",
+            **{**found, "found": shares, "accuracy": double(score_on_test(run, "accuracy")), "label": label},
+            **{"sure": reading.probabilities.max(), "top": top + 1, "weight": reading.sentences[top]},
+            **{"best": words[int(weights.argmax())], "best_weight": weights.max(), "same": top == needed},
+            **{"needed": needed + 1, "lost": reading.lost[needed], "first": reading.sentences[0]},
+            **{f"finds_{name}": found[name] >= _MOSTLY for name in ("telling", "word")},
+        ),
     )
 
 
-def _read(run: Any, sentences: Sequence[str]) -> Reading:
-    """One traced pass over a document."""
+def _read(run: Any, sentences: tuple[str, ...], label: str) -> Reading:
+    """One traced pass over a document, and one without each sentence in turn."""
     (encoded,) = encodings = run.input.encode_texts([" ".join(sentences)])
     batch = run.input.collate(encodings, [0], None)
     with torch.no_grad(), trace(run.model) as seen:
         run.model(**batch.inputs)
-    tokens = run.tokenizer.tokens
-    rows = seen.maps("words").weights[:, 0, 0].double()
+    tokens, rows = run.tokenizer.tokens, seen.maps("words").weights[:, 0, 0].double()
     words = [(tuple(tokens[i] for i in ids), row[: len(ids)]) for ids, row in zip(encoded.sentences, rows, strict=True)]
-    return Reading(seen.maps("sentences").weights[0, 0, 0].double(), words, run.probabilities([" ".join(sentences)])[0])
-
-
-def _without_each(run: Any, sentences: tuple[str, ...], label: int) -> Tensor:
-    """Decrease of a label's probability when each sentence in turn is left out."""
     left = [" ".join(sentences[:i] + sentences[i + 1 :]) for i in range(len(sentences))]
-    probabilities = run.probabilities([" ".join(sentences), *left])[:, label].double()
-    return probabilities[0] - probabilities[1:]  # type: ignore[no-any-return]
-
-
-def _found(run: Any, documents: Sequence[tuple[str, ...]]) -> Tensor:
-    """In which share of the documents attention finds the telling sentence, and the words in it.
-
-    The largest weight is that of the telling sentence; in it, that of a telling word; of one or of its neighbour; and
-    leaving out the sentence costs most.
-    """
-    hits = torch.zeros(4, dtype=torch.float64)
-    for text, label, place, telling in documents:
-        sentences, deciding = tuple(re.split(r"(?<=\.) ", text)), telling.split()
-        reading = _read(run, sentences)
-        words, weights = reading.words[int(place)]
-        dropped = _without_each(run, sentences, run.head.labels.index(label))
-        best = int(weights.argmax())
-        hits[0] += int(reading.sentences.argmax()) == int(place)
-        hits[1] += words[best] in deciding
-        hits[2] += any(word in deciding for word in words[max(best - 1, 0) : best + 2])
-        hits[3] += int(dropped.argmax()) == int(place)
-    return hits / len(documents)
-
-
-def _words(reading: Reading) -> Stage:
-    """The words of every sentence with the weight that each got within it."""
-    tables = []
-    for i, (words, weights) in enumerate(reading.words):
-        said = f"sentence {i + 1}, whose weight is {float(reading.sentences[i]):.3f}"
-        tables.append(Table(said, ("weight",), words, weights.unsqueeze(0), heat=True))
-    numbers = {f"sentence {i + 1}": weights for i, (_, weights) in enumerate(reading.words)}
-    return _stage("words", numbers, *tables)
-
-
-def _result(run: Any, reading: Reading, dropped: Tensor, documents: Sequence[tuple[str, ...]]) -> Stage:
-    found, accuracy = _found(run, documents), score_on_test(run, "accuracy")
-    top, needed = int(reading.sentences.argmax()), int(dropped.argmax())
-    words, weights = reading.words[top]
-    telling, word, beside, costs = found.tolist()
-    if min(telling, word) >= _MOSTLY:
-        holds = "The claim holds here"
-    else:
-        holds = f"The claim {'holds for sentences and not for words' if telling >= _MOSTLY else 'does not hold'} here"
-    values = {
-        **{"label": run.head.labels[int(reading.probabilities.argmax())], "sure": reading.probabilities.max()},
-        **{"top": top + 1, "weight": reading.sentences[top], "best": words[int(weights.argmax())]},
-        **{"best_weight": weights.max(), "where": "that sentence" if top == needed else f"sentence {needed + 1}"},
-        **{"lost": dropped[needed], "accuracy": accuracy, "telling": telling, "costs": costs, "word": word},
-        **{"beside": beside, "holds": holds, "first": reading.sentences[0]},
-    }
-    return _stage("result", {"found": found, "accuracy": double(accuracy)}, **values)
+    probabilities = run.probabilities([" ".join(sentences), *left]).double()
+    of_label = probabilities[:, run.head.labels.index(label)]
+    weights = seen.maps("sentences").weights[0, 0, 0].double()
+    return Reading(weights, words, probabilities[0], of_label[0] - of_label[1:])

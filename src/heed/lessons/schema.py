@@ -53,6 +53,7 @@ def _as_scale(value: Any) -> Any:
 
 Cells = Annotated[dict[TokenPlace, dict[TokenPlace, float | None]], BeforeValidator(_as_mapping)]
 """A matrix as a list of rows, or as token: row; a row as a list of numbers, or as key: number."""
+Scale = Annotated[str | float, BeforeValidator(_as_scale)]
 
 
 class Values(Section):
@@ -70,8 +71,6 @@ class Values(Section):
     """Scores divided by the scale."""
     weights: Cells = Field({})
     """Softmax of the scaled scores."""
-    weights_some: list[tuple[TokenPlace, TokenPlace, float]] = Field([])
-    """Single weights, each as [row, column, weight]."""
     context: Cells = Field({})
     """Weighted sums of the values, a row per query."""
 
@@ -83,17 +82,6 @@ class Step(Section):
     """Tokens of the queries."""
     keys: list[TokenPlace] | None = Field(None, min_length=1)
     """Tokens of the keys; all by default."""
-
-
-class OtherScales(Section):
-    """One weight under other scales."""
-
-    row: TokenPlace
-    """Token of the query."""
-    column: TokenPlace
-    """Token of the key."""
-    weights: dict[Annotated[str, BeforeValidator(_as_scale)], float]
-    """The weight under each scale, such as sqrt(3): 0.883."""
 
 
 class LessonFile(Section):
@@ -115,7 +103,7 @@ class LessonFile(Section):
     """Weights of the keys; without them k = x."""
     w_value: Matrix | None = None
     """Weights of the values; without them v = x."""
-    scale: Annotated[str | float, BeforeValidator(_as_scale)] = "query_width"
+    scale: Scale = "query_width"
     """Divisor of the scores: the root of query_width, model_width or rows, sqrt(N), a number, or none."""
     causal: bool = False
     """True if a token may attend only to itself and to earlier tokens."""
@@ -143,8 +131,8 @@ class LessonFile(Section):
     """Allowed error of `printed`, for sources that rounded their inputs after computing."""
     unlearned: Values = Values()
     """Expected results, to three decimals, of attention without weights (q = k = v = x)."""
-    other_scales: list[OtherScales] = Field([])
-    """Weights under other scales, to three decimals."""
+    other_scales: dict[Scale, Cells] = Field({})
+    """Weights under other scales, to three decimals, as in `expected`."""
     notes: dict[str, list[str]] = Field({})
     """Lines to add below a stage, by the name of the stage."""
     remarks: list[str] = Field([])

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import chain, count
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,6 +23,7 @@ from heed.lessons.schema import SCALES, LessonFile, Values
 from heed.tasks.base.report import counted
 
 _stage = Script("worked")
+_PROJECTED = ("query", "key", "value")
 
 
 class Numbers(NamedTuple):
@@ -38,13 +39,23 @@ class Numbers(NamedTuple):
     mask: Tensor | None  # (query, key)
     scale: str  # text of the divisor of the scores; empty for none
 
-    def as_dict(self) -> dict[str, Tensor]:
+    def as_dict(self) -> dict[str, Any]:
         """The results by name, without the mask and the scale."""
-        return {name: value for name, value in self._asdict().items() if name not in ("mask", "scale")}
+        return dict(zip(self._fields[:7], self, strict=False))
 
     def under(self, divisor: float) -> Numbers:
         """The same attention with scores divided by another number."""
         return compute(self.query, self.key, self.value, self.mask, divisor)
+
+    def tables(self, queries: tuple[str, ...], keys: tuple[str, ...], symbols: Sequence[str] = "QKV") -> list[Table]:
+        """Scores, scaled scores, weights and context; `symbols` name queries (rows), keys (columns) and values."""
+        (q, k, v) = symbols
+        shared: dict[str, Any] = {"mask": self.mask}
+        scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, self.scores, **shared)
+        scaled = [Table(f"scaled: scores / {self.scale}", queries, keys, self.scaled, **shared)] if self.scale else []
+        title = f"weights: softmax({'scaled' if scaled else 'scores'}), each row sums to 1"
+        weights = Table(title, queries, keys, self.weights, True, **shared)
+        return [scores, *scaled, weights, _vectors(f"context: weights {v}", self.context, queries)]
 
 
 def compute(
@@ -71,7 +82,6 @@ class Bench:
         chosen: The row for stages of one row; by default the first with a query other than zero and several keys.
         asked: True if the user chose that row.
         rule: Text of the divisor of the scores: "sqrt(d_k)"; empty for none.
-        over: The division by it as in an equation.
 
     Raises:
         ConfigError: There is no such row, or the numbers overflow.
@@ -88,7 +98,6 @@ class Bench:
         query, key, value = (x if w is None else x @ double(w) for w in (file.w_query, file.w_key, file.w_value))
         self.sizes = {"query_width": query.shape[-1], "model_width": x.shape[-1], "rows": len(x)}
         self.rule = SCALES.get(file.scale, file.scale) if isinstance(file.scale, str) else f"{file.scale:g}"
-        self.over = f" / {self.rule}" if self.rule else ""
         self.divided_by, scale = self.divisor(file.scale), self.rule
         if self.rule and isinstance(file.scale, str):
             scale = f"{self.rule} = {self.divided_by:.3f}"
@@ -151,42 +160,30 @@ def _moment(i: int, numbers: Numbers, names: Sequence[str]) -> tuple[str, str] |
     return ("tie", f"{', '.join(ties)} tie with {float(weights[best]):.3f} each") if len(ties) > 1 else None
 
 
-def compare_all(bench: Bench) -> Iterator[tuple[str, float, Tensor, float]]:
+def compare(bench: Bench) -> Iterator[tuple[str, float, Tensor, float]]:
     """Every value that the file states: its name, itself, the computed one, and the tolerance.
 
     Raises:
         ConfigError: A value names a row or a column that does not exist.
     """
-    file, tokens = bench.file, bench.tokens
-    yield from _compare(file.expected, bench.learned, tokens, "expected", _HALF)
-    yield from _compare(file.printed, bench.learned, tokens, "printed", file.tolerance)
-    yield from _compare(file.unlearned, bench.unlearned, tokens, "unlearned", _HALF)
-    for item in file.other_scales:
-        i, j = (find(place, tokens, "other_scales") for place in (item.row, item.column))
-        for scale, weight in item.weights.items():
-            name = f"weights[{bench.names[i]}][{bench.names[j]}] under {scale}"
-            yield name, weight, bench.learned.under(bench.divisor(scale)).weights[i, j], _HALF
-
-
-def _compare(
-    values: Values, numbers: Numbers, tokens: tuple[str, ...], group: str, tolerance: float
-) -> Iterator[tuple[str, float, Tensor, float]]:
-    """Compare a group of values with the computed numbers."""
-    for quantity, results in numbers.as_dict().items():
-        columns = tokens if quantity in ("scores", "scaled", "weights") else _features(results.shape[-1])
-        where, cells = f"{group}.{quantity}", []
-        for place, row in getattr(values, quantity).items():
-            i = find(place, tokens, where)
-            if all(isinstance(column, int) for column in row) and len(row) != len(columns):
-                raise ConfigError(f"{where} row {place} has {counted(len(row), 'number')}, expected {len(columns)}")
-            cells += [(i, find(column, columns, f"{where} row {place}"), value) for column, value in row.items()]
-        if quantity == "weights":
-            some = f"{where}_some"
-            cells += [(find(row, tokens, some), find(key, tokens, some), w) for row, key, w in values.weights_some]
-        for i, j, value in cells:
-            if value is not None:
-                name = f"{group} {quantity}[{name_of(i, tokens)}][{name_of(j, columns)}]"
-                yield name, value, results[i, j], tolerance
+    file, learned, tokens = bench.file, bench.learned, bench.tokens
+    groups = [("expected", file.expected, learned, _HALF), ("printed", file.printed, learned, file.tolerance)]
+    groups.append(("unlearned", file.unlearned, bench.unlearned, _HALF))
+    for scale, cells in file.other_scales.items():
+        groups.append((f"other_scales.{scale}", Values(weights=cells), learned.under(bench.divisor(scale)), _HALF))
+    for group, values, numbers, tolerance in groups:
+        for quantity, results in numbers.as_dict().items():
+            columns = tokens if quantity in ("scores", "scaled", "weights") else _features(results.shape[-1])
+            where = f"{group}.{quantity}"
+            for place, row in getattr(values, quantity).items():
+                i = find(place, tokens, where)
+                if all(isinstance(column, int) for column in row) and len(row) != len(columns):
+                    raise ConfigError(f"{where} row {place} has {counted(len(row), 'number')}, expected {len(columns)}")
+                for column, value in row.items():
+                    j = find(column, columns, f"{where} row {place}")
+                    name = f"{group} {quantity}[{name_of(i, tokens)}][{name_of(j, columns)}]"
+                    if value is not None:
+                        yield name, value, results[i, j], tolerance
 
 
 _COUNTS = ("no", "one", "two", "three", "four", "five", "six")
@@ -200,83 +197,68 @@ def build_stages(file: LessonFile, row: int | str | None = None) -> tuple[Stage,
     """
     bench, has_weights = Bench(file, row), bool(file.w_query or file.w_key or file.w_value)
     comes_after = has_weights and file.unlearned == Values()  # attention without weights is no step of the example
-    unlearned, checks = _unlearned(bench, comes_after), list(compare_all(bench))
-    stages = (
+    checks = list(compare(bench))
+    stages = [
         _input(bench),
-        *([] if comes_after else [unlearned]),
         *([_projections(bench)] if has_weights else []),
         *_parts(bench),
         _all_rows(bench),
-        *([unlearned] if comes_after else []),
         _scales(bench),
         *(_other_width(bench, width) for width in file.other_widths),
         *([_stage("checks", checks=checks)] if checks else []),
         *([_stage("remarks", lines=file.remarks)] if file.remarks else []),
-    )
-    before: Counter[str] = Counter()
-    done = []
+    ]
+    names = [stage.name for stage in stages]
+    stages.insert(names.index("scales") if comes_after else 1, _unlearned(bench, comes_after))
+    done: dict[str, Stage] = {}
     for stage in stages:
-        before[stage.name] += 1
-        name = stage.name if before[stage.name] == 1 else f"{stage.name}-{before[stage.name]}"
-        done.append(replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ()))))
-    names = [stage.name for stage in done]
-    if unknown := [name for name in file.notes if name not in names]:
-        raise ConfigError(f"notes: no stage '{unknown[0]}'{suggest(unknown[0], names)}")
-    return tuple(done)
+        numbered = (f"{stage.name}-{n}" for n in count(2))
+        name = next(name for name in chain([stage.name], numbered) if name not in done)
+        done[name] = replace(stage, name=name, lines=(*stage.lines, *file.notes.get(name, ())))
+    if unknown := [name for name in file.notes if name not in done]:
+        raise ConfigError(f"notes: no stage '{unknown[0]}'{suggest(unknown[0], list(done))}")
+    return tuple(done.values())
 
 
 def _input(bench: Bench) -> Stage:
-    causal = "Causal: a token may attend only to itself and to earlier tokens" if bench.file.causal else ""
-    given = "the file's mask says which keys each query may attend to" if bench.file.mask is not None else ""
-    masked = "; ".join(part for part in (causal, given) if part)
-    drawn = "Masked cells get no weight; in a terminal they are shown as /, elsewhere hatched."
-    lines = [f"{masked[0].upper()}{masked[1:]}. {drawn}"] if masked else []
-    rows, columns = bench.x.shape
-    table = _vectors("X", bench.x, bench.tokens, bench.file.roles)
-    return _stage("input", {"x": bench.x}, table, lines=lines, rows=rows, columns=columns)
+    sizes = {"rows": bench.x.shape[0], "columns": bench.x.shape[1]}
+    masks = {"causal": bench.file.causal, "chosen": bench.file.mask, "masked": bench.learned.mask is not None}
+    return _stage("input", _vectors("X", bench.x, bench.tokens, bench.file.roles), x=bench.x, **sizes, **masks)
 
 
 def _unlearned(bench: Bench, comes_after: bool) -> Stage:
-    numbers = bench.unlearned
+    numbers, names = bench.unlearned, bench.names
     near = torch.cosine_similarity(numbers.context, bench.x, dim=-1).tolist()
-    return _stage(
-        "unlearned",
-        numbers.as_dict(),
-        *_attention_tables(numbers, bench.tokens, bench.tokens, "XXX"),
-        moments=find_moments(bench.x, numbers, bench.names),
-        when="For comparison, nothing learned" if comes_after else "Before anything is learned",
-        cosines=", ".join(f"{name} {value:.3f}" for name, value in zip(bench.names, near, strict=True)),
-    )
+    cosines = ", ".join(f"{name} {value:.3f}" for name, value in zip(names, near, strict=True))
+    told = {"moments": find_moments(bench.x, numbers, names), "after": comes_after, "cosines": cosines}
+    return _stage("unlearned", *numbers.tables(bench.tokens, bench.tokens, "XXX"), **told, **numbers.as_dict())
 
 
 def _projections(bench: Bench) -> Stage:
     file, learned = bench.file, bench.learned
-    numbers = {"query": learned.query, "key": learned.key, "value": learned.value}
     made, projected = [], []
-    for symbol, (name, rows) in zip("QKV", numbers.items(), strict=True):
+    for symbol, name in zip("QKV", _PROJECTED, strict=True):
         weights, title = getattr(file, f"w_{name}"), f"{symbol} = X (no w_{name})"
         if weights is not None:
             title, notes = f"{symbol} = X W_{symbol}", tuple(getattr(file, f"{name}_roles"))
             made.append(_vectors(f"W_{symbol}", double(weights), _features(len(weights), file.roles), notes=notes))
-        projected.append(_vectors(title, rows, bench.tokens))
-    width, queries, values = (rows.shape[1] for rows in (bench.x, learned.query, learned.value))
-    return _stage("projections", numbers, *made, *projected, width=width, queries=queries, values=values)
+        projected.append(_vectors(title, getattr(learned, name), bench.tokens))
+    numbers = {name: getattr(learned, name) for name in _PROJECTED}
+    sizes = {"width": bench.x.shape[1], "queries": learned.query.shape[1], "values": learned.value.shape[1]}
+    return _stage("projections", *made, *projected, **numbers, **sizes)
 
 
 def _parts(bench: Bench) -> list[Stage]:
     """The file's steps; by default one row, then two rows."""
-    everything, chosen, steps = list(range(len(bench.tokens))), bench.chosen, bench.file.steps
-    stages = []
-    if steps is None or bench.asked:
-        stages.append(_part(bench, [chosen], everything))
-    if steps is None and len(everything) > 2:
-        other = next((i for i in everything if i > chosen), everything[0])
-        stages.append(_part(bench, sorted([chosen, other]), everything))
-    for i, step in enumerate(steps or []):
+    everything, chosen, steps = list(range(len(bench.tokens))), bench.chosen, []
+    for i, step in enumerate(bench.file.steps or []):
         rows = [find(place, bench.tokens, f"steps {i}.rows") for place in step.rows]
-        keys = [find(place, bench.tokens, f"steps {i}.keys") for place in step.keys or everything]
-        stages.append(_part(bench, rows, keys))
-    return stages
+        steps.append((rows, [find(place, bench.tokens, f"steps {i}.keys") for place in step.keys or everything]))
+    if bench.file.steps is None and len(everything) > 2:
+        steps.append((sorted([chosen, next((i for i in everything if i > chosen), everything[0])]), everything))
+    if bench.file.steps is None or bench.asked:
+        steps.insert(0, ([chosen], everything))
+    return [_part(bench, *step) for step in steps]
 
 
 def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
@@ -290,45 +272,30 @@ def _part(bench: Bench, rows: list[int], keys: list[int]) -> Stage:
     among = f"only {', '.join(offered)}" if some else f"all {len(keys)} keys"
     if single and mask is not None and not bool(mask.all()):
         among = f"the {int(mask.sum())} of {len(keys)} keys that it may attend to"
-    count = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
-    stage = _stage(
-        "one" if single else "several",
-        numbers.as_dict(),
-        *(_one_row_tables(numbers, queries[0], offered) if single else _attention_tables(numbers, queries, offered)),
-        what="Word" if some else "Row",
-        named=", ".join(bench.names[i] for i in rows),
-        count=count.capitalize(),
-        among=among,
-        divided=f", divided by {bench.rule}" if bench.rule else "",
-        over=bench.over,
-    )
-    return replace(stage, name=f"{count}-{'word' if some else 'row'}{'' if single else 's'}")
+    number = _COUNTS[len(rows)] if len(rows) < len(_COUNTS) else str(len(rows))
+    named = ", ".join(bench.names[i] for i in rows)
+    told = {"named": named, "number": number.capitalize(), "among": among, "some": some, "rule": bench.rule}
+    tables = _one_row_tables(numbers, queries[0], offered) if single else numbers.tables(queries, offered)
+    stage = _stage("one" if single else "several", *tables, **told, **numbers.as_dict())
+    return replace(stage, name=f"{number}-{'word' if some else 'row'}{'' if single else 's'}")
 
 
 def _all_rows(bench: Bench) -> Stage:
     numbers, tokens = bench.learned, bench.tokens
-    return _stage(
-        "all-rows",
-        numbers.as_dict(),
-        *_attention_tables(numbers, tokens, tokens),
-        moments=find_moments(bench.x, numbers, bench.names),
-        count=len(tokens),
-        masked="; masked cells get no weight" if numbers.mask is not None else "",
-        over=bench.over,
-    )
+    told = {"moments": find_moments(bench.x, numbers, bench.names), "rule": bench.rule, "count": len(tokens)}
+    masked = numbers.mask is not None
+    return _stage("all-rows", *numbers.tables(tokens, tokens), masked=masked, **told, **numbers.as_dict())
 
 
 def _scales(bench: Bench) -> Stage:
     """One row under every scale in use, and how much the whole matrices differ."""
-    chosen, learned, others = bench.chosen, bench.learned, bench.file.other_scales
-    if not bench.asked and others:
-        chosen = find(others[0].row, bench.tokens, "other_scales")
-    named: dict[int, list[str]] = {}
+    chosen, learned, here = bench.chosen, bench.learned, bench.divided_by
+    named: dict[str, list[str]] = {}
     for name, size in bench.sizes.items():
-        named.setdefault(size, []).append(name.replace("_", " "))
-    divisors = {f"sqrt({size}) {', '.join(names)}": math.sqrt(size) for size, names in named.items()}
-    divisors, here = {"no scale": 1.0, **divisors}, bench.divided_by
-    if not any(abs(divisor - here) < 1e-9 for divisor in divisors.values()):
+        named.setdefault(f"sqrt({size})", []).append(name.replace("_", " "))
+    divisors = {f"{root} {', '.join(names)}": bench.divisor(root) for root, names in named.items()}
+    divisors = {"no scale": 1.0, **divisors}
+    if here not in divisors.values():
         divisors[f"{bench.rule} (this lesson)"] = here
     weights = {name: learned.under(divisor).weights for name, divisor in divisors.items()}
     right = learned.under(bench.divisor("query_width")).weights
@@ -339,36 +306,23 @@ def _scales(bench: Bench) -> Stage:
     )
     rows = torch.stack([under[chosen] for under in weights.values()])
     mask = None if learned.mask is None else learned.mask[chosen].expand(len(rows), -1)
-    title = f"weights of {bench.names[chosen]} under each scale"
-    table = Table(title, tuple(weights), bench.tokens, rows, True, mask)
-    same = " Here all three are the same number." if len(named) == 1 else ""
-    return _stage("scales", {"weights": rows}, table, lines=lines, same=same)
+    table = Table(f"weights of {bench.names[chosen]} under each scale", tuple(weights), bench.tokens, rows, True, mask)
+    return _stage("scales", table, weights=rows, lines=lines, same=len(named) == 1)
 
 
 def _other_width(bench: Bench, width: int) -> Stage:
     """The same rows with weights of another width, drawn from a seed."""
-    x, d_model = bench.x, bench.x.shape[-1]
-    generator = torch.Generator().manual_seed(bench.file.seed)
-    made = {
-        # Rounded, so that what is shown is what is used.
-        name: (torch.rand(d_model, width, generator=generator, dtype=torch.float64) * 1000).round() / 1000
-        for name in ("W_Q", "W_K", "W_V")
-    }
-    query, key, value = (x @ w for w in made.values())
-    numbers = compute(query, key, value, bench.learned.mask, math.sqrt(width), f"sqrt({width})")
-    projected = {"Q = X W_Q": query, "K = X W_K": key, "V = X W_V": value}
-    stage = _stage(
-        "width",
-        {**made, **numbers.as_dict()},
-        *(_vectors(f"{name} (ours)", w, _features(d_model, bench.file.roles)) for name, w in made.items()),
-        *(_vectors(name, rows, bench.tokens) for name, rows in projected.items()),
-        *_attention_tables(numbers, bench.tokens, bench.tokens),
-        rows=d_model,
-        width=width,
-        change="keep" if width == d_model else "reduce" if width < d_model else "increase",
-        seed=bench.file.seed,
-    )
-    return replace(stage, name=f"width-{width}")
+    d_model, generator = bench.x.shape[-1], torch.Generator().manual_seed(bench.file.seed)
+    drawn = (torch.rand(d_model, width, generator=generator, dtype=torch.float64) for _ in "QKV")
+    # Rounded, so that what is shown is what is used.
+    made = {f"W_{symbol}": (w * 1000).round() / 1000 for symbol, w in zip("QKV", drawn, strict=True)}
+    fields: dict[str, Any] = {f"{name}_roles": [] for name in _PROJECTED} | {"scale": f"sqrt({width})"}
+    fields |= {f"w_{name}": w.tolist() for name, w in zip(_PROJECTED, made.values(), strict=True)}
+    other = Bench(bench.file.model_copy(update=fields), None)
+    tables = *_projections(other).tables, *other.learned.tables(bench.tokens, bench.tokens)
+    change = "keep" if width == d_model else "reduce" if width < d_model else "increase"
+    told = {"rows": d_model, "width": width, "change": change, "seed": bench.file.seed}
+    return replace(_stage("width", *tables, **told, **made, **other.learned.as_dict()), name=f"width-{width}")
 
 
 def _features(width: int, roles: Sequence[str] = ()) -> tuple[str, ...]:
@@ -382,19 +336,6 @@ def _vectors(
     """A matrix whose columns are unnamed numbers, with its size in the title."""
     title = f"{name}, {values.shape[0]} x {values.shape[1]}"
     return Table(title, rows, _features(values.shape[1], roles), values, notes=notes)
-
-
-def _attention_tables(
-    numbers: Numbers, queries: tuple[str, ...], keys: tuple[str, ...], symbols: Sequence[str] = "QKV"
-) -> tuple[Table, ...]:
-    """Scores, scaled scores, weights and context; `symbols` name queries (rows), keys (columns) and values."""
-    (q, k, v), scale = symbols, numbers.scale
-    scores = Table(f"scores: {q} {k}', {len(queries)} x {len(keys)}", queries, keys, numbers.scores, mask=numbers.mask)
-    scaled = Table(f"scaled: scores / {scale}", queries, keys, numbers.scaled, mask=numbers.mask)
-    title = f"weights: softmax({'scaled' if scale else 'scores'}), each row sums to 1"
-    weights = Table(title, queries, keys, numbers.weights, True, numbers.mask)
-    context = _vectors(f"context: weights {v}", numbers.context, queries)
-    return (scores, scaled, weights, context) if scale else (scores, weights, context)
 
 
 def _one_row_tables(numbers: Numbers, query: str, keys: tuple[str, ...]) -> tuple[Table, ...]:

@@ -6,9 +6,12 @@ Teddy are then read word by word, and each network shows after which word it can
 
 from __future__ import annotations
 
-import torch
+from itertools import zip_longest
 
-from heed.lessons.parts import Script, Stage, Table, train_small
+import torch
+from torch.nn.utils.rnn import pad_sequence
+
+from heed.lessons.parts import Script, Stage, table_of, train_small
 
 TITLE = "He said Teddy bear is soft. He said Teddy Roosevelt was a President."
 _PAIR = ("He said Teddy Roosevelt was a President".split(), "He said Teddy bear is soft".split())
@@ -28,32 +31,22 @@ _stage = Script("teddy")
 
 def stages() -> tuple[Stage, ...]:
     """Train the networks and read both sentences with each; takes some seconds."""
-    shown = [_read(name) for name in _NETWORKS]
-    right = torch.tensor([accuracy for _, accuracy in shown])
-    titles = tuple(title for title, _ in _NETWORKS.values())
-    caption = "share of held-out sentences with the right tag on Teddy"
-    table = Table(caption, titles, ("right",), right.unsqueeze(1), heat=True)
-    first = _stage("sentences", lines=map(" ".join, _PAIR))
-    return (first, *(stage for stage, _ in shown), _stage("result", {"accuracy": right}, table))
-
-
-def _read(name: str) -> tuple[Stage, float]:
-    title, settings = _NETWORKS[name]
-    run = train_small("tagging", _STEPS, f"{_SETTINGS} {settings}", data="teddy")
-    outside = run.head.labels.index("O")
-    person = [1 - one.probabilities[:, outside] for one in run.answers(_PAIR)]
-    with torch.no_grad():
-        states = [run.head.states(run.model, run.task.batch_of([words]))[0] for words in _PAIR]
-    length, shared = max(map(len, _PAIR)), min(map(len, _PAIR))
-    apart = (states[0][:shared] - states[1][:shared]).norm(dim=-1)
-    values, mask = torch.zeros(length, 3), torch.zeros(length, 3, dtype=torch.bool)
-    for column, one in enumerate((*person, apart)):
-        values[: len(one), column], mask[: len(one), column] = one, True
-    test = run.report["scores"]["test"]
-    accuracy = test["per_word"]["Teddy"]["accuracy"]["value"]
+    shown, right = [_stage("sentences", lines=map(" ".join, _PAIR))], []
     caption = "word by word: probability of (part of) a person, and distance between the states of the two sentences"
-    words = tuple(" / ".join(dict.fromkeys(one[t] for one in _PAIR if t < len(one))) for t in range(length))
-    table = Table(caption, words, ("1st sentence", "2nd sentence", "|h - h'|"), values, mask=mask)
-    numbers = {"first": person[0], "second": person[1], "apart": apart}
-    lines = (f"The word Teddy in {test['examples']} held-out sentences: {accuracy:.1%} right.",)
-    return _stage(name, numbers, table, lines=lines, title=title), accuracy
+    words = [" / ".join(dict.fromkeys(filter(None, both))) for both in zip_longest(*_PAIR)]
+    for name, (title, settings) in _NETWORKS.items():
+        run = train_small("tagging", _STEPS, f"{_SETTINGS} {settings}", data="teddy")
+        outside = run.head.labels.index("O")
+        first, second = (1 - one.probabilities[:, outside] for one in run.answers(_PAIR))
+        with torch.no_grad():
+            states = [run.head.states(run.model, run.task.batch_of([words]))[0] for words in _PAIR]
+        shared = min(map(len, _PAIR))
+        apart = (states[0][:shared] - states[1][:shared]).norm(dim=-1)
+        values = pad_sequence([first, second, apart], padding_value=torch.nan)
+        test = run.report["scores"]["test"]
+        right.append(test["per_word"]["Teddy"]["accuracy"]["value"])
+        lines = (f"The word Teddy in {test['examples']} held-out sentences: {right[-1]:.1%} right.",)
+        table = table_of(caption, words, ("1st sentence", "2nd sentence", "|h - h'|"), values, mask=~values.isnan())
+        shown.append(_stage(name, table, lines=lines, title=title, first=first, second=second, apart=apart))
+    accuracy, titles = torch.tensor(right), [title for title, _ in _NETWORKS.values()]
+    return (*shown, _stage("result", right=accuracy, accuracy=accuracy, networks=titles))

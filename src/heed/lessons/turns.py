@@ -29,31 +29,20 @@ STEPS = 6
 """Words that can be written, including the end token."""
 OUTPUTS = ("Hugh", "Leonardo", "Jackman", "DiCaprio", ",", "of", "course", "<end>")
 _START = "<start>"
-TOPICS = ("film", "which", "wish", "actor")
+_EMBEDDINGS: dict[str, dict[str, float]] = {  # by topic: the numbers of words; all others are zeros
+    "film": {"Logan": 1.0, "Titanic": 1.0},
+    "which": {"Logan": 1.0, "Titanic": -1.0},
+    "wish": {"suggest": 1.0, "good": 0.5, "movie": 1.0},
+    "actor": {"who": 0.5, "lead": 0.5, "actor": 1.0},
+}
+WORDS = ("suggest", "good", "movie", "Logan", "Titanic", "who", "lead", "actor")
+"""Words that are read whose embeddings are not zeros."""
+TOPICS = tuple(_EMBEDDINGS)
 """Names of the four numbers of an embedding, a word state, a dialogue state and a context."""
 STATE = (*TOPICS, "place 1", "place 2", "place 3")
 """Names of the seven numbers of a decoder state."""
-WORDS = {
-    "suggest": (0.0, 0.0, 1.0, 0.0),
-    "good": (0.0, 0.0, 0.5, 0.0),
-    "movie": (0.0, 0.0, 1.0, 0.0),
-    "Logan": (1.0, 1.0, 0.0, 0.0),
-    "Titanic": (1.0, -1.0, 0.0, 0.0),
-    "who": (0.0, 0.0, 0.0, 0.5),
-    "lead": (0.0, 0.0, 0.0, 0.5),
-    "actor": (0.0, 0.0, 0.0, 1.0),
-}
-"""Embeddings of the words that are read; those of all other words are zeros."""
-_WRITTEN = {
-    _START: (-1.0, -1.0, -1.0),
-    "Hugh": (1.0, -1.0, -1.0),
-    "Leonardo": (1.0, -1.0, -1.0),
-    "Jackman": (-1.0, 1.0, -1.0),
-    "DiCaprio": (-1.0, 1.0, -1.0),
-    ",": (-1.0, -1.0, 1.0),
-    "of": (1.0, 1.0, -1.0),
-    "course": (1.0, -1.0, 1.0),
-}
+_SIGNS = {_START: "---", "Hugh": "+--", "Leonardo": "+--", "Jackman": "-+-", "DiCaprio": "-+-"}
+_SIGNS |= {",": "--+", "of": "++-", "course": "+-+"}
 """Embeddings of the words that are written: three signs that encode the place in the answer."""
 _AFTER = dict(zip(OUTPUTS, (_START, _START, "Hugh", "Hugh", "Jackman", ",", "of", "course"), strict=True))
 """The previous word of each word of the answer."""
@@ -88,24 +77,18 @@ def chosen_weights() -> Weights:
 
     U, V and Z are `(4, 4)`, S `(7, 7)`, E `(7, 3)`, D and A `(7, 4)`, O, on state and context, `(8, 11)`.
     """
-    z, s, e, d = _eye(4), torch.zeros(7, 7), torch.zeros(7, 3), torch.zeros(7, 4)
-    a, o = torch.zeros(7, 4), torch.zeros(8, 11)
+    eye, e, a, o = (torch.zeros(size, dtype=torch.float64) for size in ((7, 7), (7, 3), (7, 4), (8, 11)))
+    eye[:4, :4] = torch.eye(4)  # the topics
+    z, e[4:] = eye[:4, :4].clone(), 2 * torch.eye(3)
     z[2, 0] = -1.0  # a film that is named fulfils the wish for one
-    s[:4, :4] = 0.4 * _eye(4)
-    e[4:] = 2 * _eye(3)
-    d[:4] = _eye(4)
     a[3] = torch.tensor([12.0, 0.0, 0.0, -6.0])  # asked for an actor: look for a film, and not for the question itself
     for row, word in enumerate(OUTPUTS):
-        o[row, 4:7] = 4 * torch.tensor(_WRITTEN[_AFTER[word]])
+        o[row, 4:7] = 4 * written(_AFTER[word])
         if _AFTER[word] in (_START, "Hugh"):
             sign = 1.0 if word in ("Hugh", "Jackman") else -1.0
             o[row, 1], o[row, 8] = 2 * sign, 3 * sign
-    made = {"U": 0.8 * _eye(4), "V": 0.8 * _eye(4), "Z": z, "S": s, "E": e, "D": d, "A": a, "O": o}
-    return {name: matrix.double() for name, matrix in made.items()}
-
-
-def _eye(size: int) -> Tensor:
-    return torch.eye(size, dtype=torch.float64)
+    kept = 0.8 * eye[:4, :4]
+    return {"U": kept, "V": kept, "Z": z, "S": 0.4 * eye, "E": e, "D": eye[:, :4], "A": a, "O": o}
 
 
 def read_turns(turns: Sequence[str], weights: Weights) -> Reading:
@@ -125,7 +108,12 @@ def _states(matrix: Tensor, inputs: Sequence[Tensor]) -> Tensor:
 
 def embedding(word: str) -> Tensor:
     """The embedding `(4,)` of a word that is read."""
-    return double(WORDS.get(word, (0.0,) * 4))
+    return double([numbers.get(word, 0.0) for numbers in _EMBEDDINGS.values()])
+
+
+def written(word: str) -> Tensor:
+    """The embedding `(3,)` of a word that is written."""
+    return double([float(f"{sign}1") for sign in _SIGNS[word]])
 
 
 def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) -> Answer:
@@ -134,8 +122,7 @@ def write_answer(reading: Reading, weights: Weights, *, attends: bool = True) ->
     state, word = torch.tanh(weights["D"] @ last), _START
     words, rows = [], []
     for _ in range(STEPS):
-        previous = double(_WRITTEN[word])
-        state = torch.tanh(weights["S"] @ state + weights["E"] @ previous + weights["D"] @ last)
+        state = torch.tanh(weights["S"] @ state + weights["E"] @ written(word) + weights["D"] @ last)
         query = state @ weights["A"]
         scores = reading.dialogue @ query
         turns = torch.softmax(scores, 0)
