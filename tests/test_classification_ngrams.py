@@ -300,6 +300,15 @@ def test_they_are_there_only_where_nobody_named_a_model_or_steps(folder):
         assert (longest, training.learning_rate, training.validate_every) == (0, 0.003, None)
 
 
+@pytest.mark.parametrize(("labels", "rate"), [(19, 0.001), (20, 0.003)])
+def test_of_many_labels_the_network_beside_them_learns_at_the_usual_rate(tmp_path, labels, rate):
+    path = tmp_path / "train.txt"
+    path.write_text("".join(f"l{n % labels} a word of {n % labels}\n" for n in range(6 * labels)))
+    config = {"task": "classification", "data": {"train": str(path), "valid": labels}, "training": {"minutes": 1}}
+    settled = task_class("classification").prepare(check_config(config, "test")).config
+    assert settled.model.settings["ngrams"] == 2 and settled.training.learning_rate == rate
+
+
 def test_the_baseline_stands_in_the_report(run):
     values = run.report["scores"]["test"]["baselines"][NAME]
     assert {*values} == {"accuracy", "macro_f1"} and values["accuracy"]["value"] == 1.0
