@@ -39,7 +39,7 @@ Before that, checks can stop a claim:
 - *power*: a difference of the size that the literature found would be seen in 4 of 5 such experiments.
 
 `--from-file` prints rule, checks, controls, literature and all numbers of a claim. Sentences with a closed form, which
-need no experiment, are in [Models and equations](systems.md#f-claims-that-are-measured).
+need no experiment, are in [Models and equations](systems.md#f-closed-forms).
 """
 
 

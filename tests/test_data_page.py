@@ -162,13 +162,6 @@ def test_every_case_of_the_table_is_tried():
     assert re.findall(r"^\| (.*?) \| `", table, re.MULTILINE) == list(FOUND)
 
 
-def test_the_messages_that_the_page_quotes_are_real():
-    (block,) = re.findall(r"most common messages:\n\n```\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(block.splitlines()) == 3
-    for message in block.splitlines():
-        assert f"| `{message}` |" in MESSAGES
-
-
 def test_the_commands_on_malformed_data_run(folder, capsys):
     block = re.search(r"```sh\n(.*?)```", PAGE[PAGE.index("## Malformed data") :], flags=re.DOTALL)[1]
     for line in block.splitlines():

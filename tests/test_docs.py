@@ -115,7 +115,7 @@ def test_the_layers_of_the_architecture_page_are_those_of_the_imports():
 
 
 PAGES = [
-    *("README.md", "CONTRIBUTING.md", "benchmarks/NOTES.md"),
+    *("README.md", "CONTRIBUTING.md", "benchmarks/NOTES.md", "benchmarks/README.md", "tests/attacks.md"),
     *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs").rglob("*.md"))),
 ]
 
@@ -147,13 +147,13 @@ def test_links_of_a_page_lead_to_files_and_headings_that_exist(name):
 
 
 def test_promises_of_reliability_and_attacks_name_tests_that_exist():
-    text = page("docs/reliability.md")
+    text, attacks = page("docs/reliability.md"), page("tests/attacks.md")
     promises = re.findall(r"^- \*\*.*?(?=^- |^## )", text.partition("## Not promised")[0] + "## ", flags=re.M | re.S)
-    rows = re.findall(r"^\|.*\|$", text.partition("## Attacks and tests")[2], flags=re.MULTILINE)[2:]
+    rows = re.findall(r"^\|.*\|$", attacks, flags=re.MULTILINE)[2:]
     assert len(promises) > 9 and len(rows) > 30
     for statement in (*promises, *rows):
         assert re.search(r"`test_\w+\.py", statement), statement
-    for file, _, name in (one.partition("::") for one in re.findall(r"`(test_\w+\.py(?:::\w+)?)`", text)):
+    for file, _, name in (one.partition("::") for one in re.findall(r"`(test_\w+\.py(?:::\w+)?)`", text + attacks)):
         assert f"def {name or 'test_'}" in page(f"tests/{file}")
 
 

@@ -146,14 +146,14 @@ def check(words: CheckedArgument, valid: ValidOption = None, test: FilesOption =
 def predict(
     run: RunArgument,
     text: Annotated[
-        list[str] | None, Argument(metavar="TEXT", help="Texts; stdin is read if there are neither texts nor --input.")
+        list[str] | None, Argument(metavar="TEXT", help="Texts; without texts and --input, stdin is read.")
     ] = None,
     input: Annotated[
         Path | None,
-        option("Files", "--input", "-i", metavar="PATH", help="A file, one text a line; or a folder of files."),
+        option("Files", "--input", "-i", metavar="PATH", help="A file with one text per line, or a folder of files."),
     ] = None,
     out: Annotated[
-        Path | None, option("Files", metavar="PATH", help="Write to this file, or folder if the input is one.")
+        Path | None, option("Files", metavar="PATH", help="Write to this file, or to this folder if the input is one.")
     ] = None,
     bad_lines: BadLinesOption = None,
     window: WindowOption = 2_000,
@@ -165,7 +165,7 @@ def predict(
 ) -> None:
     """Write the output for each text or line of input.
 
-    Lines are answered as they arrive. On a terminal, without texts and --input, it asks for texts.
+    Answers each line as it arrives. On a terminal, without texts and --input, asks for texts.
     """
     from heed.cli.predict import Given, run_predict
 
@@ -178,7 +178,7 @@ def import_(
         str,
         Argument(
             metavar="FOLDER|NAME",
-            help="Folder of a checkpoint, or name on the Hugging Face Hub (first in your cache).",
+            help="Folder of a checkpoint, or its name on the Hugging Face Hub (your cache is tried first).",
         ),
     ],
     settings: Annotated[
@@ -217,7 +217,7 @@ def export(
 ) -> None:
     """Export a run for another program, and compare the outputs.
 
-    Written into RUN/export.
+    Writes into RUN/export.
     """
     import heed
 
@@ -233,8 +233,8 @@ def pack(
 ) -> None:
     """Pack a finished run into one zip file to hand over.
 
-    It has the model and its card, without checkpoints and without paths of this machine. Every command takes it in
-    place of a run folder: heed predict FILE.zip TEXT.
+    The file has the model and its card, without checkpoints and paths of this machine. Every command takes it in place
+    of a run folder: heed predict FILE.zip TEXT.
     """
     import heed
 
@@ -249,26 +249,23 @@ def serve(
     open_it: Annotated[bool, option("--open", help="Open the page in a browser.")] = False,
     port: Annotated[int, option(metavar="N", help="Port; by default a free one.", min=0, max=65_535)] = 0,
     minutes: Annotated[
-        float | None, option(metavar="N", help="End when nobody has asked for N minutes.", min=0.01)
+        float | None, option(metavar="N", help="Stop after N minutes without a request.", min=0.01)
     ] = None,
-    host: Annotated[
-        str, option("Other machines", metavar="ADDRESS", help="Address to listen at; 127.0.0.1 by default.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("Other machines", metavar="ADDRESS", help="Address to listen on.")] = "127.0.0.1",
     token_file: Annotated[
         Path | None,
-        option("Other machines", "--token-file", metavar="FILE", help="File with the token that requests must have."),
+        option("Other machines", "--token-file", metavar="FILE", help="File with the token that requests must carry."),
     ] = None,
     names: Annotated[
         list[str] | None,
-        option("Other machines", "--name", metavar="HOST[:PORT]", help="A further name of this server; repeatable."),
+        option("Other machines", "--name", metavar="HOST[:PORT]", help="Host name that requests may use; repeatable."),
     ] = None,
     device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
-    """Open a page to type to a model and look inside.
+    """Serve a page to try a model, and predictions over HTTP.
 
-    It also answers programs. Only this machine can ask, and only with the token in the printed address
-    (docs/serving.md).
+    Only this machine is served, and only with the token in the printed address (docs/serving.md).
     """
     from heed.cli.serve import Place, run_serve
 
@@ -283,10 +280,10 @@ def evaluate(
     files: Annotated[
         list[str] | None, Argument(metavar="FILE", help="Test files; by default the run's test or validation set.")
     ] = None,
-    split: Annotated[str | None, option(metavar="NAME", help="test, valid or, for dates, unseen.")] = None,
+    split: Annotated[str | None, option(metavar="NAME", help="Split: test, valid or, for dates, unseen.")] = None,
     others: WithOption = None,
     equal: Annotated[
-        bool, option("--equal-weights", help="Also score it while the keys of each attention have equal weight.")
+        bool, option("--equal-weights", help="Also score the run while each attention weights its keys equally.")
     ] = False,
     as_json: Annotated[bool, option("--json", help="Print the whole report as JSON.")] = False,
     device: DeviceOption = "auto",
@@ -306,15 +303,15 @@ def heads(
     files: Annotated[
         list[str] | None, Argument(metavar="FILE", help="Files to score; by default the run's validation set.")
     ] = None,
-    split: Annotated[str | None, option(metavar="NAME", help="The set to score: valid (the default), test.")] = None,
-    most: Annotated[int, option("--examples", metavar="N", help="Most examples, evenly chosen.", min=1)] = 500,
+    split: Annotated[str | None, option(metavar="NAME", help="Set to score: valid (the default) or test.")] = None,
+    most: Annotated[int, option("--examples", metavar="N", help="At most N examples, evenly chosen.", min=1)] = 500,
     as_json: Annotated[bool, option("--json", help="Print everything as JSON.")] = False,
     device: DeviceOption = "auto",
     force: ForceOption = False,
 ) -> None:
     """Score a run without each of its heads.
 
-    One line for each head: the change of score and loss without it, and what it looks at.
+    Prints a line for each head: the change of score and loss without it, and what it attends to.
     """
     from heed.cli.evaluate import run_heads
 
@@ -388,11 +385,11 @@ def compare(
     ] = None,
     jobs: Annotated[
         int | None,
-        option("Training", metavar="N", help="Train N at a time; several GPUs are shared out.", min=1, max=1_000),
+        option("Training", metavar="N", help="Train N runs at a time, spread over the GPUs.", min=1, max=1_000),
     ] = None,
     on: Annotated[
         Literal["ray"] | None,
-        option("Training", metavar="ray", help="Train on a Ray cluster, all at a time; --out on shared storage."),
+        option("Training", metavar="ray", help="Train on a Ray cluster, in parallel; --out must be on shared storage."),
     ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
@@ -431,12 +428,12 @@ def compare(
         option(
             "Output",
             metavar="PATH",
-            help="Folder for compare.html, .tex, .csv, .json and new runs; of trained runs also a file: .svg, .png.",
+            help="Folder for compare.html, .tex, .csv, .json and new runs; for trained runs, also a .svg or .png.",
         ),
     ] = None,
-    sentences: Annotated[int, option("Output", metavar="N", help="Sentences on the page.", min=0)] = 15,
+    sentences: Annotated[int, option("Output", metavar="N", help="Examples on the page.", min=0)] = 15,
     look: Annotated[
-        str | None, option("Output", metavar="TEXT", help="Also show the attention of every run to this text.")
+        str | None, option("Output", metavar="TEXT", help="Also show the attention of every run for this text.")
     ] = None,
     open_it: Annotated[bool, option("Output", "--open", help="Show the page in a browser.")] = False,
     as_json: Annotated[bool, option("Output", "--json", help="Print everything as JSON.")] = False,
@@ -446,7 +443,7 @@ def compare(
 ) -> None:
     """Compare runs, or train several models and compare them.
 
-    Scores with intervals, significance, speed and memory.
+    Reports scores with intervals, significance, speed and memory.
     """
     from heed.cli.compare import CompareOptions, run_compare
 
@@ -467,14 +464,14 @@ _INPUT = "Input of the model: for pairs, two texts; for pictures, a file, or tes
 InputArgument = Annotated[list[str], Argument(metavar="TEXT", help=f"{_INPUT}.")]
 EditsOption = Annotated[
     list[str] | None,
-    option("View", "--edit", metavar="JSON|FILE", help="Change weights, as docs/looking.md says; repeatable."),
+    option("View", "--edit", metavar="JSON|FILE", help="Change attention weights (docs/looking.md); repeatable."),
 ]
 ScoreOption = Annotated[
     str | None,
-    option("Score", "--for", metavar="NAME", help="Its score: a label, TAG:WORD, TOKEN:POSITION; else the answer's."),
+    option("Score", "--for", metavar="NAME", help="A label, TAG:WORD or TOKEN:POSITION; by default the answer."),
 ]
 RatherThanOption = Annotated[
-    str | None, option("Score", "--rather-than", metavar="NAME", help="Minus the score of this label, tag or token.")
+    str | None, option("Score", "--rather-than", metavar="NAME", help="Subtract the score of this label, tag or token.")
 ]
 
 
@@ -495,7 +492,7 @@ def look(
     steps: Annotated[bool, option("View", "--steps", help="One frame per token read or written.")] = False,
     mechanism: Annotated[
         str | None,
-        option("View", metavar="NAME", help="Only this attention: cross, encoder, decoder, or rollout of an encoder."),
+        option("View", metavar="NAME", help="Only this attention: cross, encoder, decoder, or an encoder's rollout."),
     ] = None,
     layer: Annotated[
         str | None,
@@ -505,7 +502,7 @@ def look(
         str | None, option("View", metavar="N", help="Head from 0, mean (over the heads; default) or all.")
     ] = None,
     overview: Annotated[
-        bool, option("View", "--overview", help="Thumbnails of all layers and heads, or of those chosen.")
+        bool, option("View", "--overview", help="Thumbnails of all layers and heads, or of the chosen ones.")
     ] = False,
     sort: Annotated[
         str | None,
@@ -519,12 +516,12 @@ def look(
     number: Annotated[
         tuple[str, str] | None,
         option(
-            "View", metavar="QUERY KEY", help="One weight and what it came from: row and column of the map, from 0."
+            "View", metavar="QUERY KEY", help="Show how one weight is computed; its row and column in the map, from 0."
         ),
     ] = None,
-    every: Annotated[bool, option("View", "--all", help="With --number: every component and key.")] = False,
+    every: Annotated[bool, option("View", "--all", help="With --number: list every component and key.")] = False,
     numpy: Annotated[
-        bool, option("View", "--numpy", help="With --number: only lines of Python that compute it.")
+        bool, option("View", "--numpy", help="With --number: print only the Python that computes it.")
     ] = False,
     *,
     flags: dict[str, Any],
@@ -532,7 +529,7 @@ def look(
 ) -> None:
     """Show a model's attention, or its training curves.
 
-    With TEXT: its attention while it reads and writes. Without: loss, scores, learning rate and speed.
+    With TEXT, shows its attention while it reads and writes; without, loss, scores, learning rate and speed.
     """
     from heed.cli.look import Weight, run_look
 
@@ -556,11 +553,11 @@ def attribute(
         str | None, option("Method", metavar="NAME", help="With ig: mean (the default), zero or unknown.")
     ] = None,
     steps: Annotated[
-        int | None, option("Method", metavar="N", help="With ig: steps; by default until the error is 1 %.", min=1)
+        int | None, option("Method", metavar="N", help="With ig: steps; by default enough for an error of 1 %.", min=1)
     ] = None,
     without: Annotated[
         Literal["deleted", "unknown", "mean"] | None,
-        option("Method", metavar="deleted|unknown|mean", help="With loo: what becomes of a word; deleted by default."),
+        option("Method", metavar="deleted|unknown|mean", help="With loo: how a word is left out; deleted by default."),
     ] = None,
     edits: EditsOption = None,
     *,
@@ -569,7 +566,7 @@ def attribute(
 ) -> None:
     """Show what each word adds to a score.
 
-    Of a picture: each patch, or each cell of a grid of 8 x 8.
+    For a picture: what each patch, or each cell of an 8 x 8 grid, adds.
     """
     from heed.cli.look import run_inside
 
@@ -582,16 +579,16 @@ def attribute(
 @with_drawing
 def patch(
     run: RunArgument,
-    texts: Annotated[list[str], Argument(metavar="TEXT OTHER", help="A text, and one of as many tokens.")],
+    texts: Annotated[list[str], Argument(metavar="TEXT OTHER", help="A text, and another with as many tokens.")],
     target: ScoreOption = None,
     rather_than: RatherThanOption = None,
     edits: EditsOption = None,
     *,
     drawing: Any,
 ) -> None:
-    """Show which states carry a difference of two texts.
+    """Show which states carry the difference between two texts.
 
-    States of OTHER are put in place of those of TEXT, at one layer and word at a time.
+    Puts states of OTHER in place of those of TEXT, at one layer and word at a time.
     """
     from heed.cli.look import run_inside
 
@@ -638,14 +635,14 @@ def lesson(
     row: Annotated[
         str | None, option(metavar="TOKEN", help="Compute only the row of this token (or row N from 0).")
     ] = None,
-    stage: Annotated[list[str] | None, option(metavar="NAME", help="Only this stage; repeatable.")] = None,
+    stage: Annotated[list[str] | None, option(metavar="NAME", help="Show only this stage; repeatable.")] = None,
     form: Annotated[
         Literal["text", "html", "svg", "json"] | None,
         option("--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."),
     ] = None,
     out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt.")] = None,
     slides: Annotated[
-        bool, option("--slides", help="A stage a page, 16:9: .html with arrow keys; .svg or .png, a file for each.")
+        bool, option("--slides", help="One stage a page, 16:9: .html; .svg or .png, a file for each.")
     ] = False,
     no_remarks: Annotated[bool, option("--no-remarks", help="Leave out a file's remarks and notes.")] = False,
     *,
@@ -678,7 +675,7 @@ def _tools() -> None:
 
 @_dev.command("check")
 def dev_check(name: Annotated[str, Argument(metavar="NAME", help="A task, a model or a score.")]) -> None:
-    """Run the tests that concern one task, model or score, and list what is missing."""
+    """Test one task, model or score, and list what is missing."""
     from heed.cli.dev import run_dev_check
 
     raise typer.Exit(run_dev_check(name))

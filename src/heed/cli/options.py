@@ -167,7 +167,7 @@ RunArgument = Annotated[
     str,
     Argument(
         metavar="RUN",
-        help="Run folder, packed run (.zip), or 'last' for the newest folder under runs/.",
+        help="Run folder, packed run (.zip), or 'last', the newest usable run under runs/.",
         autocompletion=complete_run,
     ),
 ]
@@ -222,7 +222,7 @@ BadLinesOption = Annotated[
         "Files",
         "--bad-lines",
         metavar="error|skip",
-        help="For an unusable line: stop (the default, unless the run was trained with skip), or write an empty line.",
+        help="On an unusable line, stop (the default, unless the run was trained with skip) or write an empty line.",
     ),
 ]
 WindowOption = Annotated[
@@ -231,7 +231,7 @@ WindowOption = Annotated[
         "Files",
         "--sort-window",
         metavar="N",
-        help="Number of lines sorted by length and computed together; 2,000 by default.",
+        help="Number of lines sorted by length and computed together.",
         min=1,
     ),
 ]
@@ -259,17 +259,17 @@ PageOption = Annotated[
 _FIGURE: dict[str, Any] = {
     "theme": Annotated[
         Literal["light", "dark"] | None,
-        option("Picture", metavar="light|dark", help="Its ground; light by default, of curves in SVG the reader's."),
+        option("Picture", metavar="light|dark", help="Background: light by default; SVG curves follow the reader."),
     ],
     "width": Annotated[
-        str | None, option("Picture", metavar="WIDTH", help="Its width: 85mm, 3.3in or 600px (96 px are an inch).")
+        str | None, option("Picture", metavar="WIDTH", help="Width: 85mm, 3.3in or 600px (96 px to the inch).")
     ],
     "scale": Annotated[
         float | None,
-        option("Picture", metavar="X", help="Pixels of a PNG for each px: 2 by default, 3.125 for 300 dpi."),
+        option("Picture", metavar="X", help="PNG pixels per px: 2 by default, 3.125 for 300 dpi."),
     ],
     "fonts": Annotated[
-        list[Path] | None, option("Picture", "--font", metavar="FILE", help="A font for PNG; repeatable.")
+        list[Path] | None, option("Picture", "--font", metavar="FILE", help="Font file for PNG; repeatable.")
     ],
 }
 

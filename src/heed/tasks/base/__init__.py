@@ -76,7 +76,7 @@ WITH_BASELINE = Flag(
     "predict",
     "with-baseline",
     bool,
-    "Add the output of the best baseline by the run's report: for TEXT on a further line, else after a tab.",
+    "Add the output of the best baseline in the run's report: after TEXT on a new line, else after a tab.",
     default=False,
 )
 LOOK_BEAM = Flag("look", "beam", int, "Beam size; the run's by default.", least=1, most=1_000, keyword="beam_size")
@@ -85,13 +85,13 @@ UNITS = Flag(
 )
 GATES = (Flag("look", "gates", bool, "Also draw the mean gates of recurrent networks.", default=False), UNITS)
 ATTRIBUTION = Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds.")
-WORDS = Flag("look", "words", bool, "Beside each map: what the output loses without each word.", default=False)
+WORDS = Flag("look", "words", bool, "Beside each map, show what the output loses without each word.", default=False)
 BESIDE = Flag(
     "look",
     "beside",
     str,
-    "Also the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and the differences; "
-    "repeated, the maps of all of them.",
+    "Also show the maps of another RUN, of the 'untrained' network or of the weights of 'step-N', and, "
+    "for a single one, the differences; repeatable.",
     several=True,
     metavar="RUN",
 )

@@ -16,7 +16,7 @@ SPEC = TaskSpec(
     flags=(
         *WRITING,
         WITH_BASELINE,
-        Flag("predict", "prefix", str, "Every output begins with this text.", default=""),
+        Flag("predict", "prefix", str, "Begin every output with this text.", default=""),
         Flag("predict", "align", bool, "Add links i-j from source word i to output word j.", default=False),
         Flag(
             "predict",
