@@ -462,6 +462,7 @@ def compare(
 
 _INPUT = "Input of the model: for pairs, two texts; for pictures, a file, or test:N of the test set"
 InputArgument = Annotated[list[str], Argument(metavar="TEXT", help=f"{_INPUT}.")]
+PromptArgument = Annotated[list[str], Argument(metavar="TEXT", help="Input of the model.")]
 EditsOption = Annotated[
     list[str] | None,
     option("View", "--edit", metavar="JSON|FILE", help="Change attention weights (docs/looking.md); repeatable."),
@@ -597,7 +598,7 @@ def patch(
 
 @app.command(cls=called("RUN TEXT"))
 @with_drawing
-def lens(run: RunArgument, texts: InputArgument, edits: EditsOption = None, *, drawing: Any) -> None:
+def lens(run: RunArgument, texts: PromptArgument, edits: EditsOption = None, *, drawing: Any) -> None:
     """Show the most probable token after each block of a decoder."""
     from heed.cli.look import run_inside
 
@@ -609,7 +610,7 @@ def lens(run: RunArgument, texts: InputArgument, edits: EditsOption = None, *, d
 @with_flags
 def beams(
     run: RunArgument,
-    texts: InputArgument,
+    texts: PromptArgument,
     beam: Annotated[
         int | None, option("View", metavar="N", help="Beam size; the run's by default.", min=1, max=1_000)
     ] = None,
