@@ -18,7 +18,7 @@ from commands import call
 from heed.config import TokenizerConfig
 from heed.data.batch import pad_rows
 from heed.data.tokens.tokenizer import END, START, TextTokenizer
-from heed.errors import ConfigError, HeedWarning, RunError
+from heed.errors import ConfigError, RunError
 from heed.exchange import ctranslate2 as exporting
 from heed.exchange.ctranslate2 import CTranslate2Writer, write_model
 from heed.generation import SamplingOptions, SearchOptions, generate
@@ -237,20 +237,19 @@ def test_another_output_is_caught(trained, tmp_path, monkeypatch, search):
         return groups if options.beam_size == 1 else groups[::-1]
 
     monkeypatch.setattr(CTranslate2Writer, "write", others)
-    with pytest.raises(RunError, match=rf"exported model has a different output {search}: '.*' instead of '.*' for"):
+    with pytest.raises(RunError, match=rf"exported model .*{search}: '.*' instead of '.*' for"):
         run.export()
 
 
-def test_a_weak_model_is_exported_with_a_warning(tmp_path):
+def test_a_weak_model_is_exported(tmp_path):
     """Hardly trained, and with scores that favour short outputs, which CTranslate2 drops on the way."""
     weak = copy.deepcopy(SETTINGS)
     weak["data"]["length"], weak["training"]["steps"] = [2, 12], 10
     weak["generation"] = {"max_length": 30, "length_penalty": 0.0}
     (tmp_path / "weak.yaml").write_text(yaml.safe_dump(weak))
     run = heed.train(tmp_path / "weak.yaml", out=tmp_path / "run", quiet=True)
-    with pytest.warns(HeedWarning, match=r"log-probabilities .* agree, but \d+ of its 16 .*it writes '.*' instead of"):
-        done = run.export()
-    assert (done.folder / "model.bin").is_file() and done.check.log_prob < 1e-3
+    done = run.export()
+    assert (done.folder / "model.bin").is_file() and done.check.log_prob < 1e-3 and done.check.beam > 0
     ours, theirs = (run.predict("12", engine=engine, beam_size=1).ids for engine in ("torch", "ctranslate2"))
     assert ours == theirs
 

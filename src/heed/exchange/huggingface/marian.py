@@ -49,12 +49,13 @@ from heed.exchange.huggingface.files import (
     zeros,
 )
 from heed.exchange.huggingface.pieces import cutter_of, read_pieces
-from heed.exchange.huggingface.tokenizers import template, write_json
+from heed.exchange.huggingface.tokenizers import CONFIG as _SETTINGS
+from heed.exchange.huggingface.tokenizers import WHOLE as _WHOLE
+from heed.exchange.huggingface.tokenizers import write_json, write_tokenizer
 from heed.models.transformer import TransformerConfig
 
 _CUTTERS = {"source": "source.spm", "target": "target.spm"}
 _IDS, _TARGET_IDS = "vocab.json", "target_vocab.json"
-_SETTINGS, _WHOLE = "tokenizer_config.json", "tokenizer.json"
 TARGET_FOLDER = "target_tokenizer"
 """Subfolder of the target's tokenizer, if it differs from the source's and is no SentencePiece model."""
 _LONGEST = 512
@@ -162,28 +163,10 @@ def _write_pair(source: MappedTokenizer, target: MappedTokenizer, folder: Path) 
 
 
 def _write_whole(tokenizer: TextTokenizer, folder: Path, frame: str) -> None:
-    """Write the library's own file, with the start and end tokens that `frame` adds to each text."""
+    """Write the files of one side, with the start and end tokens that `frame` adds to each text."""
     if isinstance(tokenizer, MappedTokenizer):
         raise ConfigError("one side has SentencePiece models and the other has none; Marian needs both or neither")
-    state = json.loads(tokenizer.library.to_str())
-    start, end = map(tokenizer.token, tokenizer.special[2:])
-    ids = dict(zip((start, end), tokenizer.special[2:], strict=True))
-    state["post_processor"] = template([start] * (frame == "both"), [], [end] * (frame != "none"), ids)
-    write_json(folder / _WHOLE, state)
-    names = {kind: tokenizer.token(i) for kind, i in zip(_KINDS, tokenizer.special, strict=True) if i >= 0}
-    write_json(
-        folder / _SETTINGS,
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            **names,
-            "split_special_tokens": True,  # a text that says "</s>" does not end there
-            "clean_up_tokenization_spaces": False,
-            "model_input_names": ["input_ids", "attention_mask"],
-        },
-    )
-
-
-_KINDS = ("pad_token", "unk_token", "bos_token", "eos_token")
+    write_tokenizer(tokenizer, {}, folder, "marian", (frame == "both", 0, frame != "none"))
 
 
 def _read_whole(folder: Path, settings: Settings) -> dict[str, TextTokenizer]:

@@ -22,18 +22,17 @@ The classes cut texts with the `tokenizers` library:
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models
 
-from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, check_ids, library_of
+from heed.data.tokens.special import BERT_TOKENS, BLANK, CONTINUED, MASKS, Special, library_of
 from heed.data.tokens.tokenizer import UNUSED, TextTokenizer
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.files import Settings, optional_json
@@ -50,12 +49,8 @@ _OF_BERT = {f"{name.lower()}_token": f"[{name}]" for name in ("PAD", "UNK", "CLS
 _OF_ROBERTA = dict(zip(ROLES, ("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), strict=True))
 _OF_GPT2 = dict.fromkeys(ROLES[:3], "<|endoftext|>")
 _DEFAULTS = {BERT: _OF_BERT, ROBERTA: _OF_ROBERTA, XLM_ROBERTA: _OF_ROBERTA, GPT2: _OF_GPT2, AS_IT_IS: {}}
-_SAME_AS = {
-    "DistilBertTokenizer": BERT,
-    "ElectraTokenizer": BERT,
-    "PreTrainedTokenizer": AS_IT_IS,
-    "TokenizersBackend": AS_IT_IS,
-}
+_SAME_AS = {"DistilBertTokenizer": BERT, "ElectraTokenizer": BERT}
+_SAME_AS |= {"PreTrainedTokenizer": AS_IT_IS, "TokenizersBackend": AS_IT_IS}
 _BY_FAMILY = {"bert": BERT, "distilbert": BERT, "roberta": ROBERTA, "xlm-roberta": XLM_ROBERTA, "gpt2": GPT2}
 _FLAGS = ("single_word", "lstrip", "rstrip", "normalized", "special")
 
@@ -71,10 +66,11 @@ class TokenizerFolder:
         form: The class that cuts: one of `BERT`, `ROBERTA`, `GPT2`, `XLM_ROBERTA`, `AS_IT_IS`.
         roles: The special tokens by role ("pad_token", "cls_token" and so on).
         further: Those without a role.
+        added: The added tokens in their order.
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        """Read the files that say which class cuts, and its special tokens.
+        """Read the files that say which class cuts, and its special and added tokens.
 
         Raises:
             RunError: A file is damaged.
@@ -89,74 +85,60 @@ class TokenizerFolder:
         usual = _BY_FAMILY.get(str(config.get("model_type")), AS_IT_IS)
         name = str(values.get("tokenizer_class") or config.get("tokenizer_class") or usual)
         self.name = name if name == AS_IT_IS else name.removesuffix("Fast")
-        self.form = self._form(usual)
-        self._decoder = values.get("added_tokens_decoder") or {}
-        if not isinstance(self._decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in self._decoder):
+        self.form = _SAME_AS.get(self.name, self.name if self.name in _DEFAULTS or self.whole is None else AS_IT_IS)
+        if self.form not in _DEFAULTS:
+            raise ConfigError(
+                f"{folder}: tokenizer_class is '{self.name}', which heed does not support without a {WHOLE}; "
+                f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
+            )
+        if self.form == AS_IT_IS and self.whole is None:
+            self.form = usual
+        decoder = values.get("added_tokens_decoder") or {}
+        if not isinstance(decoder, dict) or not all(re.fullmatch("[0-9]{1,18}", i) for i in decoder):
             raise RunError(f"{folder / CONFIG} is damaged: added_tokens_decoder has no tokens by number")
         roles: dict[str, str | None] = {**_DEFAULTS[self.form]}
         self.further: list[str] = []
-        self._described: dict[str | None, AddedToken] = {}
+        special: dict[str | None, AddedToken] = {}
         # Of the files that name special tokens, later ones have precedence.
-        places = [(folder / CONFIG, values)]
-        if not self._decoder:
-            path = folder / "special_tokens_map.json"
-            places.append((path, optional_json(path) or {}))
-        for path, fields in places:
-            for role in ROLES:
-                if role in fields:
-                    token = fields[role]
-                    roles[role] = None if token is None else _content(token, path, role)
-                    if isinstance(token, dict):
-                        self._described[roles[role]] = _added(token, path, role)
+        places = {folder / CONFIG: values}
+        if not decoder:
+            places |= {folder / _MAP: optional_json(folder / _MAP) or {}}
+        for path, fields in places.items():
+            for role in filter(fields.__contains__, ROLES):
+                token = None if fields[role] is None else _added(fields[role], path, role)
+                roles[role] = token and token.content
+                special |= {token.content: token} if token else {}
             for name in _FURTHER:
                 value = fields.get(name) or []
                 tokens = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-                self.further += [_content(token, path, name) for token in tokens]
+                self.further += [_added(token, path, name).content for token in tokens]
         self.roles = {role: token for role, token in roles.items() if token is not None}
-
-    def _form(self, usual: str) -> str:
-        form = _SAME_AS.get(self.name, self.name)
-        if form not in _DEFAULTS:
-            if self.whole is None:
-                raise ConfigError(
-                    f"{self.folder}: tokenizer_class is '{self.name}', which heed does not support without a {WHOLE}; "
-                    f"supported: {', '.join(sorted({*_DEFAULTS, *_SAME_AS}))}"
-                )
-            form = AS_IT_IS
-        return usual if form == AS_IT_IS and self.whole is None else form
-
-    def add_tokens(self, library: Tokenizer) -> None:
-        """Give the library's tokenizer its added tokens, in their order."""
         named = {*self.roles.values()}
-        tokens = {str(token.content): token for token in self._added()}
-        for content in [*named, *self.further]:
-            tokens.setdefault(
-                content, self._described.get(content, AddedToken(content, special=True, normalized=False))
-            )
-        known = {token.content: token for token in library.get_added_tokens_decoder().values()}
-        for content, token in tokens.items():
-            token.special = token.special or content in named
-            if known.get(content) != token:
-                library.add_tokens([token])
+        self.added = {token.content: token for _, token in sorted(self._listed(decoder), key=lambda pair: pair[0])}
+        for content in (*named, *self.further):
+            self.added.setdefault(content, special.get(content) or _added(content, folder, content))
+        for token in self.added.values():
+            token.special = token.special or token.content in named
 
-    def _added(self) -> list[AddedToken]:
-        if self._decoder:
-            place = self.folder / CONFIG, "added_tokens_decoder"
-            ordered = sorted(self._decoder.items(), key=lambda item: int(item[0]))
-            return [_added(token, *place) for _, token in ordered]
+    def _listed(self, decoder: Mapping[str, Any]) -> Iterator[tuple[int, AddedToken]]:
+        """The added tokens with their ids: those of `added_tokens_decoder`, or else of the other files."""
+        if decoder:
+            yield from (
+                (int(i), _added(token, self.folder / CONFIG, "added_tokens_decoder")) for i, token in decoder.items()
+            )
+            return
         path, special = self.folder / "added_tokens.json", {*self.roles.values(), *self.further}
-        tokens = {}
         for content, i in (optional_json(path) or {}).items():
             if type(i) is not int:
                 raise RunError(f"{path} is damaged: the id of {content!r:.50} is {json.dumps(i):.50}")
-            tokens[i] = AddedToken(content, special=content in special, normalized=content not in special)
-        added = (self.whole or {}).get("added_tokens") or []
-        if not isinstance(added, list) or not all(
-            isinstance(token, dict) and type(token.get("id")) is int for token in added
-        ):
-            raise RunError(f"{self.folder / WHOLE} is damaged: added_tokens has no list of tokens with ids")
-        tokens |= {token["id"]: _added(token, self.folder / WHOLE, "added_tokens") for token in added}
-        return [token for _, token in sorted(tokens.items())]
+            yield i, AddedToken(content, special=content in special, normalized=content not in special)
+        path, added = self.folder / WHOLE, (self.whole or {}).get("added_tokens") or []
+        if not isinstance(added, list) or not all(isinstance(x, dict) and type(x.get("id")) is int for x in added):
+            raise RunError(f"{path} is damaged: added_tokens has no list of tokens with ids")
+        yield from ((token["id"], _added(token, path, "added_tokens")) for token in added)
+
+
+_MAP = "special_tokens_map.json"
 
 
 def missing(folder: Path) -> RunError:
@@ -170,27 +152,19 @@ def missing(folder: Path) -> RunError:
 _SAVED = "the library transformers makes it: AutoTokenizer.from_pretrained({}).save_pretrained({})"
 
 
-def _content(token: Any, path: Path, field: str) -> str:
-    """The text of a token that a field of a file gives as text or with its properties."""
+def _added(token: Any, path: Path, field: str) -> AddedToken:
+    """A token that a field of a file gives as text, for a special token, or with its properties."""
     content = token.get("content") if isinstance(token, dict) else token
     if not isinstance(content, str):
         raise RunError(f"{path} is damaged: {field} is {json.dumps(token):.100}, expected a token")
-    return content
-
-
-def _added(token: Any, path: Path, field: str) -> AddedToken:
-    content = _content(token, path, field)
-    return AddedToken(content, **{name: bool(token[name]) for name in _FLAGS if name in token})
-
-
-def as_json(values: Mapping[str, Any]) -> str:
-    """The text of a file of one JSON object."""
-    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
+    if isinstance(token, dict):
+        return AddedToken(content, **{name: bool(token[name]) for name in _FLAGS if name in token})
+    return AddedToken(content, special=True, normalized=False)
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a file of one JSON object."""
-    path.write_text(as_json(values), encoding="utf-8")
+    path.write_text(json.dumps(values, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
 
 
 _MOST_LOST = 0.1
@@ -205,94 +179,85 @@ def _library(files: TokenizerFolder) -> Tokenizer:
         RunError: A file is missing or damaged.
         ConfigError: Its kind is not supported.
     """
-    folder, whole = files.folder, files.whole
-    if files.form in _KINDS and (whole is None or _kind(whole) == _KINDS[files.form]):
-        try:
-            library = {BERT: _bert, ROBERTA: _bytes, GPT2: _bytes, XLM_ROBERTA: _unigram}[files.form](files)
-        except (RunError, ConfigError):
-            raise
-        except Exception as error:  # the library has no narrower one
-            raise RunError(f"the tokenizer in {folder} is damaged: {error}") from None
-    elif whole is None:
+    whole, kind = files.whole, _KINDS.get(files.form)
+    if whole is None and kind is None:
+        raise missing(files.folder)
+    as_class = whole is None or (kind is not None and whole["model"].get("type", kind) == kind)
+    path = files.folder if whole is None else files.folder / WHOLE
+    try:
+        library = library_of(_of_class(files) if as_class else {**(whole or {}), "post_processor": None})
+    except (RunError, ConfigError):
+        raise
+    except Exception as error:  # the library has no narrower one
+        raise RunError(f"{path} is damaged: {error}") from None
+    if not as_class:
+        _check_kind(library, path)
+    known = {token.content: token for token in library.get_added_tokens_decoder().values()}
+    library.add_tokens([token for content, token in files.added.items() if known.get(content) != token])
+    return library
+
+
+def _of_class(files: TokenizerFolder) -> dict[str, Any]:
+    """The JSON of a class that cuts: its tokens are those of the files, the rest follows from the class's fields."""
+    folder, flag = files.folder, files.settings.flag
+    model: Any = None if files.whole is None else files.whole["model"]
+    if files.form == BERT:
+        if model is None:
+            lines = read_text(_there(folder, "vocab.txt"), links=True).removesuffix("\n").split("\n")
+            model = {"vocab": {line.removesuffix("\r"): i for i, line in enumerate(lines)}}
+        pieces = {"unk_token": files.roles["unk_token"], "continuing_subword_prefix": CONTINUED}
+        flags = {ours: flag(theirs, default) for ours, (theirs, default) in _OF_NORMALIZER.items()}
+        return {
+            "model": {"type": "WordPiece", "vocab": model["vocab"], "max_input_chars_per_word": 100, **pieces},
+            "normalizer": {"type": "BertNormalizer", "clean_text": True, **flags},
+            "pre_tokenizer": {"type": "BertPreTokenizer"},
+            "decoder": {"type": "WordPiece", "prefix": CONTINUED, "cleanup": True},
+        }
+    if files.form != XLM_ROBERTA:
+        cut = {"type": "ByteLevel", "add_prefix_space": flag("add_prefix_space", False), "trim_offsets": True}
+        model = model or _merges(files)
+        pairs = {"type": "BPE", "vocab": model["vocab"], "merges": model["merges"]}
+        return {"model": pairs, "pre_tokenizer": cut, "decoder": {**cut, "add_prefix_space": True}}
+    if model is None:
+        at = repr(str(folder))
+        raise RunError(f"{folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; {_SAVED.format(at, at)}")
+    check_scores(model["vocab"], folder / WHOLE)
+    scheme = "always" if flag("add_prefix_space", True) else "never"
+    cut = {"type": "Metaspace", "replacement": BLANK, "prepend_scheme": scheme, "split": True}
+    normal = files.whole and files.whole.get("normalizer")
+    compiled = (step for step in (normal, *_steps(normal)) if step and step["type"] == "Precompiled")
+    return {
+        "model": {"type": "Unigram", "vocab": model["vocab"], "unk_id": model.get("unk_id"), "byte_fallback": False},
+        "normalizer": next(compiled, None),
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, cut]},
+        "decoder": cut,
+    }
+
+
+_OF_NORMALIZER = {
+    "handle_chinese_chars": ("tokenize_chinese_chars", True),
+    "strip_accents": ("strip_accents", None),
+    "lowercase": ("do_lower_case", True),
+}
+"""Fields of BERT's normalisation with their names in tokenizer_config.json and the defaults of the class."""
+
+
+def _there(folder: Path, name: str) -> Path:
+    if not os.path.lexists(folder / name):
         raise missing(folder)
-    else:
-        library = _as_it_is(files, whole)
-    files.add_tokens(library)
-    return library
+    return folder / name
 
 
-def _kind(whole: Mapping[str, Any]) -> str:
-    """The kind of tokens of a tokenizer.json; old files do not name it."""
-    model = whole["model"]
-    if "type" in model:
-        return str(model["type"])
-    if isinstance(model.get("vocab"), list):
-        return "Unigram"
-    return "BPE" if "merges" in model else "WordPiece" if "continuing_subword_prefix" in model else "WordLevel"
-
-
-def _bert(files: TokenizerFolder) -> Tokenizer:
-    if files.whole is not None:
-        vocabulary = dict(files.whole["model"]["vocab"])
-    else:
-        path = files.folder / "vocab.txt"
-        if not os.path.lexists(path):
-            raise missing(files.folder)
-        lines = read_text(path, links=True).removesuffix("\n").split("\n")
-        vocabulary = {line.removesuffix("\r"): i for i, line in enumerate(lines)}
-    check_ids(vocabulary)
-    library = Tokenizer(models.WordPiece(vocabulary, unk_token=files.roles["unk_token"], max_input_chars_per_word=100))
-    library.normalizer = normalizers.BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=files.settings.flag("tokenize_chinese_chars", True),
-        strip_accents=files.settings.flag("strip_accents", None),
-        lowercase=files.settings.flag("do_lower_case", True),
-    )
-    library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    library.decoder = decoders.WordPiece(prefix=CONTINUED)
-    return library
-
-
-def _bytes(files: TokenizerFolder) -> Tokenizer:
-    if files.whole is not None:
-        model = files.whole["model"]
-        vocabulary = dict(model["vocab"])
-        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
-        merges = [(str(left), str(right)) for left, right in pairs]
-    else:
-        names = [files.folder / name for name in ("vocab.json", "merges.txt")]
-        if not all(map(os.path.lexists, names)):
-            raise missing(files.folder)
-        for path in names:
-            read_bytes(path, links=True)  # the library ends the process where memory ends
-        vocabulary, merges = models.BPE.read_file(*map(str, names))
-        made = {left + right for left, right in merges} | {*files.roles.values()}
-        if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
-            raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
-    check_ids(vocabulary)
-    library = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(files.settings.flag("add_prefix_space", False))
-    library.decoder = decoders.ByteLevel()
-    return library
-
-
-def _unigram(files: TokenizerFolder) -> Tokenizer:
-    if files.whole is None:
-        folder = repr(str(files.folder))
-        raise RunError(
-            f"{files.folder} lacks {WHOLE}, from which heed reads {XLM_ROBERTA}; {_SAVED.format(folder, folder)}"
-        )
-    model = files.whole["model"]
-    pieces = [(str(piece), float(score)) for piece, score in model["vocab"]]
-    check_scores(pieces, files.folder / WHOLE)
-    library = Tokenizer(models.Unigram(pieces, unk_id=model.get("unk_id"), byte_fallback=False))
-    if compiled := _compiled(files.whole.get("normalizer")):
-        library.normalizer = normalizers.Precompiled(compiled)
-    scheme = "always" if files.settings.flag("add_prefix_space", True) else "never"
-    cut = pre_tokenizers.Metaspace(replacement=BLANK, prepend_scheme=scheme)
-    library.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), cut])
-    library.decoder = decoders.Metaspace(replacement=BLANK, prepend_scheme=scheme)
-    return library
+def _merges(files: TokenizerFolder) -> dict[str, Any]:
+    """The tokens and merges of vocab.json and merges.txt."""
+    names = [_there(files.folder, name) for name in ("vocab.json", "merges.txt")]
+    for path in names:
+        read_bytes(path, links=True)  # the library ends the process where memory ends
+    vocabulary, merges = models.BPE.read_file(*map(str, names))
+    made = {left + right for left, right in merges} | {*files.roles.values()}
+    if (lost := sum(len(token) > 1 and token not in made for token in vocabulary)) > _MOST_LOST * len(vocabulary):
+        raise RunError(f"{names[1]}: no merge makes {lost:,} of {len(vocabulary):,} tokens; it was cut short")
+    return {"vocab": vocabulary, "merges": merges}
 
 
 def check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
@@ -301,45 +266,30 @@ def check_scores(pieces: Iterable[tuple[str, float]], path: Path) -> None:
         raise RunError(f"{path} is damaged: the score of {odd[0]!r:.50} is not a finite number")
 
 
-def _compiled(normalizer: Any) -> bytes:
-    """The compiled character map of SentencePiece, anywhere among the normalisations."""
-    if not isinstance(normalizer, dict):
-        return b""
-    for step in (normalizer, *normalizer.get("normalizers", ())):
-        if step.get("type") == "Precompiled":
-            return base64.b64decode(step["precompiled_charsmap"] or "")
-    return b""
-
-
-def _as_it_is(files: TokenizerFolder, whole: Mapping[str, Any]) -> Tokenizer:
-    path = files.folder / WHOLE
-    try:
-        library = library_of({**whole, "post_processor": None})
-    except Exception as error:  # the library has no narrower one
-        raise RunError(f"{path} is damaged: {error}") from None
+def _check_kind(library: Tokenizer, path: Path) -> None:
+    """Refuse a tokenizer.json whose tokens or decoder heed lacks."""
     model, decoder = library.model, library.decoder
-    supported = "WordPiece, Unigram, words, and BPE over bytes or characters"
-    lacks = f"{path}: its {{}}, which heed does not support; supported: {supported}"
+    lacks = ""
     if isinstance(model, models.WordPiece):
         if (prefix := model.continuing_subword_prefix) != CONTINUED:
-            raise ConfigError(lacks.format(f"pieces within words begin with '{prefix}' and not '{CONTINUED}'"))
+            lacks = f"pieces within words begin with '{prefix}' and not '{CONTINUED}'"
     elif decoder is not None and not isinstance(decoder, decoders.ByteLevel | decoders.Metaspace | decoders.Fuse):
-        raise ConfigError(lacks.format(f"decoder is {type(decoder).__name__}"))
+        lacks = f"decoder is {type(decoder).__name__}"
     elif isinstance(model, models.BPE) and decoder is None:
-        raise ConfigError(lacks.format("BPE has no decoder"))
+        lacks = "BPE has no decoder"
     if getattr(model, "byte_fallback", False):
-        raise ConfigError(lacks.format("unknown characters become bytes (byte_fallback)"))
-    return library
+        lacks = "unknown characters become bytes (byte_fallback)"
+    if lacks:
+        supported = "WordPiece, Unigram, words, and BPE over bytes or characters"
+        raise ConfigError(f"{path}: its {lacks}, which heed does not support; supported: {supported}")
 
 
-_KEPT = ("model_max_length", "clean_up_tokenization_spaces")
-"""Fields of tokenizer_config.json that change no cut and are written again."""
-_DOUBLE = ("roberta", "xlm-roberta")
-"""Families with two end tokens between two texts."""
+_KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space")
+"""Fields of tokenizer_config.json that are written again."""
+_FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
+"""Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
 _SEGMENTS = ("bert",)
 """Families that are told which of two texts a token is of."""
-_NO_FRAME = ("gpt2",)
-"""Families that put no tokens around a text."""
 
 
 _ENDS, _STARTS, _PADDING, _UNKNOWN = (
@@ -440,14 +390,19 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings: dict[str, Any] = {"state": library.to_str(), "form": files.form, "name": files.name}
-    settings |= {"roles": files.roles, "kept": kept}
+    settings = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings
 
 
-def write_tokenizer(tokenizer: TextTokenizer, files: Mapping[str, Any], folder: Path, family: str) -> None:
+def write_tokenizer(
+    tokenizer: TextTokenizer,
+    files: Mapping[str, Any],
+    folder: Path,
+    family: str,
+    frame: tuple[int, int, int] | None = None,
+) -> None:
     """Write what `AutoTokenizer.from_pretrained` reads, so that it cuts texts the same.
 
     Args:
@@ -455,28 +410,31 @@ def write_tokenizer(tokenizer: TextTokenizer, files: Mapping[str, Any], folder: 
         files: What `read_tokenizer` gave, while the vocabulary is the same; else empty.
         folder: The folder of the checkpoint.
         family: Its `model_type`, such as "bert" or "roberta".
+        frame: Numbers of start tokens before a text, end tokens between two and after the last; the family's.
     """
-    state, settings = (json.loads(files["state"]), dict(files)) if files else _trained(tokenizer, family)
-    form, roles = settings["form"], settings["roles"]
-    state["post_processor"] = settings.get("post_processor") or _frame(tokenizer, roles, family)
+    settings = files or _trained(tokenizer, family)
+    state, roles = json.loads(settings["state"]), settings["roles"]
+    state["post_processor"] = settings.get("post_processor") or _frame(tokenizer, roles, family, frame)
     segments = ["token_type_ids"] if family in _SEGMENTS else []
-    cut, vocabulary = _of_class(state, form)
     fields = {
-        "tokenizer_class": settings.get("name", form),
+        "tokenizer_class": settings["name"],
         **roles,
-        **settings.get("kept", {}),
+        **settings["kept"],
         "model_input_names": ["input_ids", *segments, "attention_mask"],
-        **cut,
+        **({} if frame is None else {"split_special_tokens": True}),  # a text that says "</s>" does not end there
     }
+    for normal in _steps(state["normalizer"]):
+        if normal["type"] == "BertNormalizer":
+            fields |= {theirs: normal[ours] for ours, (theirs, _) in _OF_NORMALIZER.items()}
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / WHOLE, state)
     write_json(folder / CONFIG, fields)
-    for name, text in vocabulary.items():
-        (folder / name).write_text(text, encoding="utf-8")
+    if _SAME_AS.get(settings["name"], settings["name"]) in (BERT, GPT2, ROBERTA):
+        Tokenizer.from_str(json.dumps(state)).model.save(str(folder))  # the files that are read without tokenizer.json
 
 
-def _trained(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The JSON of a tokenizer that is not as it was imported, and how it is to be read."""
+def _trained(tokenizer: TextTokenizer, family: str) -> dict[str, Any]:
+    """What `read_tokenizer` would give for a tokenizer that is not as it was imported."""
     state = json.loads(tokenizer.library.to_str())
     steps = _steps(state["pre_tokenizer"])
     state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps} if len(steps) > 1 else next(iter(steps), None)
@@ -485,56 +443,36 @@ def _trained(tokenizer: TextTokenizer, family: str) -> tuple[dict[str, Any], dic
     is_berts = tokenizer.is_of_pieces and (*roles.values(),) == BERT_TOKENS and tokenizer.mask is not None
     normal = [(step["type"], step.get("clean_text")) for step in _steps(state["normalizer"])]
     # The classes of families that frame texts another way are not BERT's.
-    if is_berts and family not in (*_NO_FRAME, *_DOUBLE) and normal == [("BertNormalizer", True)]:
-        form = BERT
+    if is_berts and family not in _FRAMES and normal == [("BertNormalizer", True)]:
+        name = BERT
     else:
-        form = AS_IT_IS
+        name = AS_IT_IS
         roles |= {"bos_token": roles["cls_token"], "eos_token": roles["sep_token"]}
     if tokenizer.mask is not None:
         roles["mask_token"] = tokenizer.token(tokenizer.mask)
-    return state, {"form": form, "roles": roles}
+    return {"state": json.dumps(state), "name": name, "roles": roles, "kept": {}}
 
 
-def _frame(tokenizer: TextTokenizer, roles: Mapping[str, str], family: str) -> dict[str, Any] | None:
-    """The tokens around a text, and around two."""
+def _frame(
+    tokenizer: TextTokenizer, roles: Mapping[str, str], family: str, frame: tuple[int, int, int] | None
+) -> dict[str, Any] | None:
+    """The tokens around a text, and around two, whose second has another segment, as JSON of the library."""
+    starts, between, ends = frame or _FRAMES.get(family, (1, 1, 1))
     start = roles.get("cls_token", roles.get("bos_token"))
     end = roles.get("sep_token", roles.get("eos_token"))
-    if family in _NO_FRAME or start is None or end is None:
+    if start is None or end is None or not starts + between + ends:
         return None
     ids = {name: i for name in sorted({start, end}) if (i := tokenizer.library.token_to_id(name)) is not None}
-    return template([start], [end] * (1 + (family in _DOUBLE)), [end], ids, int(family in _SEGMENTS))
+    second = int(family in _SEGMENTS)
 
-
-def template(
-    before: Sequence[str], between: Sequence[str], after: Sequence[str], ids: Mapping[str, int], second: int = 0
-) -> dict[str, Any]:
-    """The special tokens around a text and around two, whose second has segment `second`, as JSON of the library."""
-
-    def special(names: Sequence[str], segment: int = 0) -> list[dict[str, Any]]:
-        return [{"SpecialToken": {"id": name, "type_id": segment}} for name in names]
+    def special(name: str, count: int, segment: int = 0) -> list[dict[str, Any]]:
+        return [{"SpecialToken": {"id": name, "type_id": segment}}] * count
 
     first, other = ({"Sequence": {"id": name, "type_id": i}} for name, i in (("A", 0), ("B", second)))
+    before = [*special(start, starts), first]
     return {
         "type": "TemplateProcessing",
-        "single": [*special(before), first, *special(after)],
-        "pair": [*special(before), first, *special(between), other, *special(after, second)],
+        "single": [*before, *special(end, ends)],
+        "pair": [*before, *special(end, between), other, *special(end, ends, second)],
         "special_tokens": {name: {"id": name, "ids": [i], "tokens": [name]} for name, i in ids.items()},
     }
-
-
-def _of_class(state: Mapping[str, Any], form: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """How a class cuts, as fields of tokenizer_config.json, and the files that it reads without tokenizer.json."""
-    model, cut = state["model"], state["pre_tokenizer"]
-    if form == BERT:
-        (normal,) = _steps(state["normalizer"])
-        names = {"do_lower_case": "lowercase", "strip_accents": "strip_accents"}
-        names |= {"tokenize_chinese_chars": "handle_chinese_chars"}
-        fields = {theirs: normal[name] for theirs, name in names.items()}
-        return fields, {"vocab.txt": "".join(f"{token}\n" for token in model["vocab"])}
-    if form in (GPT2, ROBERTA):
-        merges = "".join(f"{left} {right}\n" for left, right in model["merges"])
-        files = {"vocab.json": as_json(model["vocab"]), "merges.txt": f"#version: 0.2\n{merges}"}
-        return {"add_prefix_space": cut["add_prefix_space"]}, files
-    if form == XLM_ROBERTA:
-        return {"add_prefix_space": cut["pretokenizers"][1]["prepend_scheme"] != "never"}, {}
-    return {}, {}
