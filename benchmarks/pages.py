@@ -19,9 +19,9 @@ from pathlib import Path
 import torch
 from machine import print_machine
 
-from heed.observe.draw_html import look_to_html
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Map
+from heed.observe.shown import ShownLook
 
 HOVER = """async (picture) => {
   const canvas = document.querySelector(picture), box = canvas.getBoundingClientRect(), took = [];
@@ -61,7 +61,7 @@ def main() -> None:
 
     every = maps(given.layers, given.heads, given.tokens)
     start = time.perf_counter()
-    html = look_to_html(Look("heads", "a text", "", tuple(every), (), ()))
+    html = ShownLook(Look("heads", "a text", "", tuple(every), (), ())).html()
     print(f"{len(every)} maps of {given.tokens} tokens: {len(html.encode()) / 1e6:.2f} MB, ", end="")
     print(f"written in {time.perf_counter() - start:.1f} s")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:

@@ -183,7 +183,8 @@ def test_every_form_has_the_whole_table(every):
         assert re.search(rf"<bdi>{escape(label)}</bdi></th>.*<td class=\"note\">{note}</td>", page)
         assert f">{escape(label)}</text>" in svg and f">{note}</text>" in svg
     assert svg == ShownBeams(MADE, every).svg() and svg.count(">-0.693<") == len(table.rows) - every
-    assert "\nA: Hi.\nB: Yes?\n-> b c\n" in ShownBeams(replace(MADE, source="A: Hi.\nB: Yes?")).text()
+    talk = ShownBeams(replace(MADE, source="A: Hi.\nB: Yes?")).text()
+    assert "\nsource  A: Hi.\n        B: Yes?\noutput  b c\n" in talk
 
 
 def test_many_steps_and_long_tokens_fit_too():

@@ -13,11 +13,12 @@ import torch
 
 from heed.lessons import run_lesson
 from heed.observe.beams import ShownBeams
-from heed.observe.draw_html import KEPT, look_to_html
+from heed.observe.draw_html import KEPT
 from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Look
 from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
 from heed.observe.shown import ShownLook
 from test_beams import MADE
+from test_draw import look_to_html
 
 CHROMIUM = shutil.which("chromium")
 LENGTH, LAYERS, HEADS = 512, 12, 12
@@ -289,6 +290,21 @@ def test_an_overview_is_ordered_by_entropy(small, opened):
     assert measured("map") == list(range(12))
 
 
+@pytest.mark.parametrize(("width", "abreast"), [(1000, False), (1280, True), (2560, True)])
+def test_an_opened_map_stands_beside_the_overview_where_the_page_is_wide(width, abreast, small, opened):
+    page = opened(look_to_html(look(small[0])), width=width)
+    show(page, 3)
+    thumbnails, map = (page.locator(name).first.bounding_box() for name in ("table.heads", ".overview > section.map"))
+    assert (map["x"] >= thumbnails["x"] + thumbnails["width"]) == abreast
+    assert (map["y"] < thumbnails["y"]) == abreast and map["width"] > 0.4 * width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not abreast or page.eval_on_selector(".overview .scroll", "one => one.scrollWidth <= one.clientWidth")
+    page.keyboard.press("Escape")
+    assert page.locator("section.map").count() == 0
+    closed = page.locator("table.heads").first.bounding_box()
+    assert closed["width"] >= thumbnails["width"]
+
+
 CONTRAST = """() => {
   const parse = (color) => (color.match(/[\\d.]+/g) || []).map(Number);
   const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
@@ -348,6 +364,7 @@ def test_the_table_of_a_beam_search_can_be_read_and_reached_by_keyboard(scheme, 
     page = opened(ShownBeams(MADE, every=True).html(), width=width, scheme=scheme)
     assert page.evaluate(CONTRAST) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert not abreast or page.eval_on_selector(".overview .scroll", "one => one.scrollWidth <= one.clientWidth")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Candidates"
     assert page.locator("tbody tr").count() == len(MADE.nodes)

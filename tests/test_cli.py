@@ -603,7 +603,7 @@ def test_looking_from_python(run, tmp_path):
     for name in ("a.html", "a.svg", "a.png", "a.json", "a.txt"):
         shown.save(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 100
-    with pytest.raises(ConfigError, match=r"ends in '.gif'; valid: .html, .svg, .png, .json, .txt"):
+    with pytest.raises(ConfigError, match=r"ends in '.gif'; valid: .html, .svg, .png, .pdf, .json, .txt"):
         shown.save(tmp_path / "a.gif")
 
 

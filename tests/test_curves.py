@@ -11,8 +11,9 @@ import pytest
 import commands
 import heed
 from heed.errors import RunError
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, scale_of
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_text, scale_of
 from heed.observe.scene import to_svg
+from heed.observe.shown import ShownCurves
 from heed.runs.train import train_config
 from heed.tasks import check_config
 from heed.tasks.base.curves import Log, curves_of
@@ -98,11 +99,11 @@ def test_a_line_in_a_terminal_goes_where_its_points_go():
 
 def test_drawings_of_equal_curves_have_equal_bytes_and_serve_both_schemes():
     one, other = (curves(FALLING, MEASURED, mark=(4.0, "kept")) for _ in range(2))
-    for draw in (curves_to_svg, curves_to_html):
+    for draw in (curves_to_svg, lambda one: ShownCurves(one).html()):
         assert draw(one) == draw(other)
         assert "prefers-color-scheme:dark" in draw(one) and "<script" not in draw(one)
     assert curves_to_svg(one).count("<circle") >= 2 and ">kept</text>" in curves_to_svg(one)
-    rows = re.findall(r'<tr([^>]*)><th scope="row"><bdi>(.*?)</bdi></th><td>(.*?)</td></tr>', curves_to_html(one))
+    rows = re.findall(r'<tr([^>]*)><th scope="row"><bdi>(.*?)</bdi></th><td>(.*?)</td></tr>', ShownCurves(one).html())
     assert rows == [(' class="kept"', "4", "6.5"), ("", "8", "2.5")]
 
 

@@ -15,14 +15,14 @@ import torch
 from PIL import Image
 
 from heed.observe import palette
-from heed.observe.draw_html import look_to_html, map_to_html, shading_to_html
+from heed.observe.draw_html import map_to_html, shading_to_html
 from heed.observe.draw_svg import MASKED_PIXEL as MASKED
 from heed.observe.draw_svg import map_scene, shading_scene
 from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
 from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 from heed.observe.overview import FEW
 from heed.observe.scene import to_svg
-from heed.observe.shown import ShownLook, look_to_text, map_to_text, shading_to_text
+from heed.observe.shown import ShownLook, map_to_text, shading_to_text
 from heed.visible import clean, visible
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -38,7 +38,15 @@ def shading_to_svg(shading):
 
 
 def look_to_json(look):
-    return ShownLook(look, False).json()
+    return ShownLook(look).json()
+
+
+def look_to_html(look, **view):
+    return ShownLook(look, **view).html()
+
+
+def look_to_text(look, *, width=100, **view):
+    return ShownLook(look, **view).text(width)
 
 
 VOID = {"meta", "input", "link", "br", "img"}

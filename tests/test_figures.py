@@ -15,16 +15,18 @@ from PIL import Image, ImageFont
 import heed
 from heed.errors import ConfigError
 from heed.lessons import Check, Lesson, Moment, Stage
-from heed.observe import palette, png
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_html, curves_to_text, panel_scene
+from heed.observe import palette, pdf, png
+from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
 from heed.observe.draw_html import shading_to_html
 from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
+from heed.observe.looks import Beside, Look
 from heed.observe.maps import Axis, Map, SignedMap
 from heed.observe.overview import overview_scene
 from heed.observe.page import Cell, Row, draw, page
+from heed.observe.pdf import to_pdf
 from heed.observe.png import fonts_for, to_png
 from heed.observe.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
-from heed.observe.shown import ShownCurves
+from heed.observe.shown import ShownCurves, ShownLook
 from heed.visible import lines
 from test_draw import DATE, PEOPLE, Page
 
@@ -90,9 +92,9 @@ def test_without_any_font_nothing_is_drawn_silently(bare, font, tmp_path):
 
 
 def test_another_font_of_the_system_has_the_letters_that_the_first_lacks(monkeypatch, font):
-    real = png._drawn
+    real = png.drawn_by
     monkeypatch.setattr(png, "_system_fonts", lambda: {"DejaVuSans.ttf": font, "z.ttf": File("z.ttf")})
-    monkeypatch.setattr(png, "_drawn", lambda path, c: {"\u0416"} & set(c) if path.name == "z.ttf" else real(path, c))
+    monkeypatch.setattr(png, "drawn_by", lambda path, c: {"\u0416"} & set(c) if path.name == "z.ttf" else real(path, c))
     assert fonts_for("a") == [font]
     assert fonts_for("a\u0416") == [font, File("z.ttf")]
 
@@ -126,7 +128,7 @@ def test_an_axis_covers_intervals_seeds_and_levels():
 def drawn_pages():
     line = Line(HOSTILE, ((1.0, 1.0), (2.0, 2.0)), dots=True)
     curves = Curves(HOSTILE, (HOSTILE,), HOSTILE, (Panel(HOSTILE, (line,), (1.0, HOSTILE)),))
-    yield from (curves_to_html(curves), to_svg(curves_scene(curves)))
+    yield from (ShownCurves(curves).html(), to_svg(curves_scene(curves)))
     assert lines(curves_to_text(curves)) == curves_to_text(curves)
     yield draw(
         "tabular", HOSTILE, [HOSTILE, "b"], [Row(HOSTILE, [HOSTILE, Cell(HOSTILE, kind="number", said=HOSTILE)])]
@@ -138,22 +140,13 @@ def drawn_pages():
     training = {"panels": [words(HOSTILE)], "samples": [(HOSTILE, words(""))], "hint": HOSTILE}
     compare = {"tables": HOSTILE, "chart": None, "others": [], "training": training}
     yield page("comparison/compare.html", HOSTILE, **compare, sections=[(HOSTILE, HOSTILE, [article])])
-    picture = {
-        "texts": [(HOSTILE, HOSTILE)],
-        "notes": [HOSTILE],
-        "viewer": {"weights": {HOSTILE: 1}},
-        "size": (1, 1),
-        "scripted": True,
-        "has_keys": True,
-        "parts": (),
-    }
-    yield page("observe/picture.html", HOSTILE, **picture, sections=[(HOSTILE, HOSTILE, HOSTILE, [words(HOSTILE)])],
-               ground=HOSTILE)  # fmt: skip
+    yield draw("pictures", HOSTILE, HOSTILE, HOSTILE, [words(HOSTILE)])
+    yield draw("viewer", {"weights": {HOSTILE: 1}}, (1, 1), HOSTILE)
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
     error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
     images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}
     classes = [(HOSTILE, 2, [(HOSTILE, HOSTILE, [tag])])]
-    yield page("tasks/images/page.html", HOSTILE, **images, classes=classes)
+    yield page("tasks/images/page.html", HOSTILE, **images, classes=classes, order=HOSTILE)
     stage = Stage(HOSTILE, HOSTILE, (HOSTILE,), HOSTILE, {}, (), (Moment(HOSTILE, (), HOSTILE),), (HOSTILE,),
                   (Check(HOSTILE, 1.0, 2.0),))  # fmt: skip
     for slides in (False, True):
@@ -179,7 +172,7 @@ def test_only_listed_places_trust_text():
         if (found := re.findall(r"Markup\((?![\"')])", path.read_text(encoding="utf-8")))
     }
     # Files of the package, JSON of `data`, drawings, the page's style; the frame of a notebook is a constant.
-    assert trusted == {"observe/page.py": 4, "observe/shown.py": 1}
+    assert trusted == {"observe/page.py": 4, "observe/document.py": 1}
 
 
 def test_every_template_is_found_and_drawn():
@@ -221,9 +214,13 @@ def test_a_width_is_that_of_the_whole_figure(bare, font, width):
         ({"scale": 1e9}, "png", "scale 1e[+]09"),
         ({"theme": "blue"}, "svg", "theme is 'blue'; valid: light, dark"),
         ({"scale": 2}, "svg", "--scale is for .png; end --out in .png"),
-        ({"theme": "dark"}, "html", "--theme is for .svg and .png"),
+        ({"theme": "dark"}, "html", "--theme is for .svg, .png, .pdf; end --out in .svg"),
         ({"fonts": ["a"]}, "svg", "--font is for .png"),
-        ({"dpi": 3}, "svg", "unknown 'dpi' of a figure; valid: theme"),
+        ({"dots": 3}, "svg", "unknown 'dots' of a figure; valid: theme"),
+        ({"dpi": 300}, "svg", "--dpi is for .png; end --out in .png"),
+        ({"dpi": 300, "scale": 2}, "png", "--dpi 300 and --scale 2 both say"),
+        ({"dpi": 0}, "png", "dpi 0: the picture would have 0 pixels"),
+        ({"panels": ["map"]}, "svg", "--panels: no 'map' in this figure; it has curves"),
     ],
 )
 def test_wrong_options_of_a_picture_are_refused_by_name(tmp_path, options, form, named):
@@ -231,6 +228,73 @@ def test_wrong_options_of_a_picture_are_refused_by_name(tmp_path, options, form,
     with pytest.raises(ConfigError, match=named):
         shown.save(tmp_path / f"a.{form}", **options)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_png_says_how_many_pixels_are_an_inch(bare, font):
+    scene = Scene(192, 48, "", [Label(2, 14, "Vogel")])
+    drawn = Image.open(io.BytesIO(to_png(scene, [font], dpi=300)))
+    assert drawn.size == (600, 150) and drawn.info["dpi"] == pytest.approx((300, 300), abs=0.1)
+    assert Image.open(io.BytesIO(to_png(scene, [font], width="85mm", dpi=300))).size[0] == round(85 / 25.4 * 300)
+    assert "dpi" not in Image.open(io.BytesIO(to_png(scene, [font]))).info
+
+
+def test_a_figure_has_only_the_panels_that_were_asked_for(tmp_path):
+    attributed = replace(PEOPLE, title="added", panel="attribution")
+    look = Look("a look", "text", "", (DATE,), (), (), shadings=(PEOPLE, attributed))
+    shown = ShownLook(replace(look, beside=(Beside(0, replace(DATE, of="other"), SignedMap.between(DATE, DATE)),)))
+    titles = {"words": PEOPLE.title, "attribution": "added", "map": DATE.title, "beside": f"{DATE.title}, of other",
+              "difference": shown.beside[0].difference.title}  # fmt: skip
+    for panels in (["attribution"], ["map", "attribution"], ["map", "difference"], [*titles]):
+        shown.save(tmp_path / "a.svg", panels=panels)
+        drawn = re.findall(r'class="title"[^>]*>([^<]*)<', (tmp_path / "a.svg").read_text())
+        assert sorted(drawn) == sorted(titles[name] for name in panels)
+    with pytest.raises(ConfigError, match="--panels: no 'maps' in this figure; it has words, attribution, map, besid"):
+        shown.svg(panels=["maps"])
+    with pytest.raises(ConfigError, match=r"--panels is for .svg, .png, .pdf; end --out in .svg"):
+        shown.save(tmp_path / "a.txt", panels=["map"])
+
+
+def test_without_the_extra_a_pdf_is_refused_with_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cairosvg", None)
+    with pytest.raises(ConfigError, match=r"PDF needs CairoSVG: pip install 'heed-attention\[pdf\]'"):
+        to_pdf(words("Vogel"))
+
+
+@pytest.fixture
+def cairo():
+    try:
+        import cairosvg  # noqa: F401
+    except (ImportError, OSError):
+        pytest.skip("CairoSVG or cairo is not installed")
+
+
+def test_a_pdf_has_one_page_of_the_size_of_the_figure(cairo):
+    scene = Scene(300, 120, "", [Label(2, 14, "Vogel \u0416"), Box(0, 40, 60, 20, "#3da8e2")])
+    drawn, dark = to_pdf(scene, width="85mm"), to_pdf(scene, theme="dark")
+    assert drawn.startswith(b"%PDF") and drawn == to_pdf(scene, width="85mm") and dark != drawn
+    points = [float(number) for number in re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ([\d.]+)", drawn).groups()]
+    assert points == pytest.approx([85 / 25.4 * 72, 85 / 25.4 * 72 * 0.4], abs=0.01)
+    assert drawn.count(b"/MediaBox") == 1 and b"/FontName" in drawn
+
+
+@pytest.mark.parametrize("text", ["\u0633\u0644\u0627\u0645", "\u0928\u092e\u0938\u094d\u0924\u0947"])
+def test_a_pdf_refuses_scripts_that_would_be_drawn_wrong(cairo, text):
+    with pytest.raises(ConfigError, match=f"a PDF cannot show the script of '{text}'; write .svg or .png"):
+        to_pdf(words(text))
+
+
+def test_each_text_of_a_pdf_has_a_font_with_its_characters(monkeypatch, font):
+    have = {"a.ttf": {*"abc"}, "b.ttf": {*"abc\u0416"}}
+    monkeypatch.setattr(pdf, "drawn_by", lambda path, characters: have[path.name] & set(characters))
+    monkeypatch.setattr(pdf, "family_of", lambda path: path.stem)
+    scene = Scene(100, 40, "", [Label(0, 10, "ab"), Label(0, 20, "a\u0416"),
+                              Label(9, 30, "a_b", "end", runs=(("a", 0), ("b", -1)))])  # fmt: skip
+    shown = pdf.with_families(scene, [File("a.ttf"), File("b.ttf")])
+    assert (
+        [item.family for item in shown.items] == ["", "b", ""]
+        and shown.items[2].text == "ab"
+        and "style=\"font-family:'b'\"" in to_svg(shown)
+    )
 
 
 def drawings():

@@ -97,7 +97,7 @@ def test_every_form_is_complete(shape, tmp_path):
     shown = ShownPicture(look)
     root = ElementTree.fromstring(shown.svg())
     texts = "".join(root.itertext())
-    assert "a&b<c>.jpg: 7 0.900, 1 0.100" in texts and "layer 2, head 3" in texts
+    assert "picture: a&b<c>.jpg" in texts and "label: 7 0.900, 1 0.100" in texts and "layer 2, head 3" in texts
     page, png = shown.html(), shown.png()
     assert Image.open(io.BytesIO(png)).size[0] > 1000
     assert "a&amp;b&lt;c&gt;.jpg" in page and "http" not in page.replace("http://www.w3.org", "").replace(

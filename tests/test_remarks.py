@@ -7,7 +7,6 @@ import pytest
 import torch
 
 import heed
-from heed.observe.draw_html import look_to_html
 from heed.observe.draw_svg import map_scene
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Map, Traces
@@ -15,6 +14,7 @@ from heed.observe.remarks import entropy, looks_at, remarks
 from heed.observe.scene import to_svg
 from heed.observe.shown import ShownLook, map_to_text
 from heed.visible import clean
+from test_draw import look_to_html
 
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 

@@ -249,7 +249,7 @@ FormOption = Annotated[
 ]
 OutOption = Annotated[
     Path | None,
-    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .json, .txt."),
+    option("Output", metavar="FILE", help="Write to a file: .html, .svg, .png, .pdf, .json, .txt."),
 ]
 PageOption = Annotated[
     Path | None, option(metavar="FILE", help="Also write an HTML page of samples as the model sees them.")
@@ -266,11 +266,19 @@ _FIGURE: dict[str, Any] = {
     ],
     "scale": Annotated[
         float | None,
-        option("Picture", metavar="X", help="PNG pixels per px: 2 by default, 3.125 for 300 dpi."),
+        option("Picture", metavar="X", help="PNG pixels per px: 2 by default."),
     ],
+    "dpi": Annotated[float | None, option("Picture", metavar="N", help="PNG pixels per inch, in place of --scale.")],
     "fonts": Annotated[
         list[Path] | None, option("Picture", "--font", metavar="FILE", help="Font file for PNG; repeatable.")
     ],
+}
+
+_PANELS = {
+    "panels": Annotated[
+        str | None,
+        option("Picture", metavar="NAMES", help="Only these parts of a look, such as map,words,attribution."),
+    ]
 }
 
 _DRAWING: dict[str, Any] = {
@@ -303,12 +311,14 @@ def with_drawing(function: Callable[..., None]) -> Callable[..., None]:
         drawing = Drawing(figure=_figure_of(values), **{name: values.pop(name) for name in _DRAWING})
         function(**values, drawing=drawing)
 
-    return _with_parameters(command, function, "drawing", [*_parameters(_DRAWING), *_parameters(_FIGURE)])
+    return _with_parameters(command, function, "drawing", [*_parameters(_DRAWING), *_parameters(_FIGURE | _PANELS)])
 
 
 def _figure_of(values: dict[str, Any]) -> dict[str, Any]:
     """The options of a picture that were typed, taken out of the values of a command."""
-    typed = {name: values.pop(name) for name in _FIGURE}
+    typed = {name: values.pop(name) for name in _FIGURE | _PANELS if name in values}
+    if typed.get("panels"):
+        typed["panels"] = [name.strip() for name in typed["panels"].split(",")]
     return {name: value for name, value in typed.items() if value not in (None, [])}
 
 

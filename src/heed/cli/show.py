@@ -42,7 +42,7 @@ def run_lesson_command(
     from heed.lessons.lesson import SECONDS, run_lesson
     from heed.lessons.parts import told_of_training
 
-    form = form_of(form, out, ("html", "svg", "png", "json", "text"))
+    form = form_of(form, out, ("html", "svg", "png", "pdf", "json", "text"))
     check_figure(figure, form)
     if slides and (out is None or form not in ("html", "svg", "png") or out.suffix != f".{form}"):
         raise ConfigError("--slides writes files; end --out in .html, .svg or .png, and omit --as")

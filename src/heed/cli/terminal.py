@@ -18,7 +18,7 @@ from heed.observe.scene import check_figure
 from heed.storage import disk
 from heed.visible import escaped, lines, plain_stream
 
-_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json", ".txt": "text"}
+_ENDINGS = {".html": "html", ".svg": "svg", ".png": "png", ".pdf": "pdf", ".json": "json", ".txt": "text"}
 
 
 def use_color() -> bool:
@@ -121,7 +121,7 @@ class Drawing:
         Raises:
             ConfigError: Options contradict one another.
         """
-        form = form_of(self.form, self.out, ("html", "svg", "png", "json", "text"))
+        form = form_of(self.form, self.out, ("html", "svg", "png", "pdf", "json", "text"))
         if self.open_it:
             if form != "html" and (self.form is not None or self.out is not None):
                 raise ConfigError(f"--open shows an HTML page, not {form}; omit --as, and end --out in .html")

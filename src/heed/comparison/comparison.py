@@ -78,7 +78,7 @@ _MARK, _DAGGER = " (not trained enough)", "†"
 _LOOKED = "The attention of the last layer, mean of its heads; where the model writes, of its output to what it read."
 _ENDINGS = ("html", "svg", "tex", "csv", "json")
 """Endings of the files that a comparison writes into a folder."""
-FORMS = (".html", ".svg", ".png", ".json", ".txt", ".tex", ".csv")
+FORMS = (".html", ".svg", ".png", ".pdf", ".json", ".txt", ".tex", ".csv")
 """Endings of a single file."""
 _COSTS = {
     "parameters": "parameters",

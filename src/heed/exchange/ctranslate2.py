@@ -295,8 +295,8 @@ def _sources(task: Any, longest: int) -> tuple[list[list[int]], str]:
         return sources[:_SENTENCES], "validation sentences"
     drawn = random.Random(1)
     known = [i for i in range(reads.vocab_size) if i not in reads.special]
-    texts = (drawn.choices(known, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
-    return [task.input.framed(ids) for ids in texts], "sentences of random tokens (the run's data cannot be read)"
+    random_ids = (drawn.choices(known, k=drawn.randint(1, min(20, longest))) for _ in range(_SENTENCES))
+    return [task.input.framed(ids) for ids in random_ids], "sentences of random tokens (the run's data cannot be read)"
 
 
 @torch.no_grad()
@@ -342,7 +342,7 @@ def self_check(task: Any, model: Transformer, writer: CTranslate2Writer, exact: 
                 instead = f"{decode(other.tokens)!r} instead of {decode(mine.tokens)!r} for {text!r}"
                 raise RunError(f"{problem}: {instead}; the export was discarded")
         counts.append(differing)
-    return SelfCheck(len(sources), taken_from, *counts, largest)
+    return SelfCheck(len(sources), taken_from, counts[0], counts[1], largest)
 
 
 ENGINES = {"ctranslate2": "float32", "ctranslate2-int8": "int8"}

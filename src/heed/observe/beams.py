@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,13 +9,10 @@ from typing import Any
 
 import torch
 
+from heed.observe.document import Document, Shown
 from heed.observe.maps import cut
-from heed.observe.number_tables import NumberTable, table_scene, table_to_html, tables_to_lines
-from heed.observe.page import look_page
+from heed.observe.number_tables import NumberTable
 from heed.observe.plain import json_of
-from heed.observe.scene import Scene
-from heed.observe.shown import Shown
-from heed.visible import clean
 
 _FATES = (
     "kept: in the beam; ended: with the end token; cut off: at the maximum length; open: in the beam when the search "
@@ -24,7 +20,6 @@ _FATES = (
 )
 _TOKEN = 24
 """Characters of a token that are shown."""
-_MARGIN = 16
 
 
 @dataclass(frozen=True)
@@ -134,27 +129,10 @@ class ShownBeams(Shown):
     def __init__(self, beams: Beams, every: bool = False) -> None:
         self.beams, self.every = beams, every
 
-    def text(self, width: int = 100, color: bool = False) -> str:
-        facts = (*self.beams.source.split("\n"), f"-> {self.beams.output}", "", *self.beams.facts, "")
-        head = [line for fact in facts for line in textwrap.wrap(clean(fact), width) or [""]]
-        table = tables_to_lines([self.beams.table(self.every)], width, color)
-        return "\n".join([clean(self.beams.title), *head, *table])
-
-    def html(self) -> str:
-        texts = [("source", self.beams.source), ("output", self.beams.output)]
-        table = table_to_html(self.beams.table(self.every))
-        return look_page(self.beams.title, [table], texts=texts, notes=self.beams.facts)
-
-    def scene(self, index: int | None = None) -> Scene:
-        table, title = table_scene(self.beams.table(self.every)), clean(self.beams.title)
-        scene = Scene(max(600, table.width + 2 * _MARGIN), 0, title)
-        scene.write([title], _MARGIN, _MARGIN + 12, "title")
-        facts = (f"output: {self.beams.output}", *self.beams.facts)
-        head = [line for fact in facts for line in textwrap.wrap(clean(fact), int((scene.width - 2 * _MARGIN) / 6.6))]
-        top = scene.write(head, _MARGIN, _MARGIN + 32, "small")
-        scene.add(table.items, _MARGIN, top)
-        scene.height = top + table.height + _MARGIN
-        return scene
+    def document(self) -> Document:
+        beams = self.beams
+        texts = ("source", beams.source), ("output", beams.output)
+        return Document(beams.title, (beams.table(self.every),), texts, tuple(beams.facts))
 
     def json(self) -> str:
         return json_of("heed-beams-1", self.beams, shows_dropped=self.every)

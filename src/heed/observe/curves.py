@@ -7,13 +7,16 @@ the curves says over how many.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from heed.observe import palette
+from heed.observe.document import as_html, as_scene
 from heed.observe.maps import cut
-from heed.observe.page import Row, draw, look_page
+from heed.observe.page import Row, draw
 from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
 from heed.visible import clean
 
@@ -64,6 +67,7 @@ class Curves:
     # `(x, label)` of the ticks of the x axis; its two ends by default. With given ticks, points of several lines at
     # the same x are drawn side by side.
     ticks: tuple[tuple[float, str], ...] = ()
+    panel = "curves"
 
     def place_of(self, x: float) -> str:
         """Label of a place on the x axis, for tables and tooltips."""
@@ -176,6 +180,7 @@ def _bars(line: Line, scale: Scale, first: float, last: float, count: int) -> st
 # Drawings -----------------------------------------------------------------------------------------------------
 
 
+@as_scene.register(Curves)
 def curves_scene(curves: Curves, wide: bool = False) -> Scene:
     """Draw curves as one image, in two columns of panels, or in one of `wide` panels."""
     head = [clean(curves.title), *(clean(fact) for fact in curves.facts)]
@@ -267,8 +272,9 @@ def _legend(panel: Panel) -> list[Item]:
 # Pages --------------------------------------------------------------------------------------------------------
 
 
-def curves_to_html(curves: Curves) -> str:
-    """Draw curves as a self-contained page, with a table of the validation scores."""
+@as_html.register
+def _(curves: Curves, numbers: Iterator[int]) -> Markup:
+    """The panels, with a table of the validation scores."""
     columns = [(panel, line) for panel in curves.panels for line in panel.lines if line.dots]
     values = [dict(line.points) for _, line in columns]
     marks = {panel.mark[0] for panel, _ in columns if panel.mark is not None}
@@ -283,4 +289,4 @@ def curves_to_html(curves: Curves) -> str:
     heads = [curves.x, *(panel.title for panel, _ in columns)]
     parts = [draw("panels", [panel_scene(panel, curves) for panel in curves.panels])]
     parts += [draw("validations", heads, rows, any(row.kind for row in rows))] if rows else []
-    return look_page(curves.title, parts, notes=curves.facts)
+    return Markup().join(parts)

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
+from heed.observe.document import as_html
+from heed.observe.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
 from heed.observe.maps import (
     FIXED_VECTOR,
     LONG,
@@ -33,8 +34,8 @@ from heed.observe.maps import (
     unmasked,
 )
 from heed.observe.number_tables import NumberTable, nested_table, table_to_html
-from heed.observe.overview import FEW, SORTS, groups, heading, said
-from heed.observe.page import Cell, Row, draw, look_page, packed
+from heed.observe.overview import SORTS, Thumbnails, groups, heading, said
+from heed.observe.page import Cell, Row, draw, packed
 from heed.observe.remarks import Remark, remarks
 from heed.visible import clean, visible
 
@@ -52,43 +53,7 @@ _OUT = -32768
 """In place of a weight: masked."""
 
 
-def look_to_html(look: Look, *, steps: bool = False, overview: bool = False, sort: str | None = None) -> str:
-    """Draw a look as a self-contained page; equal looks give equal bytes.
-
-    More than `FEW` attention maps are drawn as an overview, fewer only with `overview`; `sort` orders it by a measure.
-    """
-    texts = look.texts if look.target else look.texts[:-1]
-    texts += [("without the edits", look.unedited)] if look.unedited not in (None, look.target) else []
-    attention = [map for map in (*look.maps, *(one.map for one in look.beside)) if map.shares]
-    together = bool(attention) and (overview or len([map for map in look.maps if map.shares]) > FEW)
-    small = [one.difference for one in look.beside] if together else []  # too many for one page; JSON has them
-    alone = [map for map in look.drawn if not together or not (map.shares or any(map is one for one in small))]
-    drawn = [map_to_html(map, i) for i, map in enumerate(alone)]
-    if look.beside and not together:
-        drawn = _abreast(look, drawn)
-    parts = [
-        *map(shading_to_html, look.shadings),
-        *([overview_to_html(attention, sort)] if together else []),
-        *drawn,
-        *([] if look.summary is None else [draw("fixed_vector", FIXED_VECTOR, _strip(look.summary))]),
-        *([steps_to_html(look)] if steps else []),
-        *([draw("hint", look.no_steps)] if steps and look.no_steps else []),
-    ]
-    has_keys = bool(look.maps or (steps and (look.encoder or look.decoder)))
-    return look_page(look.title, parts, texts=texts, notes=look.notes, has_keys=has_keys, scripted=True)
-
-
 # Maps ---------------------------------------------------------------------------------------------------------
-
-
-def _abreast(look: Look, drawn: Sequence[Markup]) -> list[Markup]:
-    """Maps as they were drawn, in order, each in a row with that of the other network and the difference."""
-    left, rows = iter(drawn), list[Markup]()
-    for maps in look.together:
-        first = "this run" if look.unedited is None else "with the edits"
-        names = [first, *(one.of or "difference" for one in maps[1:])]
-        rows.append(draw("abreast", [(name, next(left)) for name in names]) if len(maps) > 1 else next(left))
-    return [*rows, *left]
 
 
 @dataclass(frozen=True)
@@ -111,6 +76,11 @@ class _MapPart:
     words: str = ""
     kind: str = ""
     shares: bool = True  # False for gates and differences, whose rows are tables on request
+
+
+@as_html.register
+def _(map: Map, numbers: Iterator[int]) -> Markup:
+    return map_to_html(map, next(numbers))
 
 
 def map_to_html(map: Map, number: int) -> Markup:
@@ -146,8 +116,10 @@ def _columns(label: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(letter) in ("W", "F")) for letter in label)
 
 
-def overview_to_html(maps: Sequence[Map], sort: str | None = None) -> Markup:
-    """Draw attention maps as a `<section>` of thumbnails, of which the script opens one at a time."""
+@as_html.register
+def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
+    """Thumbnails, of which the script opens one at a time."""
+    maps, sort = overview.maps, overview.sort
     found = groups(maps, sort)
     headed = [(heading(name, rows), rows) for name, rows in found.items()]
     noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
@@ -279,6 +251,11 @@ def _largest(weights: NDArray[np.float64], kept: int) -> NDArray[np.uint8]:
 # Shaded words -------------------------------------------------------------------------------------------------
 
 
+@as_html.register
+def _(shading: Shading, numbers: Iterator[int]) -> Markup:
+    return shading_to_html(shading)
+
+
 def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
     """A section of a page; without `numbers`, tagged text has no table of numbers, only tooltips."""
     if shading.tags:
@@ -374,16 +351,24 @@ class Strip(NamedTuple):
     said: str
 
 
-def steps_to_html(look: Look) -> Markup:
-    """Draw the frames of a look as a `<section>`, encoder first; empty if a look has no frames."""
+@as_html.register
+def _(fixed: FixedVector, numbers: Iterator[int]) -> Markup:
+    return draw("fixed_vector", FIXED_VECTOR, _strip(fixed.vector))
+
+
+@as_html.register
+def _(every: Steps, numbers: Iterator[int]) -> Markup:
+    look = every.look
+    if look.no_steps:
+        return draw("hint", look.no_steps)
     scales = _scales(look)
     steps = []
-    every: tuple[Sequence[EncoderFrame | DecoderFrame], ...] = look.encoder, look.decoder
-    for part, frames in zip(look.parts, every, strict=True):
+    both: tuple[Sequence[EncoderFrame | DecoderFrame], ...] = look.encoder, look.decoder
+    for part, frames in zip(look.parts, both, strict=True):
         for frame in frames:
             head = f"{part[0].capitalize()} {frame.index + 1} of {len(frames)}: {part[1]}"
             steps.append({"head": head, "token": frame.token, "rows": list(_frame_rows(frame, look, scales))})
-    return draw("steps", _hint(look), steps) if steps else Markup("")
+    return draw("steps", _hint(look), steps)
 
 
 def _frame_rows(frame: EncoderFrame | DecoderFrame, look: Look, scales: dict[str, float]) -> Iterator[StepRow]:

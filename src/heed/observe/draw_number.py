@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from markupsafe import Markup
 from torch import Tensor
 
+from heed.observe.document import as_html, as_text
 from heed.observe.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
 from heed.observe.numbers import Number, Opened
 from heed.observe.page import draw
@@ -25,23 +26,31 @@ class _Step(NamedTuple):
     lines: tuple[str, ...] = ()
 
 
-def number_to_text(opened: Opened, width: int, color: bool, every: bool) -> str:
-    """A weight and its steps as text; `every` shows all components and keys, not only those that count most."""
-    lines = [clean(opened.head), f"weight {opened.drawn:.6f}"]
-    for number, step in enumerate(_steps(opened, every), start=1):
+@dataclass(frozen=True)
+class Calculation:
+    """A weight and what it came from; `every` shows all components and keys, not only those that count most."""
+
+    opened: Opened
+    every: bool = False
+
+
+@as_text.register
+def _(one: Calculation, width: int, color: bool) -> list[str]:
+    lines = [f"weight {one.opened.drawn:.6f}"]
+    for number, step in enumerate(_steps(one.opened, one.every), start=1):
         lines += ["", f"{number}. {clean(step.title)}"]
         lines += [] if step.table is None else tables_to_lines([step.table], width, color)[1:]
         lines += [clean(line) for line in step.lines]
-    return "\n".join(lines)
+    return lines
 
 
-def number_to_html(opened: Opened, every: bool) -> Markup:
-    """A weight and its steps as a section of a page, with the lines of NumPy."""
+@as_html.register
+def _(one: Calculation, numbers: Iterator[int]) -> Markup:
     steps = [
         (s.title, "" if s.table is None else table_to_html(replace(s.table, title=s.title)), s.lines)
-        for s in _steps(opened, every)
+        for s in _steps(one.opened, one.every)
     ]
-    return draw("number", f"weight {opened.drawn:.6f}", steps, "\n".join(opened.numpy()))
+    return draw("number", f"weight {one.opened.drawn:.6f}", steps, "\n".join(one.opened.numpy()))
 
 
 def _steps(opened: Opened, every: bool) -> Iterator[_Step]:

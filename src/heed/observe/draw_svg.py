@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.observe import palette
-from heed.observe.looks import Shading
-from heed.observe.maps import LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.observe.document import as_scene
+from heed.observe.looks import FixedVector, Shading
+from heed.observe.maps import FIXED_VECTOR, LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.observe.number_tables import nested_table
 from heed.observe.remarks import remarks
 from heed.observe.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
@@ -89,6 +90,16 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
         scene.add([Label(x + 3, bottom + 13, cut(visible(part.label), max(1, room)), "small")])
     scene.add(_color_bar(map, shown.by_row, MASKED if small else MASKED_PIXEL), left, bottom + 24)
     return scene
+
+
+@as_scene.register
+def _(map: Map) -> Scene:
+    return map_scene(map, 36 if map.least else 30)
+
+
+@as_scene.register
+def _(fixed: FixedVector) -> Scene:
+    return vector_scene(fixed.vector, fixed.title, FIXED_VECTOR)
 
 
 def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
@@ -189,6 +200,7 @@ _ROWS = 12  # of the numbers below
 _SMALL = 11 / 12  # of a small character, in width
 
 
+@as_scene.register(Shading)
 def shading_scene(shading: Shading) -> Scene:
     """The text in lines of fixed width, each word on its background colour."""
     head = textwrap.wrap(clean(shading.title), 86, break_on_hyphens=False) or [clean(shading.title)]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from heed.errors import ConfigError
+from heed.observe.document import Hint
 from heed.observe.effects import Answer, Effect
 from heed.observe.maps import (
     MERGED,
@@ -68,6 +69,7 @@ class Shading(Tried):
     # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
     opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
     effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
+    panel: str = field(default="words", compare=False)  # its name for `--panels`
 
     def part_sum(self, part: Part) -> float:
         """The sum of the numbers of a part; for shares of one whole, the share of the part."""
@@ -214,6 +216,22 @@ class Look:
     def differences(self) -> list[SignedMap]:
         """The maps minus those of the other network, or minus those without the edits."""
         return [other.difference for other in self.beside if other.difference is not None]
+
+
+@dataclass(frozen=True)
+class FixedVector:
+    """The vector `(d,)` that encodes the source of a model without attention to it."""
+
+    vector: Tensor
+    title: str  # of the look
+    panel = "vector"
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a look."""
+
+    look: Look
 
 
 _UNKNOWN = "?"
@@ -472,4 +490,4 @@ class Choice:
         if isinstance(self.head, str):
             count = max(view.num_heads for view in views)
             heads = f"the mean of {count} heads" if self.head == "mean" else "each head"
-        return f"shown: {layers}, {heads}; change with --layer, --head and --mechanism"
+        return Hint(f"shown: {layers}, {heads}", "layer", "head", "mechanism")

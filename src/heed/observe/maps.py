@@ -171,6 +171,11 @@ class Map(Tried):
         return f", of {self.of}" if self.of else ""
 
     @property
+    def panel(self) -> str:
+        """Its name for `--panels`."""
+        return "beside" if self.of else "map"
+
+    @property
     def unit(self) -> str:
         """Name of the numbers."""
         return "weight"
@@ -233,6 +238,10 @@ class Traces(Map):
         return f"{gates}{self.whose}"
 
     @property
+    def panel(self) -> str:
+        return "gates"
+
+    @property
     def unit(self) -> str:
         return "value"
 
@@ -261,6 +270,10 @@ class SignedMap(Map):
         mask = None if masks[0] is None or masks[1] is None else masks[0] | masks[1]
         parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
         return cls(*parts, None, mask, caption, name=name, **numbers)
+
+    @property
+    def panel(self) -> str:
+        return {"difference": "difference", "value": "gates"}.get(self.quantity, "map")
 
     @property
     def unit(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
@@ -13,6 +13,7 @@ from markupsafe import Markup
 from torch import Tensor
 
 from heed.observe import palette
+from heed.observe.document import as_html, as_scene, as_text
 from heed.observe.looks import Shading
 from heed.observe.maps import MASKED, cut, lines_up
 from heed.observe.page import Cell, Row, draw
@@ -69,6 +70,7 @@ class NumberTable:
     heat: bool | tuple[bool, ...] = False
     mask: Tensor | None = None  # `(rows, columns)`, True = may attend, or None
     notes: tuple[str, ...] = ()  # a text for each row, or none
+    panel = "table"
 
     def cell(self, i: int, j: int) -> float | None:
         """One number, None if masked."""
@@ -113,6 +115,24 @@ def _cell(value: float | None, heat: bool) -> str | Cell:
     if value is None:
         return Cell("", kind="m", said="masked")
     return Cell(three_decimals(value), kind=f"w{palette.level(value)}") if heat else three_decimals(value)
+
+
+@as_html.register
+def _(table: NumberTable, numbers: Iterator[int]) -> Markup:
+    return table_to_html(table)
+
+
+@as_text.register
+def _(table: NumberTable, width: int, color: bool) -> list[str]:
+    return tables_to_lines([table], width, color)
+
+
+@as_scene.register
+def _(table: NumberTable) -> Scene:
+    drawn, margin = table_scene(table), 16
+    scene = Scene(drawn.width + 2 * margin, drawn.height + margin, drawn.label)
+    scene.add(drawn.items, margin)
+    return scene
 
 
 _ROW, _ADVANCE, _SMALL_ADVANCE = 20, 7.3, 6.6  # of characters of 12 and 11 px, generously

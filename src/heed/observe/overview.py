@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from heed.errors import ConfigError, suggest
 from heed.observe import palette
+from heed.observe.document import as_scene, as_text
 from heed.observe.draw_svg import shares_uris
 from heed.observe.maps import LONG, Map, plural, shaded, shades
 from heed.observe.remarks import Remark, entropy, remarks
@@ -126,6 +127,30 @@ def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
             starts = np.arange(most) * size // most
             values = np.fmax.reduceat(values, starts, axis=axis)
     return values
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """All maps of a look at once."""
+
+    maps: tuple[Map, ...]
+    title: str = ""  # of the look
+    sort: str | None = None
+    in_text: bool = True  # False if `each` of its maps is drawn in a terminal instead
+    each: tuple[Map, ...] = ()
+    panel = "overview"
+
+
+@as_text.register
+def _(overview: Thumbnails, width: int, color: bool) -> list[str]:
+    if overview.in_text:
+        return overview_to_text(overview.maps, overview.sort, width, color)
+    return ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
+
+
+@as_scene.register
+def _(overview: Thumbnails) -> Scene:
+    return overview_scene(overview.maps, overview.title, overview.sort)
 
 
 def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: bool) -> list[str]:

@@ -52,28 +52,24 @@ def page(template: str, title: str, **values: Any) -> str:
 def look_page(
     title: str,
     parts: Sequence[Markup],
-    template: str = "observe/look.html",
     *,
     texts: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
     has_keys: bool = False,
     scripted: bool = False,
-    **values: Any,
 ) -> str:
     """A page of texts with their names, notes and drawn parts.
 
     Args:
         title: Title.
         parts: What `draw` has drawn.
-        template: A template that extends "observe/look.html".
         texts: Names and texts, above the parts.
         notes: Lines above the parts.
         has_keys: True to say below the parts which keys move through them.
         scripted: True if the parts need the script of looks.
-        values: What else the template shows.
     """
     shown = {"texts": texts, "notes": notes, "parts": parts, "has_keys": has_keys, "scripted": scripted}
-    return page(template, title, **shown, **values)
+    return page("observe/look.html", title, **shown)
 
 
 def draw(macro: str, *values: Any, source: str = "observe/draw.html", **named: Any) -> Markup:

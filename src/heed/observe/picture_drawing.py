@@ -12,12 +12,13 @@ import base64
 import io
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import torch
+from markupsafe import Markup
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
@@ -26,10 +27,11 @@ from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.observe import palette
 from heed.observe.curves import Curves, Line, Panel, panel_scene
+from heed.observe.document import Abreast, Document, Shown, as_html, as_scene, as_text
 from heed.observe.maps import Axis, cut, shaded
 from heed.observe.number_tables import GAP, Block, side_by_side
 from heed.observe.numbers import Openable, open_one
-from heed.observe.page import look_page, packed
+from heed.observe.page import draw, packed
 from heed.observe.picture_looks import (
     Attentions,
     Distances,
@@ -39,8 +41,8 @@ from heed.observe.picture_looks import (
 )
 from heed.observe.plain import json_of
 from heed.observe.scene import Box as Frame
-from heed.observe.scene import Image, Item, Scene, stacked
-from heed.observe.shown import Shown, ShownNumber
+from heed.observe.scene import Image, Item, Scene
+from heed.observe.shown import ShownNumber
 from heed.visible import clean
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
@@ -176,35 +178,53 @@ _DISTANCES = "Mean attention distance by layer"
 # Drawing ------------------------------------------------------------------------------------------------------
 
 
-def look_scene(look: PictureLook) -> Scene:
-    """Everything except the steps, in one drawing."""
-    parts = [maps_scene(look)]
-    if look.gallery is not None:
-        parts.append(gallery_scene(look.gallery, look))
-    if look.distances is not None:
-        parts.append(distances_scene(look.distances))
-    return stacked(parts)
+@dataclass(frozen=True)
+class OverPicture:
+    """A map over the picture of a look; None for the picture itself."""
+
+    look: PictureLook
+    map: PictureMap | None
+
+    @property
+    def panel(self) -> str:
+        """Its name for `--panels`."""
+        return "picture" if self.map is None else self.map.panel
+
+    def drawn(self) -> Scene:
+        """The picture with the map, and lines below it."""
+        shape = shape_within(self.look.pixels, _LARGE)
+        scene = _picture_panel(self.look, shape) if self.map is None else _map_panel(self.map, self.look, shape)
+        scene.follows_scheme = True
+        return scene
 
 
-def maps_scene(look: PictureLook) -> Scene:
-    """Title, labels and notes; the picture and all maps over it."""
-    scene = Scene(_WIDTH, _MARGIN, clean(look.title))
-    said = f"{look.source}: {look.said}" if look.said else look.source
-    scene.write([look.title], _MARGIN, scene.height + 12, "title", _LINE)
-    lines = [line for text in (said, *look.notes) for line in _wrapped(text, _WIDTH)]
-    scene.height = scene.write(lines, _MARGIN, scene.height + 12 + _LINE, "plain", _LINE) - 4
-    panels = panels_of(look)
+class Pictures(Abreast):
+    """A picture and maps over it."""
+
+
+@as_text.register
+def _(row: Pictures, width: int, color: bool) -> list[str]:
+    blocks = []
+    for _, one in row.blocks:
+        shape = _text_shape(one.look, max(8, min(_COLUMNS, (width - GAP) // 2)))
+        blocks.append(_picture_block(one.look, shape) if one.map is None else _map_block(one.map, one.look, shape))
+    return side_by_side(blocks, width)
+
+
+@as_html.register
+def _(row: Pictures, numbers: Iterator[int]) -> Markup:
+    return draw("pictures", "maps", "", "", [one.drawn() for _, one in row.blocks])
+
+
+@as_scene.register
+def _(row: Pictures) -> Scene:
+    """Four in a line."""
+    scene, panels = Scene(_WIDTH, 0, ""), [one.drawn() for _, one in row.blocks]
     for start in range(0, len(panels), 4):
         for i, panel in enumerate(panels[start : start + 4]):
             scene.add(panel.items, _MARGIN + i * (_LARGE + _GAP), scene.height)
         scene.height += max(panel.height for panel in panels[start : start + 4]) + _GAP
     return scene
-
-
-def panels_of(look: PictureLook) -> list[Scene]:
-    """The picture, and each map over it."""
-    shape = shape_within(look.pixels, _LARGE)
-    return [_picture_panel(look, shape), *(_map_panel(one, look, shape) for one in look.maps)]
 
 
 def _wrapped(text: str, width: float) -> list[str]:
@@ -261,6 +281,37 @@ def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> It
             yield replace(edge, said=said, kind="spot")
 
 
+@dataclass(frozen=True)
+class Heads:
+    """The gallery of a look."""
+
+    look: PictureLook
+    gallery: Gallery
+    panel = "heads"
+
+
+@as_text.register
+def _(heads: Heads, width: int, color: bool) -> list[str]:
+    """Where each head looks: shades of small maps would be illegible."""
+    lines = [heads.gallery.title, *textwrap.wrap(heads.gallery.caption, width)]
+    for name, maps in heads.gallery.rows:
+        said = "; ".join(f"{one.short}: row {one.best()[0]}, column {one.best()[1]}" for one in maps)
+        lines += textwrap.wrap(f"{name}  largest weight at  {said}", width, subsequent_indent="    ")
+    return lines
+
+
+@as_html.register
+def _(heads: Heads, numbers: Iterator[int]) -> Markup:
+    scene = gallery_scene(heads.gallery, heads.look, head=False)
+    scene.follows_scheme = True
+    return draw("pictures", "heads", heads.gallery.title, heads.gallery.caption, [scene])
+
+
+@as_scene.register
+def _(heads: Heads) -> Scene:
+    return gallery_scene(heads.gallery, heads.look)
+
+
 def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Scene:
     """Small maps in rows, each row after its name."""
     shape = shape_within(look.pixels, _SMALL)
@@ -285,6 +336,14 @@ def gallery_scene(gallery: Gallery, look: PictureLook, head: bool = True) -> Sce
     return scene
 
 
+@as_html.register
+def _(distances: Distances, numbers: Iterator[int]) -> Markup:
+    scene = distances_scene(distances, head=False)
+    scene.follows_scheme = True
+    return draw("pictures", "distances", _DISTANCES, _caption(distances), [scene])
+
+
+@as_scene.register(Distances)
 def distances_scene(distances: Distances, head: bool = True) -> Scene:
     """Mean attention distance by layer: a line through the means of the heads, and another for uniform attention."""
     scene = Scene(_WIDTH, _MARGIN, _DISTANCES)
@@ -312,24 +371,6 @@ def _caption(distances: Distances) -> str:
 _COLUMNS = 46
 _BRIGHTNESS = " .:-=+*#%@"
 _NOTHING = "\u00a0"  # unlike a space, not stripped at the end of a line
-
-
-def look_to_lines(look: PictureLook, width: int) -> list[str]:
-    """A look as lines."""
-    lines = [clean(look.title), f"picture {clean(look.source)} ({look.pixels[1]} x {look.pixels[0]})"]
-    lines += [f"{look.kind:<7} {clean(look.said)}"] if look.said else []
-    lines += [f"note    {clean(note)}" for note in look.notes]
-    shape = _text_shape(look, max(8, min(_COLUMNS, (width - GAP) // 2)))
-    blocks = [_picture_block(look, shape), *(_map_block(one, look, shape) for one in look.maps)]
-    lines += ["", *side_by_side(blocks, width)]
-    if look.gallery is not None:  # shades of small maps would be illegible
-        lines += ["", look.gallery.title, *textwrap.wrap(look.gallery.caption, width)]
-        for name, maps in look.gallery.rows:
-            said = "; ".join(f"{one.short}: row {one.best()[0]}, column {one.best()[1]}" for one in maps)
-            lines += textwrap.wrap(f"{name}  largest weight at  {said}", width, subsequent_indent="    ")
-    if look.distances is not None:
-        lines += ["", *distances_to_lines(look.distances, width)]
-    return lines
 
 
 def _text_shape(look: PictureLook, columns: int) -> tuple[int, int]:
@@ -376,7 +417,8 @@ def _map_block(one: PictureMap, look: PictureLook, shape: tuple[int, int]) -> Bl
     return _block(rows, [legend, one.title, one.caption, *one.effects])
 
 
-def distances_to_lines(distances: Distances, width: int) -> list[str]:
+@as_text.register
+def _(distances: Distances, width: int, color: bool) -> list[str]:
     """A line for each layer: the mean of its heads, also as a bar, and each head."""
     said = f"{distances.caption} Uniform attention: {distances.even:.3g}."
     lines = [_DISTANCES, *textwrap.wrap(said, width), ""]
@@ -394,38 +436,25 @@ def distances_to_lines(distances: Distances, width: int) -> list[str]:
 _VIEWER = 480
 
 
-def picture_to_html(look: PictureLook) -> str:
-    """Draw a look as a self-contained page; equal looks give equal bytes."""
+@dataclass(frozen=True)
+class Viewer:
+    """All attention of a look, for a page with a choice of patch, layer and head."""
+
+    look: PictureLook
+    every: Attentions
+
+
+@as_text.register
+def _(viewer: Viewer, width: int, color: bool) -> list[str]:
+    return []
+
+
+@as_html.register
+def _(viewer: Viewer, numbers: Iterator[int]) -> Markup:
+    look = viewer.look
     shape = shape_within(look.pixels, _VIEWER)
-    sections: list[tuple[str, str, str, Sequence[Scene]]] = [("maps", "", "", panels_of(look))]
-    if look.gallery is not None:
-        heads = gallery_scene(look.gallery, look, head=False)
-        sections.append(("heads", look.gallery.title, look.gallery.caption, [heads]))
-    if look.distances is not None:
-        sections.append(_distances_section(look.distances, _DISTANCES))
-    for *_, scenes in sections:
-        for scene in scenes:
-            scene.follows_scheme = True
-    texts = [
-        ("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]} pixels)"),
-        *([(look.kind, look.said)] if look.said else []),
-    ]
-    return look_page(
-        look.title,
-        (),
-        "observe/picture.html",
-        texts=texts,
-        notes=look.notes,
-        scripted=look.every is not None,
-        sections=sections,
-        viewer=None if look.every is None else _viewer_data(look.every, look, shape),
-        size=shape,
-        ground="" if look.every is None else data_uri(with_seen(look.picture, look.seen, shape)),
-    )
-
-
-def _distances_section(distances: Distances, title: str) -> tuple[str, str, str, Sequence[Scene]]:
-    return "distances", title, _caption(distances), [distances_scene(distances, head=False)]
+    ground = data_uri(with_seen(look.picture, look.seen, shape))
+    return draw("viewer", _viewer_data(viewer.every, look, shape), shape, ground)
 
 
 def _viewer_data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> dict[str, Any]:
@@ -490,15 +519,19 @@ class ShownPicture(Shown):
         openable: list[Openable] = [(one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found]
         return ShownNumber(open_one(openable, *places), every)
 
-    def text(self, width: int = 100, color: bool = False) -> str:
-        return "\n".join(look_to_lines(self.look, width))
-
-    def html(self) -> str:
-        return picture_to_html(self.look)
+    def document(self) -> Document:
+        look = self.look
+        blocks: list[Any] = [Pictures(tuple(("", OverPicture(look, one)) for one in (None, *look.maps)))]
+        blocks += [] if look.every is None else [Viewer(look, look.every)]
+        blocks += [] if look.gallery is None else [Heads(look, look.gallery)]
+        blocks += [] if look.distances is None else [look.distances]
+        texts = [("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]})")]
+        texts += [(look.kind, look.said)] if look.said else []
+        return Document(look.title, tuple(blocks), tuple(texts), look.notes, scripted=look.every is not None)
 
     def scene(self, index: int | None = None) -> Scene:
         """The picture and its maps; with an index, only that map."""
-        return look_scene(self.look if index is None else self.look.only(index))
+        return super().scene() if index is None else ShownPicture(self.look.only(index)).scene()
 
     def json(self) -> str:
         return json_of("heed-picture-look-2", self.look)
@@ -515,15 +548,8 @@ class ShownDistances(Shown):
         self.title = title
         self.distances = distances
 
-    def text(self, width: int = 100, color: bool = False) -> str:
-        return "\n".join([self.title, "", *distances_to_lines(self.distances, width)])
-
-    def html(self) -> str:
-        sections = [_distances_section(self.distances, "")]
-        return look_page(self.title, (), "observe/picture.html", sections=sections, viewer=None)
-
-    def scene(self, index: int | None = None) -> Scene:
-        return distances_scene(self.distances)
+    def document(self) -> Document:
+        return Document(self.title, (self.distances,), headed=False)
 
     def json(self) -> str:
         return json_of("heed-distances-1", self.distances, title=self.title)

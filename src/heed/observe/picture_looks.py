@@ -61,6 +61,7 @@ class Distances:
     even: float  # the mean distance of uniform attention
     size: tuple[int, int]  # height and width of the model's input in pixels
     pictures: int  # number of pictures averaged over
+    panel = "distances"
 
     @property
     def caption(self) -> str:
@@ -95,6 +96,7 @@ class PictureMap(Tried):
     opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
     effect: Effect | None = None  # what the label does under other weights; None if nothing was tried
     most: float | None = None  # the number drawn brightest, for maps on one scale; by default the largest
+    panel: str = field(default="map", compare=False)  # its name for `--panels`
 
     def __post_init__(self) -> None:
         if not self.signed and bool((self.weights < 0).any()):

@@ -7,7 +7,9 @@ checked character by character, and a missing one is an error that says what to 
 from __future__ import annotations
 
 import os
+import struct
 import unicodedata
+import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -51,7 +53,8 @@ def to_png(
     *,
     theme: str | None = None,
     width: str | float | None = None,
-    scale: float = _SHARPNESS,
+    scale: float | None = None,
+    dpi: float | None = None,
 ) -> bytes:
     """The drawing as a PNG; equal drawings give equal bytes with the same fonts.
 
@@ -61,21 +64,26 @@ def to_png(
         theme: As in `Figure`.
         width: As in `Figure`.
         scale: As in `Figure`.
+        dpi: As in `Figure`.
 
     Raises:
         ConfigError: No font has some character, a given file is not a font, or the picture would be too large.
     """
+    if dpi is not None and scale is not None:
+        raise ConfigError(f"--dpi {dpi:g} and --scale {scale:g} both say how many pixels there are; omit one of them")
+    scale = dpi / 96 if dpi is not None else _SHARPNESS if scale is None else scale
     zoom = scale * (1.0 if width is None else width_of(width)[2] / scene.width)
     tall = zoom * max(scene.width, scene.height)
     if not (scale > 0 and 1 <= tall <= _LARGEST):
+        named = f"scale {scale:g}" if dpi is None else f"dpi {dpi:g}"
         raise ConfigError(
-            f"scale {scale:g}: the picture would have {tall:,.0f} pixels on its longer side, expected 1 to {_LARGEST:,}"
+            f"{named}: the picture would have {tall:,.0f} pixels on its longer side, expected 1 to {_LARGEST:,}"
         )
     text = "".join(clean(item.text) for item in scene.items if isinstance(item, Label))
     chosen = fonts_for(text, fonts)
     font = _font(chosen[0]) if chosen else None
     family = font.getname()[0] if font else None
-    return resvg_py.svg_to_bytes(
+    drawn: bytes = resvg_py.svg_to_bytes(
         svg_string=to_svg(scene, theme=theme or "light"),
         zoom=zoom,
         skip_system_fonts=True,
@@ -83,6 +91,20 @@ def to_png(
         font_family=family,
         sans_serif_family=family,
     )
+    return drawn if dpi is None else _with_dpi(drawn, dpi)
+
+
+def _with_dpi(png: bytes, dpi: float) -> bytes:
+    """A PNG that says how many pixels are an inch, from which programs take its size (PNG specification, pHYs)."""
+    chunk = b"pHYs" + struct.pack(">IIB", round(dpi / 0.0254), round(dpi / 0.0254), 1)
+    after = 8 + 4 + 4 + 13 + 4  # signature and header
+    return png[:after] + struct.pack(">I", 9) + chunk + struct.pack(">I", zlib.crc32(chunk)) + png[after:]
+
+
+def family_of(path: Path) -> str:
+    """The family of a font."""
+    font = _font(path)
+    return (font and font.getname()[0]) or ""
 
 
 def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
@@ -101,9 +123,9 @@ def fonts_for(text: str, given: Sequence[Path] = ()) -> list[Path]:
     names = next((pair for pair in _PREFERRED if pair[0] in system), ())
     chosen = [*given, *(system[name] for name in names if name in system)]
     for path in chosen:
-        missing -= _drawn(path, missing)
+        missing -= drawn_by(path, missing)
     for path in sorted(system.values()) if missing else ():
-        if found := _drawn(path, missing):
+        if found := drawn_by(path, missing):
             chosen.append(path)
             missing -= found
     if missing:
@@ -126,7 +148,7 @@ def _font(path: Path) -> ImageFont.FreeTypeFont | None:
     return None
 
 
-def _drawn(path: Path, characters: Iterable[str]) -> set[str]:
+def drawn_by(path: Path, characters: Iterable[str]) -> set[str]:
     """The characters that a font has: those that it does not draw as it draws a character that no font has."""
     if (font := _font(path)) is None:
         return set()

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
+from importlib.util import find_spec
 from pathlib import Path as File
 from typing import Any, Literal, TypedDict
 
@@ -61,27 +62,36 @@ class Figure(TypedDict, total=False):
     width: str | float
     """Its width: 85mm, 3.3in or 600px; a number is in pixels, of which an inch has 96. By default what it needs."""
     scale: float
-    """Of a PNG: pixels for each of these pixels; 2 by default, 3.125 for 300 dpi."""
+    """Of a PNG: pixels for each of these pixels; 2 by default."""
+    dpi: float
+    """Of a PNG, in place of `scale`: pixels of an inch of the figure (96 of these pixels), said in the file too."""
     fonts: Sequence[File]
     """Of a PNG: files of fonts to use before those of the system."""
+    panels: Sequence[str]
+    """The parts of a look that are drawn, of those that it has: map, words, attribution, ...; all by default."""
 
 
 THEMES = "light", "dark"
-_OPTIONS = {"theme": ("svg", "png"), "width": ("svg", "png"), "scale": ("png",), "fonts": ("png",)}
+NO_PDF = "PDF needs CairoSVG: pip install 'heed-attention[pdf]', or write .svg or .png"
+_ALL = "svg", "png", "pdf"
+_OPTIONS = {**dict.fromkeys(("theme", "width", "panels"), _ALL), **dict.fromkeys(("scale", "dpi", "fonts"), ("png",))}
 
 
 def check_figure(figure: Mapping[str, Any], form: str) -> None:
     """Refuse options that a format does not have, and wrong values.
 
     Raises:
-        ConfigError: As above; the message names the option as the command line does.
+        ConfigError: As above, or PDF is not installed; the message names the option as the command line does.
     """
     for name in figure:
         option = "font" if name == "fonts" else name
         if name not in _OPTIONS:
             raise ConfigError(f"unknown '{name}' of a figure; valid: {', '.join(_OPTIONS)}")
         if form not in _OPTIONS[name]:
-            raise ConfigError(f"--{option} is for .{' and .'.join(_OPTIONS[name])}; end --out in .{_OPTIONS[name][-1]}")
+            forms = ", .".join(_OPTIONS[name])
+            raise ConfigError(f"--{option} is for .{forms}; end --out in .{_OPTIONS[name][0]}")
+    if form == "pdf" and find_spec("cairosvg") is None:
+        raise ConfigError(NO_PDF)
     if (theme := figure.get("theme", "light")) not in THEMES:
         raise ConfigError(f"theme is '{theme}'; valid: {', '.join(THEMES)}")
 
@@ -114,6 +124,7 @@ class Label:
     style: Style = "plain"
     turn: float = 0
     color: Color = ""
+    family: str = ""  # of the font; by default that of all drawings
     runs: tuple[tuple[str, int], ...] = ()  # the text in pieces, of which -1 is below the line and 1 above it
 
 
@@ -252,7 +263,9 @@ def _svg(item: Item, dark: bool) -> str:
     if isinstance(item, Label):
         kind = f' class="{item.style}"' if item.style != "plain" else ""
         turn = f' transform="rotate({item.turn:g} {item.x:g} {item.y:g})"' if item.turn else ""
-        style = f' style="fill:{_of(item.color, dark)}"' if item.color else ""
+        fill = f"fill:{_of(item.color, dark)}" if item.color else ""
+        family = f"font-family:'{item.family}'" if item.family else ""
+        style = f' style="{";".join(filter(None, (fill, family)))}"' if fill or family else ""
         shown = _raised(item.runs) if item.runs else escape(clean(item.text), quote=False)
         return f'<text{kind} x="{item.x:g}" y="{item.y:g}"{turn}{style}>{shown}</text>'
     if isinstance(item, Path):

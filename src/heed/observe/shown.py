@@ -1,4 +1,4 @@
-"""A look that displays itself: as a page in notebooks, as text when printed, and saved in the format of a file name.
+"""Looks, weights and curves that display themselves, and maps, shaded words and steps as text.
 
 In a terminal, a map is a grid if its characters line up, otherwise a list of links. Right-to-left, wide and combining
 characters have no fixed column there, so a map with such labels is a list "field -> source span"; so is a map far too
@@ -8,27 +8,22 @@ wide for the screen.
 from __future__ import annotations
 
 import math
-import re
 import textwrap
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import Any
 
 import torch
-from markupsafe import Markup
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe import palette
-from heed.observe.curves import Curves, curves_scene, curves_to_html, curves_to_text
-from heed.observe.draw_html import look_to_html
-from heed.observe.draw_number import number_to_html, number_to_text
-from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
+from heed.observe import draw_html, palette
+from heed.observe.curves import Curves, curves_to_text
+from heed.observe.document import Abreast, Document, Shown, as_scene, as_text, framed, save_as
+from heed.observe.draw_number import Calculation
+from heed.observe.draw_svg import map_scene
 from heed.observe.edits import SetWeight
-from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Glance, Look, Shading
+from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps
 from heed.observe.maps import (
     FIXED_VECTOR,
     MASKED,
@@ -57,83 +52,22 @@ from heed.observe.maps import (
 )
 from heed.observe.number_tables import nested_table, tables_to_lines
 from heed.observe.numbers import Openable, Opened, open_one
-from heed.observe.overview import FEW, overview_scene, overview_to_text
-from heed.observe.page import look_page
+from heed.observe.overview import FEW, Thumbnails
 from heed.observe.plain import json_of
 from heed.observe.remarks import remarks
-from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
-from heed.storage.disk import write_outputs
+from heed.observe.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 
-
-class Shown(ABC):
-    """Base of results that can be drawn in all formats; a notebook shows a page, `print` shows text."""
-
-    @abstractmethod
-    def text(self, width: int = 100, color: bool = False) -> str:
-        """Text for a terminal of `width` columns; weights in 24-bit colours if `color`."""
-
-    @abstractmethod
-    def html(self) -> str:
-        """One self-contained HTML page."""
-
-    @abstractmethod
-    def scene(self, index: int | None = None) -> Scene:
-        """The drawing, of which SVG and PNG are made."""
-
-    @abstractmethod
-    def json(self) -> str:
-        """Everything as JSON."""
-
-    def svg(self, index: int | None = None, **figure: Unpack[Figure]) -> str:
-        """One SVG image.
-
-        Raises:
-            ConfigError: An option of the figure is wrong, or not for SVG.
-        """
-        check_figure(figure, "svg")
-        return to_svg(self.scene(index), theme=figure.get("theme"), width=figure.get("width"))
-
-    def png(self, index: int | None = None, **figure: Unpack[Figure]) -> bytes:
-        """The image of `svg` as a PNG.
-
-        Raises:
-            ConfigError: No font has some character of the drawing, or an option of the figure is wrong.
-        """
-        from heed.observe.png import to_png  # loads the renderer
-
-        check_figure(figure, "png")
-        return to_png(self.scene(index), **figure)
-
-    def forms(self) -> dict[str, Callable[[], str | bytes]]:
-        """The formats of `save` by the ending of the file name."""
-        forms: dict[str, Callable[[], str | bytes]] = {".html": self.html, ".svg": self.svg, ".png": self.png}
-        return {**forms, ".json": self.json, ".txt": self.text}
-
-    def save(self, path: str | Path, **figure: Unpack[Figure]) -> None:
-        """Write a file in the format of its ending, one of `forms`; another ending is a ConfigError.
-
-        Raises:
-            ConfigError: The ending is of no format, or an option of the figure is wrong or not for this format.
-        """
-        save_as(path, self.forms(), figure)
-
-    def _for_python(self) -> Self:
-        """The same with hints in its notes that name arguments in place of options of the command line."""
-        if (look := getattr(self, "look", None)) is None:
-            return self
-        shown = copy(self)
-        vars(shown)["look"] = replace(look, notes=tuple(_HINT.sub(r"\1=", note) for note in look.notes))
-        return shown
-
-    def __str__(self) -> str:
-        return self._for_python().text()
-
-    def _repr_html_(self) -> str:
-        return framed(self._for_python().html(), "heed look")
+__all__ = ("Shown", "ShownCurves", "ShownLook", "ShownNumber", "draw_html", "framed", "map_to_text", "save_as")
 
 
-_HINT = re.compile(r"(?<!\S)--(layer|head|mechanism|map|patch)\b")
+class MapRow(Abreast):
+    """Maps in a row, with cells of the same size in figures."""
+
+
+@as_scene.register
+def _(row: MapRow) -> Scene:
+    return abreast([map_scene(one, cell=36) for _, one in row.blocks])
 
 
 class ShownNumber(Shown):
@@ -155,11 +89,8 @@ class ShownNumber(Shown):
         """Lines of Python, as above."""
         return "\n".join(self.opened.numpy()) + "\n"
 
-    def text(self, width: int = 100, color: bool = False) -> str:
-        return number_to_text(self.opened, width, color, self.every)
-
-    def html(self) -> str:
-        return look_page(self.opened.head, [number_to_html(self.opened, self.every)])
+    def document(self) -> Document:
+        return Document(self.opened.head, (Calculation(self.opened, self.every),))
 
     def scene(self, index: int | None = None) -> Scene:
         raise ConfigError("one weight is not drawn as a picture; save it as .txt, .html, .json or, for NumPy, .py")
@@ -181,14 +112,11 @@ class ShownCurves(Shown):
     def __init__(self, curves: Curves) -> None:
         self.curves = curves
 
+    def document(self) -> Document:
+        return Document(self.curves.title, (self.curves,), notes=self.curves.facts, headed=False)
+
     def text(self, width: int = 100, color: bool = False) -> str:
         return curves_to_text(self.curves, width)
-
-    def html(self) -> str:
-        return curves_to_html(self.curves)
-
-    def scene(self, index: int | None = None) -> Scene:
-        return curves_scene(self.curves)
 
     def json(self) -> str:
         return to_json(asdict(self.curves), indent=1) + "\n"
@@ -197,7 +125,7 @@ class ShownCurves(Shown):
 class ShownLook(Shown):
     """The result of `run.look(...)`: a look, shown with or without its steps."""
 
-    def __init__(self, look: Look, steps: bool, overview: bool = False, sort: str | None = None) -> None:
+    def __init__(self, look: Look, steps: bool = False, overview: bool = False, sort: str | None = None) -> None:
         self.look = look
         self.steps = steps
         self.overview, self.sort = overview, sort
@@ -206,11 +134,6 @@ class ShownLook(Shown):
     def maps(self) -> tuple[Map, ...]:
         """The attention maps."""
         return self.look.maps
-
-    @property
-    def _all_maps(self) -> tuple[Map, ...]:
-        """The maps of an overview: those of the run, then those of the other network."""
-        return (*self.maps, *(one.map for one in self.look.beside))
 
     @property
     def beside(self) -> tuple[Beside, ...]:
@@ -222,32 +145,29 @@ class ShownLook(Shown):
         """The output of the model, or the given one."""
         return self.look.target
 
-    def text(self, width: int = 100, color: bool = False) -> str:
-        maps = overview_to_text(self._all_maps, self.sort, width, color) if self.overview else None
-        return look_to_text(self.look, steps=self.steps, width=width, color=color, maps=maps)
-
-    def html(self) -> str:
-        return look_to_html(self.look, steps=self.steps, overview=self.overview, sort=self.sort)
+    def document(self) -> Document:
+        look, blocks = self.look, list[Any](self.look.shadings)
+        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.shares]
+        together = bool(attention) and (self.overview or sum(one.shares for one in look.maps) > FEW)
+        if together:
+            each = tuple(one for one in look.drawn if one.panel != "gates")
+            blocks.append(Thumbnails(tuple(attention), look.title, self.sort, self.overview, each))
+        first = "this run" if look.unedited is None else "with the edits"
+        for maps in look.together:
+            names = [first, *(one.of or "difference" for one in maps[1:])]
+            alone = [pair for pair in zip(names, maps, strict=True) if not together or pair[1].panel == "gates"]
+            blocks += [MapRow(tuple(alone))] if len(alone) > 1 else [one for _, one in alone]
+        blocks += [] if look.summary is None else [FixedVector(look.summary, look.title)]
+        blocks += [Steps(look)] if self.steps and (look.no_steps or look.encoder or look.decoder) else []
+        has_keys = bool(look.maps or (self.steps and (look.encoder or look.decoder)))
+        texts = look.texts if look.names[1] else look.texts[:-1]
+        return Document(look.title, tuple(blocks), tuple(texts), look.notes, False, True, has_keys)
 
     def scene(self, index: int | Sequence[int] | None = None) -> Scene:
-        """The maps of that index or those; without it shaded words, all maps or their overview, and the fixed vector.
-
-        Of an edited look, or one beside another network, without an index: its maps and the differences too.
-        """
-        if index is None and self.look.beside and not self.overview:
-            rows = [abreast([map_scene(one, cell=36) for one in maps]) for maps in self.look.together]
-            shadings = [] if self.look.unedited is None else self.look.shadings
-            return stacked([*rows, *map(shading_scene, shadings)])
-        if index is not None:
-            return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
-        attention = [one for one in self._all_maps if one.shares]
-        together = self.overview or len(attention) > FEW
-        scenes = [] if self.overview else [shading_scene(one) for one in self.look.shadings]
-        scenes += [overview_scene(attention, self.look.title, self.sort)] if together else []
-        scenes += [map_scene(one, 36 if one.least else 30) for one in self.maps if not (together and one.shares)]
-        if self.look.summary is not None and not self.maps:
-            scenes.append(vector_scene(self.look.summary, self.look.title, FIXED_VECTOR))
-        return stacked(scenes) if scenes else shading_scene(Shading(self.look.title, Axis("text", "word", ()), ()))
+        """Everything that is drawn; with an index or several, only the maps of that number."""
+        if index is None:
+            return super().scene()
+        return stacked([map_scene(self.maps[i]) for i in ([index] if isinstance(index, int) else index)])
 
     def number(
         self, query: int | str, key: int | str, *, every: bool = False, map: int | str | None = None
@@ -325,59 +245,24 @@ class ShownLook(Shown):
         return f"<look at {source!r}: {shown or 'no map'}; print it, or save it as .html>"
 
 
-def save_as(path: str | Path, kinds: Mapping[str, Callable[..., str | bytes]], figure: Figure | None = None) -> None:
-    """Write a file in the format of its ending; an ending not in `kinds` is a ConfigError."""
-    ending = Path(path).suffix
-    if ending not in kinds:
-        raise ConfigError(f"'{path}' ends in '{ending}'; valid: {', '.join(kinds)}")
-    check_figure(figure or {}, ending[1:])
-    made = kinds[ending](**(figure or {}))
-    write_outputs({Path(path): made})
-
-
-_FIT = (
-    "(f=>{const w=f.contentWindow,d=w.document.documentElement,"
-    "fit=()=>{f.style.height=Math.ceil(d.getBoundingClientRect().height)+2+'px'};"
-    "fit();new w.ResizeObserver(fit).observe(d)})(this)"
-)
-"""Sets a frame's height to that of its page's root element, now and whenever that changes (a step is taken, a table is
-opened, the window is narrowed). It measures the root element, because the scroll height never shrinks."""
-
-
-_THEMES = (
-    "<style>[data-jp-theme-light=true] .heed-page,.vscode-light .heed-page,.vscode-high-contrast-light .heed-page"
-    "{color-scheme:light}[data-jp-theme-light=false] .heed-page,.vscode-dark .heed-page,"
-    ".vscode-high-contrast:not(.vscode-high-contrast-light) .heed-page{color-scheme:dark}</style>"
-)
-"""A frame's `color-scheme` is what its page sees as preferred (CSS Working Group, issue 7493); these are the marks of
-the themes of JupyterLab and of VS Code."""
-
-
-def framed(page: str, title: str) -> str:
-    """A page in a notebook, in an iframe that keeps its style and script apart from the notebook's.
-
-    The frame follows the notebook's theme, and elsewhere the system's. It is as high as the page; in a viewer without
-    scripts it is 640 pixels high and the page scrolls.
-    """
-    look = 'class="heed-page" style="width:100%;height:640px;border:0"'
-    frame = f'<iframe {look} srcdoc="{{}}" title="{{}}" onload="{{}}"></iframe>'
-    return _THEMES + str(Markup(frame).format(page, title, _FIT))
-
-
 _FIRST = 6
 _LARGEST = 5
 _COLUMN = 8
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-def steps_to_lines(look: Look, width: int) -> list[list[str]]:
-    """Describe every frame, one block of lines each."""
-    encoder = [_encoder_lines(frame, look, width) for frame in look.encoder]
-    return encoder + [_decoder_lines(frame, look, width) for frame in look.decoder]
+@as_text.register
+def _(steps: Steps, width: int, color: bool) -> list[str]:
+    look = steps.look
+    frames = [_encoder_lines(frame, look, width) for frame in look.encoder]
+    frames += [_decoder_lines(frame, look, width) for frame in look.decoder]
+    return [look.no_steps or "\n\n".join("\n".join(frame) for frame in frames)]
 
 
-def fixed_vector_to_lines(vector: Tensor, width: int) -> list[str]:
-    """The summary `(d,)` of a model without attention, a bar for each unit, scaled to the largest absolute value."""
+@as_text.register
+def _(fixed: FixedVector, width: int, color: bool) -> list[str]:
+    """A bar for each unit, scaled to the largest absolute value."""
+    vector = fixed.vector
     values = vector.detach().double()
     largest = float(values.abs().max()) if len(values) else 0.0
     heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
@@ -496,6 +381,11 @@ _LINES = 60
 _CHANGES = 12
 
 
+@as_text.register
+def _(map: Map, width: int, color: bool) -> list[str]:
+    return [map_to_text(map, width=width, color=color)]
+
+
 def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
     """Draw a map as text: title, axes, caption, cells (24-bit ANSI colours if wanted) and legend."""
     said = [map.caption, *map.effects]
@@ -516,31 +406,6 @@ def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     weights, mask = map.weights[rows], None if map.mask is None else map.mask[rows]
     shorter = Map(map.mechanism, map.layer, map.head, query, map.key, weights, None, mask, effect=map.effect)
     return shorter, [f"left out: rows {first + 1} to {found.stop}, where the {found}"]
-
-
-def look_to_text(
-    look: Look, *, steps: bool = False, width: int = 100, color: bool = False, maps: Sequence[str] | None = None
-) -> str:
-    """Draw a look as text; with `steps` also every step of the encoder and the decoder.
-
-    `maps` are lines to show in place of the maps.
-    """
-    column = max(7, *map(len, look.names))
-    texts = look.texts if look.names[1] else look.texts[:-1]
-    blocks = [[clean(look.title)]]
-    for name, text in texts:
-        first, *more = text.split("\n")
-        blocks[0] += [f"{name:{column}} {clean(first)}", *(f"{'':{column}} {clean(line)}" for line in more)]
-    blocks[0] += [f"{'note':{column}} {clean(note)}" for note in look.notes]
-    blocks += [shading_to_text(shading, width, color) for shading in look.shadings]
-    shown = look.drawn if maps is None else ()
-    blocks += [[*maps]] if maps is not None else []
-    blocks += [[map_to_text(map, width=width, color=color)] for map in shown]
-    if look.summary is not None:
-        blocks.append(fixed_vector_to_lines(look.summary, width))
-    if steps:
-        blocks += [[look.no_steps]] if look.no_steps else steps_to_lines(look, width)
-    return "\n\n".join("\n".join(block) for block in blocks)
 
 
 def _body(map: Map, width: int, color: bool) -> list[str]:
@@ -727,6 +592,7 @@ _LONGEST_LABEL = 40
 _BAR = 10  # characters of a bar for 1
 
 
+@as_text.register(Shading)
 def shading_to_text(shading: Shading, width: int, color: bool) -> list[str]:
     """Lines for a terminal: running text, or one line for each position if there are tags or a list is wanted."""
     lines = [clean(shading.title), *(line for one in shading.effects for line in textwrap.wrap(clean(one), width)), ""]

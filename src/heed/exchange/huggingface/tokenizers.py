@@ -390,7 +390,7 @@ def read_tokenizer(folder: Path, config: Mapping[str, Any]) -> tuple[TextTokeniz
     kept = {name: value for name, value in files.settings.values.items() if name in _KEPT}
     if files.further:
         kept["additional_special_tokens"] = [*dict.fromkeys(files.further)]
-    settings = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
+    settings: dict[str, Any] = {"state": library.to_str(), "name": files.name, "roles": files.roles, "kept": kept}
     if files.form == AS_IT_IS and files.whole is not None:
         settings["post_processor"] = files.whole.get("post_processor")
     return tokenizer, settings

@@ -67,7 +67,8 @@ class Attributed(ShownLook):
         """The words, shaded by their numbers."""
         largest = max(map(abs, self.values), default=1.0) or 1.0
         title = f"{METHODS[self.of.method].capitalize()}: part of each {self.axis.kind} in {self.name}"
-        return Shading(title, self.axis, self.values, largest, signed=self.of.method != "grad")
+        signed = self.of.method != "grad"
+        return Shading(title, self.axis, self.values, largest, signed=signed, panel="attribution")
 
     def to_frame(self) -> Any:
         """A pandas data frame with a row for each word."""

@@ -19,6 +19,7 @@ from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
 from heed.observe.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
+from heed.observe.document import Hint
 from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.effects import Answer, NumberAnswer
 from heed.observe.interventions import MOST_MAPS, effect_of
@@ -236,7 +237,8 @@ class Looking:
             else:
                 found = attribute(picture, method, baseline=baseline, steps=steps)
                 values = torch.zeros(grid[0] * grid[1], dtype=torch.float64).index_add(0, cells, found.values)
-        return PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad"), found
+        drawn = PictureMap(title, values.reshape(grid), self.box, "value", signed=method != "grad", panel="attribution")
+        return drawn, found
 
     def _field(self, unit: GridPlace | None, label: str) -> PictureMap:
         """The receptive field of one unit of the last feature maps, and the gradient at each pixel."""
@@ -325,7 +327,7 @@ def look_at_picture(
         layers = {"all": "all layers", -1: "the last layer"}.get(choice.layer, f"layer {choice.layer}")
         heads = {"mean": f"the mean of {attention.num_heads} heads", "all": "each head"}
         shown = f"{layers} of {len(attention.layers)}, {heads.get(str(choice.head), f'head {choice.head}')}"
-        notes.append(f"shown: {shown}; change with --map, --layer, --head and --patch")
+        notes.append(Hint(f"shown: {shown}", "map", "layer", "head", "patch"))
     notes += ["edited: " + "; ".join(map(str, edits))] if edits else []
     content = look.content(work, picture, source, drawn, notes)
     if attention is None:
