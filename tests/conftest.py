@@ -133,3 +133,11 @@ def compared_here(monkeypatch):
     from heed.training.progress import TerminalReporter
 
     commands.compare_here(monkeypatch, TerminalReporter)
+
+
+@pytest.fixture
+def cairo():
+    try:
+        import cairosvg  # noqa: F401
+    except (ImportError, OSError):
+        pytest.skip("CairoSVG or cairo is not installed")

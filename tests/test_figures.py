@@ -260,14 +260,6 @@ def test_without_the_extra_a_pdf_is_refused_with_what_to_install(monkeypatch):
         to_pdf(words("Vogel"))
 
 
-@pytest.fixture
-def cairo():
-    try:
-        import cairosvg  # noqa: F401
-    except (ImportError, OSError):
-        pytest.skip("CairoSVG or cairo is not installed")
-
-
 def test_a_pdf_has_one_page_of_the_size_of_the_figure(cairo):
     scene = Scene(300, 120, "", [Label(2, 14, "Vogel \u0416"), Box(0, 40, 60, 20, "#3da8e2")])
     drawn, dark = to_pdf(scene, width="85mm"), to_pdf(scene, theme="dark")

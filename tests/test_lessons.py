@@ -506,7 +506,7 @@ def test_the_command_refuses_in_one_line(call):
     assert "no file 'nowhere.yaml'" in call("lesson", "nowhere.yaml")[2]
     for out in ([], ["--out", "a.json"]):
         code, _, err = call("lesson", "lion", "--slides", *out)
-        assert code == 2 and "--slides writes files; end --out in .html, .svg or .png" in err
+        assert code == 2 and "--slides writes files; end --out in .html, .svg, .png or .pdf" in err
 
 
 # The documentation
@@ -565,8 +565,13 @@ def test_a_lesson_is_one_picture_or_a_picture_for_each_stage(lion, tmp_path):
     (page,) = lion.save_slides(tmp_path / "slides.html")
     assert page.read_text() == lion.html(slides=True) != lion.html()
     Page(page.read_text())
-    with pytest.raises(ConfigError, match=r"slides are \.html, \.svg or \.png, not"):
+    with pytest.raises(ConfigError, match=r"slides are \.html, \.svg, \.png or \.pdf, not"):
         lion.save_slides(tmp_path / "slides.json")
+
+
+def test_slides_are_pages_of_pdf(lion, tmp_path, cairo):
+    pages = lion.save_slides(tmp_path / "part.pdf")
+    assert len(pages) == len(lion.stages) and pages[4].read_bytes() == lion.pdf(4)
 
 
 @pytest.mark.parametrize("name", ["lion", "animal", "logan"])

@@ -44,8 +44,8 @@ def run_lesson_command(
 
     form = form_of(form, out, ("html", "svg", "png", "pdf", "json", "text"))
     check_figure(figure, form)
-    if slides and (out is None or form not in ("html", "svg", "png") or out.suffix != f".{form}"):
-        raise ConfigError("--slides writes files; end --out in .html, .svg or .png, and omit --as")
+    if slides and (out is None or form not in ("html", "svg", "png", "pdf") or out.suffix != f".{form}"):
+        raise ConfigError("--slides writes files; end --out in .html, .svg, .png or .pdf, and omit --as")
     if name in SECONDS and row is None:
         seconds = f"about {SECONDS[name]} seconds on a quiet core, several times that beside other work"
         print(f"training small networks: {seconds}", file=sys.stderr)

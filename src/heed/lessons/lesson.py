@@ -136,7 +136,7 @@ class Lesson(Shown):
         return stacked([head, *map(_stage_scene, self.stages, titles)], 8)
 
     def save_slides(self, path: str | Path, **figure: Unpack[Figure]) -> list[Path]:
-        """Write one stage a page of 16:9: .html as one file, .svg and .png as a file for each; returns the files.
+        """Write one stage a page of 16:9: .html as one file, the others as a file for each; returns the files.
 
         Raises:
             ConfigError: Another ending, or an option of the figure is wrong or not for this format.
@@ -144,8 +144,8 @@ class Lesson(Shown):
         path = Path(path)
         form = path.suffix[1:]
         check_figure(figure, form)
-        if form not in ("html", "svg", "png"):
-            raise ConfigError(f"slides are .html, .svg or .png, not '{path}'")
+        if form not in ("html", "svg", "png", "pdf"):
+            raise ConfigError(f"slides are .html, .svg, .png or .pdf, not '{path}'")
         slides: dict[Path, str | bytes] = {path: self.html(slides=True)} if form == "html" else {}
         for i, stage in enumerate(self.stages if form != "html" else ()):
             slides[path.with_name(f"{path.stem}-{i + 1}-{stage.name}.{form}")] = getattr(self, form)(i, **figure)
