@@ -641,7 +641,9 @@ def lesson(
         Literal["text", "html", "svg", "json"] | None,
         option("--as", metavar="text|html|svg|json", help="Format; by default from the ending of --out, else text."),
     ] = None,
-    out: Annotated[Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .pdf, .json, .txt.")] = None,
+    out: Annotated[
+        Path | None, option(metavar="FILE", help="Write to a file: .html, .svg, .png, .pdf, .json, .txt.")
+    ] = None,
     slides: Annotated[
         bool, option("--slides", help="One stage a page, 16:9: .html; .svg, .png or .pdf, a file for each.")
     ] = False,

@@ -112,7 +112,7 @@ class NumberAnswer(Answer):
         return numbers, torch.zeros_like(numbers, dtype=torch.long)
 
     def change(self, probabilities: Tensor, best: Tensor) -> Change:
-        return Change(self.named(0, 0), float(self.whole[0]), float(probabilities[0]), form=".4g")
+        return Change(self.named(0, 0), float(self.whole[0]), float(probabilities[0]))
 
 
 @dataclass(frozen=True)
@@ -123,15 +123,15 @@ class Change:
     before: float
     after: float
     instead: str = ""  # of the first output that has another most probable class, that class; "" for the same output
-    form: str = ".2f"  # format of the numbers
 
     @property
     def size(self) -> float:
         """The change, without its sign."""
         return abs(self.after - self.before)
 
-    def __str__(self) -> str:
-        return f"{self.output}: {self.before:{self.form}} -> {self.after:{self.form}}"
+    def line(self, form: str) -> str:
+        """What changed, for people; `form` is the format of the numbers."""
+        return f"{self.output}: {self.before:{form}} -> {self.after:{form}}"
 
 
 @dataclass(frozen=True)
@@ -146,10 +146,10 @@ class LeftOut:
     largest: str
     largest_change: float
     together: float  # without the three most attended
-    form: str = ".2f"  # format of the changes
 
-    def __str__(self) -> str:
-        change, largest, together = (f"{n:{self.form}}" for n in (self.change, self.largest_change, self.together))
+    def line(self, form: str) -> str:
+        """Both, for people; `form` is the format of the changes."""
+        change, largest, together = (f"{n:{form}}" for n in (self.change, self.largest_change, self.together))
         return (
             f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is {change}, "
             f"rank {self.rank} of {self.words}; without {self.largest} {largest}; without the three most attended "
@@ -179,14 +179,19 @@ class Effect:
     def lines(self) -> list[str]:
         """What was done and what came out, for people."""
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
-        most = f"at most {self.key.size:{self.key.form}} (on {self.on}; {self.key})"
-        words = [] if self.words is None else [str(self.words)]
+        form = ".2f" if self.compared else ".4g"
+        most = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
+        words = [] if self.words is None else [self.words.line(form)]
         if not self.compared:
-            return [f"equal weights: {self.equal}", f"all weight on one of {tried}: a change of {most}", *words]
+            return [
+                f"equal weights: {self.equal.line(form)}",
+                f"all weight on one of {tried}: a change of {most}",
+                *words,
+            ]
         equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
         return [
-            f"equal weights: {equal} ({self.equal})",
+            f"equal weights: {equal} ({self.equal.line(form)})",
             f"all weight on one key: {other} of {tried}, {most}",
             *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
             *words,

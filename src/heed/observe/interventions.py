@@ -153,7 +153,6 @@ def _left_out(answer: Answer, columns: Sequence[tuple[int, list[int]]], weight: 
         labels[order[0]],
         float(single[order[0]]),
         together,
-        ".2f" if answer.compared else ".4g",
     )
 
 
