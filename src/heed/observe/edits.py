@@ -302,9 +302,9 @@ def edit_of(data: Mapping[str, Any], where: str = "an edit") -> Edit:
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
     name = given.pop("edit", None)
     if name not in EDITS:
-        lacks = f"has no field 'edit', but {', '.join(map(repr, data)) or 'no fields'}"
-        said = lacks if name is None else f"has edit {name!r}"
-        raise ConfigError(f"{where} {said}{suggest(str(name), EDITS)}")
+        fields_there = f", but {', '.join(map(repr, data))}" if data else ""
+        what = f"has no field 'edit'{fields_there}" if name is None else f"has edit {name!r}"
+        raise ConfigError(f"{where} {what}{suggest(str(name), EDITS)}")
     known = {one.name: str(one.type) for one in fields(EDITS[name])}
     for field, value in given.items():
         if field not in known:
