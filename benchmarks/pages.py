@@ -17,11 +17,10 @@ import time
 from pathlib import Path
 
 import torch
-from machine import print_machine
-
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Map
 from heed.observe.shown import ShownLook
+from machine import print_machine
 
 HOVER = """async (picture) => {
   const canvas = document.querySelector(picture), box = canvas.getBoundingClientRect(), took = [];

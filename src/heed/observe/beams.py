@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-
 from heed.observe.document import Document, Shown
 from heed.observe.maps import cut
 from heed.observe.number_tables import NumberTable

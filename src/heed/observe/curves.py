@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
-
-from heed.observe import palette
 from heed.observe.document import as_html, as_scene
 from heed.observe.maps import cut
 from heed.observe.page import Row, draw
 from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
+from markupsafe import Markup
+
+from heed.observe import palette
 from heed.visible import clean
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36

@@ -16,11 +16,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, Unpack
 
+from heed.observe.page import draw, look_page
+from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from markupsafe import Markup
 
 from heed.errors import ConfigError
-from heed.observe.page import draw, look_page
-from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
+from heed.observe.hints import worded
 from heed.storage.disk import write_outputs
 from heed.visible import clean
 
@@ -229,33 +230,6 @@ class Shown(ABC):
 
     def _repr_html_(self) -> str:
         return framed(self._for_python().html(), "heed look")
-
-
-class Hint(str):
-    """A note that names options, worded for the command line: "shown: ...; change with --layer and --head"."""
-
-    options: tuple[str, ...]
-    said: str
-
-    def __new__(cls, said: str, *options: str) -> Hint:
-        """The note, of what is shown and the options that change it."""
-        hint = super().__new__(cls, f"{said}; change with {_listed([f'--{name}' for name in options])}")
-        hint.said, hint.options = said, options
-        return hint
-
-    @property
-    def in_python(self) -> str:
-        """The note with the arguments of a method: "shown: ...; change with layer= and head="."""
-        return f"{self.said}; change with {_listed([f'{name}=' for name in self.options])}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]])
-
-
-def worded(note: str, in_python: bool) -> str:
-    """A note for where it is shown."""
-    return note.in_python if in_python and isinstance(note, Hint) else str(note)
 
 
 def save_as(path: str | Path, kinds: Mapping[str, Callable[..., str | bytes]], figure: Figure | None = None) -> None:

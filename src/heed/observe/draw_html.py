@@ -15,11 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from markupsafe import Markup
-from numpy.typing import NDArray
-from torch import Tensor
-
-from heed.observe import palette
 from heed.observe.document import as_html
 from heed.observe.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
 from heed.observe.maps import (
@@ -37,6 +32,11 @@ from heed.observe.number_tables import NumberTable, nested_table, table_to_html
 from heed.observe.overview import SORTS, Thumbnails, groups, heading, said
 from heed.observe.page import Cell, Row, draw, packed
 from heed.observe.remarks import Remark, remarks
+from markupsafe import Markup
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.observe import palette
 from heed.visible import clean, visible
 
 CELLS_IN_A_TABLE = 64 * 64

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from markupsafe import Markup
-from torch import Tensor
-
 from heed.observe.document import as_html, as_text
 from heed.observe.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
 from heed.observe.numbers import Number, Opened
 from heed.observe.page import draw
+from markupsafe import Markup
+from torch import Tensor
+
 from heed.visible import clean, visible
 
 _MOST = 8

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor, nn
-
 from heed.observe.attribution import LEFT_OUT
+from torch import Tensor, nn
 
 PROBABLE = "choice of tokens"
 """What is compared of an output that was given, or found by beam search: the most probable tokens."""

@@ -21,15 +21,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import pad
-
-from heed.errors import ConfigError
 from heed.observe.edits import Edit, Uniform
 from heed.observe.effects import Answer, Change, Effect, LeftOut
 from heed.observe.looks import Look
 from heed.observe.maps import Axis, Opens
 from heed.observe.trace import edit
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from heed.errors import ConfigError
 from heed.visible import visible
 
 MOST_KEYS, FEWEST_KEYS = 64, 8

@@ -12,10 +12,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
-
-from heed.errors import ConfigError
-from heed.observe.document import Hint
 from heed.observe.effects import Answer, Effect
 from heed.observe.maps import (
     MERGED,
@@ -31,6 +27,10 @@ from heed.observe.maps import (
     text_of,
 )
 from heed.observe.remarks import counted_rows
+from torch import Tensor
+
+from heed.errors import ConfigError
+from heed.observe.hints import Hint
 from heed.visible import visible
 
 

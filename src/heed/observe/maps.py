@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
+from heed.observe.effects import Effect
 from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.errors import ShapeError
 from heed.observe import palette
-from heed.observe.effects import Effect
 from heed.visible import clean, visible
 
 

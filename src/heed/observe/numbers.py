@@ -12,11 +12,11 @@ from functools import partial
 from itertools import product
 
 import torch
+from heed.observe.maps import Axis, Opens
+from heed.observe.records import AttentionRecord, SelfCheckError, Series
 from torch import Tensor
 
 from heed.errors import ConfigError
-from heed.observe.maps import Axis, Opens
-from heed.observe.records import AttentionRecord, SelfCheckError, Series
 from heed.visible import visible
 
 

@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-
-from heed.errors import ConfigError, suggest
-from heed.observe import palette
 from heed.observe.document import as_scene, as_text
 from heed.observe.draw_svg import shares_uris
 from heed.observe.maps import LONG, Map, plural, shaded, shades
 from heed.observe.remarks import Remark, entropy, remarks
 from heed.observe.scene import Image, Label, Scene
+from numpy.typing import NDArray
+
+from heed.errors import ConfigError, suggest
+from heed.observe import palette
 from heed.visible import clean
 
 FEW = 8

@@ -14,12 +14,12 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from heed.observe.maps import axes_line, axis_name, cell_name
+from heed.observe.scene import STYLE, Scene, to_svg
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from heed.observe import palette
-from heed.observe.maps import axes_line, axis_name, cell_name
-from heed.observe.scene import STYLE, Scene, to_svg
 from heed.visible import clean, to_json, visible
 
 if TYPE_CHECKING:

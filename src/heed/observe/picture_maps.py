@@ -11,11 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
-from torch import Tensor
-from torch.nn.functional import interpolate
-
-from heed.data.pictures.sizing import Box
-from heed.errors import ConfigError
 from heed.observe.attribution import Picture
 from heed.observe.looks import Choice
 from heed.observe.picture_looks import (
@@ -28,6 +23,11 @@ from heed.observe.picture_looks import (
     mean_distances,
 )
 from heed.observe.trace import Trace, rolled_out
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from heed.data.pictures.sizing import Box
+from heed.errors import ConfigError
 
 
 def saliency(picture: Picture) -> Tensor:

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-
 from heed.observe.maps import Map, SignedMap, Tokens, Traces
 from heed.observe.remarks import remarks
+from torch import Tensor
+
 from heed.visible import to_json
 
 _NAMES = {"glances": "attention"}

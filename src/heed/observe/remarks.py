@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from heed.observe.maps import Map
 from torch import Tensor
 
-from heed.observe.maps import Map
 from heed.visible import visible
 
 NEAR_UNIFORM = 0.95

@@ -14,10 +14,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from torch import Tensor
-
-from heed.errors import ConfigError
-from heed.observe import draw_html, palette
 from heed.observe.curves import Curves, curves_to_text
 from heed.observe.document import Abreast, Document, Shown, as_scene, as_text, framed, save_as
 from heed.observe.draw_number import Calculation
@@ -56,6 +52,10 @@ from heed.observe.overview import FEW, Thumbnails
 from heed.observe.plain import json_of
 from heed.observe.remarks import remarks
 from heed.observe.scene import Scene, abreast, stacked
+from torch import Tensor
+
+from heed.errors import ConfigError
+from heed.observe import draw_html, palette
 from heed.visible import clean, to_json, visible
 
 __all__ = ("Shown", "ShownCurves", "ShownLook", "ShownNumber", "draw_html", "framed", "map_to_text", "save_as")

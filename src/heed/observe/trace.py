@@ -16,15 +16,15 @@ from types import TracebackType
 from typing import Protocol
 
 import torch
+from heed.observe.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
+from heed.observe.maps import Axis, Map
+from heed.observe.numbers import Opener
+from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
-from heed.observe.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
-from heed.observe.maps import Axis, Map
-from heed.observe.numbers import Opener
-from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 
 
 class ObserveError(HeedError):

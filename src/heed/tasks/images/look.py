@@ -19,9 +19,9 @@ from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
 from heed.observe.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
-from heed.observe.document import Hint
 from heed.observe.edits import Edit, Given, edits_of
 from heed.observe.effects import Answer, NumberAnswer
+from heed.observe.hints import Hint
 from heed.observe.interventions import MOST_MAPS, effect_of
 from heed.observe.looks import ROLLOUT, Choice
 from heed.observe.maps import Axis
