@@ -17,10 +17,11 @@ import time
 from pathlib import Path
 
 import torch
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, Map
-from heed.observe.shown import ShownLook
 from machine import print_machine
+
+from heed.show.shown import ShownLook
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, Map
 
 HOVER = """async (picture) => {
   const canvas = document.querySelector(picture), box = canvas.getBoundingClientRect(), took = [];

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from heed.generation import SearchOptions, generate
 from heed.models import bert, gpt
-from heed.observe.trace import trace
+from heed.watch.trace import trace
 
 SIZE = dict(vocab_size=1000, d_model=768, num_layers=12, num_heads=12, d_ff=3072)
 LENGTH, WRITTEN = 512, 64

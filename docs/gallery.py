@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import heed
-from heed.observe.scene import to_svg
+from heed.show.scene import to_svg
 
 GALLERY = Path(__file__).parent / "gallery"
 SCRIPTS = Path(__file__).parents[1] / "examples" / "data"

@@ -16,8 +16,7 @@ from continuing import SMALL as LANGUAGE_MODELS
 from continuing import random_run, write_texts
 from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
-from heed.observe.looks import Look
-from heed.observe.shown import ShownLook
+from heed.show.shown import ShownLook
 from heed.tasks import check_config, task_class
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.heads.pooled import Classifier
@@ -28,6 +27,7 @@ from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK
+from heed.watch.looks import Look
 
 TEXT = "The film was great. It was Zebra of all."
 WORDS = "the of film story it was we saw plot all great awful".split()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heed.errors import ConfigError
-from heed.observe.picture_drawing import ShownPicture
+from heed.show.picture_drawing import ShownPicture
 
 
 def run_numpy(number):

@@ -9,11 +9,11 @@ import torch
 from torch import nn
 
 from heed.errors import ConfigError
-from heed.observe import attribution
-from heed.observe.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
 from heed.tasks import tasks_with
 from heed.tasks.base.attributing import table_of
 from heed.tasks.images.look import opened
+from heed.watch import attribution
+from heed.watch.attribution import LEFT_OUT, Attribution, Scored, attribute, leave_one_out
 from small_runs import SMALL
 from test_conformance import usable
 

@@ -12,7 +12,7 @@ import torch
 import heed
 from heed.errors import ConfigError
 from heed.generation import SearchOptions, generate
-from heed.observe.beams import BeamNode, Beams, ShownBeams
+from heed.show.beams import BeamNode, Beams, ShownBeams
 from heed.tasks import MissingCapabilityError, tasks_with
 from heed.tasks.dialogue.task import _histories
 from heed.tasks.heads.continuing import _never_written

@@ -11,12 +11,12 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.observe.looks import Look, laid_beside
-from heed.observe.maps import Axis, Map, Traces, common_units
-from heed.observe.overview import groups
-from heed.observe.remarks import SAME, remarks
-from heed.observe.shown import ShownLook
+from heed.show.overview import groups
+from heed.show.shown import ShownLook
 from heed.tasks import MissingCapabilityError
+from heed.watch.looks import Look, laid_beside
+from heed.watch.maps import Axis, Map, Traces, common_units
+from heed.watch.remarks import SAME, remarks
 from small_runs import SMALL, write_data
 
 TEXT = "one two three"

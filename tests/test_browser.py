@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from heed.lessons import run_lesson
-from heed.observe.beams import ShownBeams
-from heed.observe.draw_html import KEPT
-from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, Look
-from heed.observe.maps import Axis, Map, Part, SignedMap, Traces
-from heed.observe.shown import ShownLook
+from heed.show.beams import ShownBeams
+from heed.show.draw_html import KEPT
+from heed.show.shown import ShownLook
+from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Look
+from heed.watch.maps import Axis, Map, Part, SignedMap, Traces
 from test_beams import MADE
 from test_draw import look_to_html
 

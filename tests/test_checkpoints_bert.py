@@ -21,8 +21,8 @@ from checkpoints import (
 )
 from heed.data.tokens.special import OWN
 from heed.errors import ConfigError, RunError
-from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
+from heed.watch.trace import trace
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)

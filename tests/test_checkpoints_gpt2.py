@@ -11,7 +11,7 @@ import heed
 from checkpoints import byte_pairs, changed, ragged, randomise, with_field, write_byte_pairs
 from heed.errors import ConfigError
 from heed.folder import unsealed
-from heed.observe.trace import trace
+from heed.watch.trace import trace
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)

@@ -16,8 +16,8 @@ from heed.data.batch import TokenPair
 from heed.data.tokens.special import START
 from heed.errors import ConfigError, RunError
 from heed.exchange.huggingface.marian import alternating
-from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
+from heed.watch.trace import trace
 
 pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")

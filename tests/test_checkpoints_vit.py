@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 import heed
 from checkpoints import changed, randomise, refused, round_trip, with_field
 from heed.errors import ConfigError, RunError
-from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
+from heed.watch.trace import trace
 
 transformers = pytest.importorskip("transformers")
 CLOSE = dict(rtol=1e-5, atol=1e-5)

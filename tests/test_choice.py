@@ -10,11 +10,11 @@ from commands import failing, output_of
 from contract import data_of, forced_batch
 from heed.config import ModelSection, TokenizerConfig
 from heed.errors import ConfigError
-from heed.observe.looks import Choice
-from heed.observe.trace import trace
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK
+from heed.watch.looks import Choice
+from heed.watch.trace import trace
 
 SOURCE, TARGET = "31415", "314"
 

@@ -15,10 +15,10 @@ from heed.errors import ConfigError
 from heed.evaluation.labels import calibration_error, f1_measures, label_outcomes
 from heed.evaluation.measures import values_of
 from heed.evaluation.significance import summarise
-from heed.observe.edits import Uniform
 from heed.tasks import check_config, task_class
 from heed.tasks.base.labels import LabelPrediction, outcomes_of
 from heed.tasks.classification.look import look_at_text
+from heed.watch.edits import Uniform
 
 FILLER = "the of and film story it was we saw plot".split()
 TRAINING = {"steps": 60, "batch_tokens": 300, "threads": 1, "device": "cpu", "learning_rate": 0.01}

@@ -26,7 +26,7 @@ from heed.comparison.results import Resampling, p_text, results_of
 from heed.comparison.training import plan_runs, split_models
 from heed.errors import ConfigError, DataError
 from heed.evaluation.measures import Outcomes, share
-from heed.observe.shown import map_to_text
+from heed.show.shown import map_to_text
 from heed.tasks import check_config
 from heed.training.progress import Quiet
 from small_runs import SMALL, write_data

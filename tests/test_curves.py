@@ -11,10 +11,10 @@ import pytest
 import commands
 import heed
 from heed.errors import RunError
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_text, scale_of
-from heed.observe.scene import to_svg
-from heed.observe.shown import ShownCurves
 from heed.runs.train import train_config
+from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, scale_of
+from heed.show.scene import to_svg
+from heed.show.shown import ShownCurves
 from heed.tasks import check_config
 from heed.tasks.base.curves import Log, curves_of
 from heed.training.progress import Quiet

@@ -9,8 +9,8 @@ import heed
 from example_data import section
 from heed.cli import main
 from heed.errors import ConfigError, DataError
-from heed.observe.edits import Force, Uniform
 from heed.tasks.inputs.histories import History
+from heed.watch.edits import Force, Uniform
 
 TURNS = ["Hello, I would like to book a table for four.", "Of course. For which day?", "On Zonday, please."]
 NAMES = ("1 guest", "2 host", "3 guest")

@@ -14,16 +14,16 @@ import pytest
 import torch
 from PIL import Image
 
-from heed.observe import palette
-from heed.observe.draw_html import map_to_html, shading_to_html
-from heed.observe.draw_svg import MASKED_PIXEL as MASKED
-from heed.observe.draw_svg import map_scene, shading_scene
-from heed.observe.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
-from heed.observe.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
-from heed.observe.overview import FEW
-from heed.observe.scene import to_svg
-from heed.observe.shown import ShownLook, map_to_text, shading_to_text
+from heed.show.draw_html import map_to_html, shading_to_html
+from heed.show.draw_svg import MASKED_PIXEL as MASKED
+from heed.show.draw_svg import map_scene, shading_scene
+from heed.show.overview import FEW
+from heed.show.scene import to_svg
+from heed.show.shown import ShownLook, map_to_text, shading_to_text
 from heed.visible import clean, visible
+from heed.watch import palette
+from heed.watch.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, TagSpan
+from heed.watch.maps import PEAK, Axis, Map, Part, best_spans, key_units, links, peaks
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = ("<b>", "&amp;", "\"'", "\x00\x1b[31m", "\n", " ", "", "\ud800", "\ufffe", "\u202e", "\u0645", "\U0001f600")

@@ -8,12 +8,12 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.observe import palette
-from heed.observe.draw_svg import map_scene
-from heed.observe.edits import EDITS, edit_of, edits_of
-from heed.observe.maps import Axis, SignedMap
-from heed.observe.scene import to_svg
-from heed.observe.shown import map_to_text
+from heed.show.draw_svg import map_scene
+from heed.show.scene import to_svg
+from heed.show.shown import map_to_text
+from heed.watch import palette
+from heed.watch.edits import EDITS, edit_of, edits_of
+from heed.watch.maps import Axis, SignedMap
 from small_runs import SMALL, write_data
 
 WEIGHTS = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]]])  # (1 row, 1 head, 2 queries, 3 keys)

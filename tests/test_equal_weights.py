@@ -10,8 +10,8 @@ import heed
 from commands import call
 from heed.errors import ConfigError
 from heed.evaluation.measures import share
-from heed.observe.equal_weights import EqualWeights, UniformEffect
 from heed.visible import to_json
+from heed.watch.equal_weights import EqualWeights, UniformEffect
 from small_runs import SMALL, WORDS
 
 

@@ -15,19 +15,20 @@ from PIL import Image, ImageFont
 import heed
 from heed.errors import ConfigError
 from heed.lessons import Check, Lesson, Moment, Stage
-from heed.observe import palette, pdf, png
-from heed.observe.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
-from heed.observe.draw_html import shading_to_html
-from heed.observe.draw_svg import map_scene, shading_scene, vector_scene
-from heed.observe.looks import Beside, Look
-from heed.observe.maps import Axis, Map, SignedMap
-from heed.observe.overview import overview_scene
-from heed.observe.page import Cell, Row, draw, page
-from heed.observe.pdf import to_pdf
-from heed.observe.png import fonts_for, to_png
-from heed.observe.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
-from heed.observe.shown import ShownCurves, ShownLook
+from heed.show import pdf, png
+from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
+from heed.show.draw_html import shading_to_html
+from heed.show.draw_svg import map_scene, shading_scene, vector_scene
+from heed.show.overview import overview_scene
+from heed.show.page import Cell, Row, draw, page
+from heed.show.pdf import to_pdf
+from heed.show.png import fonts_for, to_png
+from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacked, to_svg
+from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
+from heed.watch import palette
+from heed.watch.looks import Beside, Look
+from heed.watch.maps import Axis, Map, SignedMap
 from test_draw import DATE, PEOPLE, Page
 
 PACKAGE = File(heed.__file__).parent
@@ -172,14 +173,14 @@ def test_only_listed_places_trust_text():
         if (found := re.findall(r"Markup\((?![\"')])", path.read_text(encoding="utf-8")))
     }
     # Files of the package, JSON of `data`, drawings, the page's style; the frame of a notebook is a constant.
-    assert trusted == {"observe/page.py": 4, "observe/document.py": 1}
+    assert trusted == {"show/page.py": 4, "show/document.py": 1}
 
 
 def test_every_template_is_found_and_drawn():
     templates = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.html")}
     used = "".join(path.read_text(encoding="utf-8") for kind in ("py", "html") for path in PACKAGE.rglob(f"*.{kind}"))
     assert templates and {name for name in templates if f'"{name}"' not in used} == set()
-    drawn = page("observe/look.html", "t", notes=(), texts=(), parts=(), has_keys=True, scripted=True)
+    drawn = page("show/look.html", "t", notes=(), texts=(), parts=(), has_keys=True, scripted=True)
     assert "{" not in re.sub(r"<(style|script).*?</\1>", "", drawn, flags=re.S)
 
 
@@ -338,7 +339,7 @@ def test_a_dark_png_is_dark_and_a_missing_letter_is_named_there_too(bare, font):
 
 def test_equal_drawings_give_equal_bytes_in_another_process():
     code = (
-        "import hashlib, test_figures as t; from heed.observe.scene import to_svg; "
+        "import hashlib, test_figures as t; from heed.show.scene import to_svg; "
         "print([hashlib.sha256(to_svg(s, theme=m, width='85mm').encode()).hexdigest() "
         "for s in t.drawings() for m in (None, 'dark')])"
     )

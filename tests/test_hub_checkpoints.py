@@ -13,8 +13,8 @@ from safetensors.torch import save_file
 import heed
 import marian
 from checkpoints import randomise, round_trip
-from heed.observe.trace import trace
 from heed.runs.checkpoints import import_checkpoint
+from heed.watch.trace import trace
 from test_checkpoints_bert import assert_same as assert_same_texts
 from test_checkpoints_vit import assert_same as assert_same_pictures
 from tokenizer_folders import (

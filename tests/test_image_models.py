@@ -14,7 +14,7 @@ from heed.layers.grid import interpolated
 from heed.models.cnn import ImageCNN
 from heed.models.resnet import ResNet, ResNetConfig
 from heed.models.vit import Vit, VitConfig
-from heed.observe.trace import trace
+from heed.watch.trace import trace
 
 PICTURE = {"num_channels": 3, "height": 12, "width": 8}
 NARROW = {"d_model": 24, "num_heads": 3, "num_layers": 2, "d_ff": 40, "dropout": 0.0}

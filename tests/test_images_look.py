@@ -12,8 +12,8 @@ from PIL import Image
 import heed
 from commands import call, failing
 from heed.errors import ConfigError, DataError
-from heed.observe.picture_drawing import ramp
-from heed.observe.scene import Label
+from heed.show.picture_drawing import ramp
+from heed.show.scene import Label
 
 GREY, RED, BLUE = (128, 128, 128), (255, 88, 0), (60, 130, 255)
 QUICK = {

@@ -12,10 +12,10 @@ import torch
 
 import heed
 from heed.errors import ConfigError
-from heed.observe import effects, interventions
-from heed.observe.effects import Answer, Change, Effect, LeftOut
-from heed.observe.interventions import MOST_MAPS, _left_out, effect_of
-from heed.observe.maps import Axis
+from heed.watch import effects, interventions
+from heed.watch.effects import Answer, Change, Effect, LeftOut
+from heed.watch.interventions import MOST_MAPS, _left_out, effect_of
+from heed.watch.maps import Axis
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"

@@ -11,8 +11,8 @@ import heed
 from continuing import SMALL, random_run, write_texts
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
-from heed.observe.edits import Uniform, ZeroHead
-from heed.observe.trace import edit
+from heed.watch.edits import Uniform, ZeroHead
+from heed.watch.trace import edit
 
 PROMPT = "I love the café"
 every_model = pytest.mark.parametrize("model", list(SMALL))
@@ -45,7 +45,7 @@ def numpy_maps(model, ids):
         exp = np.exp(scores - scores.max(-1, keepdims=True))
         maps.append(exp / exp.sum(-1, keepdims=True))
 
-    for _, module in sorted(heed.observe.edits.attention_of(model).items(), key=lambda item: item[1].layer):
+    for _, module in sorted(heed.watch.edits.attention_of(model).items(), key=lambda item: item[1].layer):
         hooks.append(module.register_forward_pre_hook(weights))
     with torch.no_grad():
         model(torch.tensor([ids]))

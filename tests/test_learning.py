@@ -7,7 +7,7 @@ import torch
 
 import heed
 from heed.data.embedded.pairs import DigitSource
-from heed.observe.edits import Uniform
+from heed.watch.edits import Uniform
 
 pytestmark = pytest.mark.usefixtures("as_installed")
 

@@ -17,8 +17,8 @@ from heed.errors import ConfigError
 from heed.lessons import run_lesson
 from heed.lessons.lesson import TRAINED, _paths
 from heed.lessons.schema import LessonFile, Step, Values
-from heed.observe.number_tables import table_scene
-from heed.observe.scene import Label
+from heed.show.number_tables import table_scene
+from heed.show.scene import Label
 from test_draw import Page
 
 DOCS = Path(__file__).parents[1] / "docs" / "lessons.md"

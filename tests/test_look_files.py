@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from heed.observe.looks import Look, Shading
-from heed.observe.maps import Axis, Map, Part, SignedMap, Tokens, Traces
-from heed.observe.picture_drawing import ShownDistances, ShownPicture
-from heed.observe.picture_looks import Distances, PictureLook, PictureMap
-from heed.observe.shown import ShownLook
+from heed.show.picture_drawing import ShownDistances, ShownPicture
+from heed.show.shown import ShownLook
+from heed.watch.looks import Look, Shading
+from heed.watch.maps import Axis, Map, Part, SignedMap, Tokens, Traces
+from heed.watch.picture_looks import Distances, PictureLook, PictureMap
 from small_runs import SMALL, write_data
 
 AXIS = Axis("text", "word", ("a", "b\ud800", "<c>"), (Part("one", 0, 1), Part("two", 1, 3)))

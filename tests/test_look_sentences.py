@@ -16,10 +16,10 @@ from torch.testing import assert_close
 
 from contract import forced_batch
 from heed.attention import AttentionPooling, Rows
-from heed.observe.edits import Force
-from heed.observe.looks import Choice
-from heed.observe.maps import Traces, best_spans, key_units
-from heed.observe.trace import edit
+from heed.watch.edits import Force
+from heed.watch.looks import Choice
+from heed.watch.maps import Traces, best_spans, key_units
+from heed.watch.trace import edit
 from look_cases import Case, all_cases
 
 CHECKS: list[tuple[str, Callable[..., None]]] = []

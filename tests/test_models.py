@@ -26,9 +26,9 @@ from heed.models.base import (
     TokenEncoder,
     TurnDecoder,
 )
-from heed.observe.trace import trace
 from heed.registry import list_models
 from heed.training.loss import vocabulary_loss
+from heed.watch.trace import trace
 
 VOCAB_SIZE = 11
 WIDTH = 24  # divisible by 1, 2, 3, 4, 6, 8 heads

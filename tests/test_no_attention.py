@@ -14,13 +14,13 @@ from heed.attention import Rows
 from heed.cli import main
 from heed.config import ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
-from heed.observe.maps import FIXED_VECTOR
-from heed.observe.shown import ShownLook
 from heed.runs.card import scores_text
+from heed.show.shown import ShownLook
 from heed.tasks.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK
+from heed.watch.maps import FIXED_VECTOR
 
 SOURCE = "31415"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 import heed
-from heed.observe.looks import Choice, Look, View
-from heed.observe.maps import Axis, Map
-from heed.observe.shown import ShownLook
+from heed.show.shown import ShownLook
 from heed.training import progress
 from heed.training.progress import NotebookReporter, TerminalReporter, usual_reporter
+from heed.watch.looks import Choice, Look, View
+from heed.watch.maps import Axis, Map
 
 
 class Cell:

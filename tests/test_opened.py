@@ -9,7 +9,7 @@ import heed
 from commands import call
 from heed.attention import SCORES
 from heed.errors import ConfigError
-from heed.observe.edits import Uniform
+from heed.watch.edits import Uniform
 from opening import open_all, open_each, run_numpy
 from small_runs import SMALL
 

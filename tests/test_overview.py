@@ -12,11 +12,11 @@ import torch
 import heed
 from commands import call
 from heed.errors import ConfigError
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, Map, Traces
-from heed.observe.overview import overview_scene, overview_to_text, thumbnail
-from heed.observe.remarks import entropy
-from heed.observe.shown import ShownLook
+from heed.show.overview import overview_scene, overview_to_text, thumbnail
+from heed.show.shown import ShownLook
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, Map, Traces
+from heed.watch.remarks import entropy
 from small_runs import SMALL, write_data
 
 

@@ -15,8 +15,8 @@ import heed
 from heed.cli import main
 from heed.data.examples import Pair
 from heed.errors import ConfigError
-from heed.observe.maps import MERGED
 from heed.runs.card import scores_text
+from heed.watch.maps import MERGED
 
 WORDS = {
     "the cat": "ologbo náà",

@@ -10,12 +10,12 @@ from heed.attention import Rows
 from heed.errors import ConfigError, ShapeError
 from heed.layers import pack_states
 from heed.models.base import Memory
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, SignedMap, Tokens
-from heed.observe.patching import Patching, sites_of
-from heed.observe.shown import ShownLook
-from heed.observe.trace import trace
+from heed.show.shown import ShownLook
 from heed.tasks import tasks_with
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, SignedMap, Tokens
+from heed.watch.patching import Patching, sites_of
+from heed.watch.trace import trace
 from small_runs import SMALL
 from test_conformance import usable
 from test_look_imported import gpt2, imported

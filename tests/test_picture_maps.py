@@ -14,9 +14,9 @@ from heed.data.pictures.sizing import Box, Sizing
 from heed.errors import ConfigError, ShapeError
 from heed.layers import DecoderStack
 from heed.layers.transformer import DecoderBlock, EncoderBlock
-from heed.observe.looks import Choice
-from heed.observe.picture_drawing import ShownPicture, laid_over, shape_within
-from heed.observe.picture_looks import (
+from heed.show.picture_drawing import ShownPicture, laid_over, shape_within
+from heed.watch.looks import Choice
+from heed.watch.picture_looks import (
     PictureLook,
     PictureMap,
     area_of,
@@ -24,8 +24,8 @@ from heed.observe.picture_looks import (
     even_distance,
     mean_distances,
 )
-from heed.observe.picture_maps import Patches, SeenAttention, class_activation
-from heed.observe.trace import ObserveError, rollout, trace
+from heed.watch.picture_maps import Patches, SeenAttention, class_activation
+from heed.watch.trace import ObserveError, rollout, trace
 
 ANSI = re.compile(r"\x1b\[[\d;]*m")
 

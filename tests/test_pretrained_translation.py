@@ -10,7 +10,7 @@ from heed.attention import Rows
 from heed.data.tokens.tokenizer import END, START
 from heed.errors import ConfigError
 from heed.layers.transformer import DecoderBlock
-from heed.observe.trace import trace
+from heed.watch.trace import trace
 
 PAIRS = [*zip(marian.ENGLISH, marian.GERMAN, strict=True)]
 SMALL = {"model.d_model": 16, "model.num_heads": 2, "model.num_layers": 2, "model.d_ff": 24, "training.threads": 1}

@@ -20,14 +20,14 @@ from heed.evaluation.labels import f1_measures
 from heed.evaluation.measures import Outcomes, share
 from heed.evaluation.significance import shown
 from heed.evaluation.text_scores import bleu_tokenizer, text_measure
-from heed.observe.edits import Force
-from heed.observe.shown import ShownLook
-from heed.observe.trace import edit
 from heed.serve.served import Served
+from heed.show.shown import ShownLook
 from heed.storage import disk
 from heed.tasks.base.report import interval, points
 from heed.tasks.heads.alignment import replace_unknown
 from heed.tasks.translation.look import look_at
+from heed.watch.edits import Force
+from heed.watch.trace import edit
 
 EARLIER = "an earlier version of it is unchanged"
 

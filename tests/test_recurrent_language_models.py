@@ -16,9 +16,9 @@ from heed.models.base import LanguageModel
 from heed.models.lstmn import LSTMN, LSTMNConfig, LstmnLanguageModel, LstmnLanguageModelConfig
 from heed.models.rnn import RnnLanguageModel, RnnLanguageModelConfig, RnnTranslator, RnnTranslatorConfig
 from heed.models.self_rnn import SelfRNN, SelfRNNConfig, SelfRnnLanguageModel, SelfRnnLanguageModelConfig
-from heed.observe.edits import Force
-from heed.observe.trace import edit, trace
 from heed.registry import list_models
+from heed.watch.edits import Force
+from heed.watch.trace import edit, trace
 
 VOCAB_SIZE, WIDTH = 13, 4
 CELLS = ("rnn", "lstm", "gru", "gru_notes")

@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import heed
-from heed.observe.draw_svg import map_scene
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, Map, Traces
-from heed.observe.remarks import entropy, looks_at, remarks
-from heed.observe.scene import to_svg
-from heed.observe.shown import ShownLook, map_to_text
+from heed.show.draw_svg import map_scene
+from heed.show.scene import to_svg
+from heed.show.shown import ShownLook, map_to_text
 from heed.visible import clean
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, Map, Traces
+from heed.watch.remarks import entropy, looks_at, remarks
 from test_draw import look_to_html
 
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()

@@ -11,7 +11,7 @@ from heed.data import examples as sequences
 from heed.data.corpus import StoredExamples, keep_examples
 from heed.data.examples import Pair, select
 from heed.errors import ConfigError, DataError
-from heed.observe import png
+from heed.show import png
 from heed.storage import cache as caching
 from heed.storage.files import cache_folder
 from heed.tasks import check_config

@@ -14,7 +14,6 @@ from heed.data.batch import TokenPair
 from heed.data.findings import Findings
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
-from heed.observe.trace import trace
 from heed.registry import body_class, list_models, model_config
 from heed.runs.train import train_config
 from heed.tasks import check_config
@@ -25,6 +24,7 @@ from heed.tasks.translation.config import AlignmentSection, TranslationConfig
 from heed.tasks.translation.task import TASK
 from heed.training.contracts import Loss
 from heed.training.progress import Quiet
+from heed.watch.trace import trace
 
 SOURCE, TARGET = "Main ghar ja raha hoon", "I am going home"
 LINKS = "0-0 4-1 2-2 3-2 1-3"

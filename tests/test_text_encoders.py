@@ -17,10 +17,10 @@ from heed.models.han import HAN, HANConfig
 from heed.models.mlp import MLP, MLPConfig
 from heed.models.rnn import RNN
 from heed.models.self_rnn import SelfRNN
-from heed.observe.trace import trace
 from heed.tasks.base.head_options import ClassificationHead
 from heed.tasks.contracts import Batch
 from heed.tasks.heads.pooled import Classifier
+from heed.watch.trace import trace
 
 TOKENS = torch.tensor([[4, 5, 6, 7, 8, 9], [9, 4, 10, 0, 0, 0], [7, 0, 0, 0, 0, 0], [0] * 6])
 LENGTHS = [6, 3, 1, 0]

@@ -21,10 +21,10 @@ from heed.models.bert import Bert
 from heed.models.gpt import GPT
 from heed.models.transformer import Transformer
 from heed.models.vit import Vit
-from heed.observe.edits import Block, Force, Keep, Permute, Scale, Uniform, ZeroHead
-from heed.observe.maps import Axis, Map
-from heed.observe.records import SelfCheckError
-from heed.observe.trace import ObserveError
+from heed.watch.edits import Block, Force, Keep, Permute, Scale, Uniform, ZeroHead
+from heed.watch.maps import Axis, Map
+from heed.watch.records import SelfCheckError
+from heed.watch.trace import ObserveError
 from test_models import VARIANTS, every_body, in_turn, make_config, make_model
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}

@@ -15,14 +15,14 @@ from continuing import random_run, write_texts
 from equations import array, weights_of
 from heed.cli import main
 from heed.errors import ConfigError
-from heed.observe.looks import Choice
-from heed.observe.maps import SignedMap
-from heed.observe.shown import ShownLook
-from heed.observe.trace import trace
+from heed.show.shown import ShownLook
 from heed.tasks.base.writing_run import Reread
 from heed.tasks.classification.look import look_at_text
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.translation.look import look_at
+from heed.watch.looks import Choice
+from heed.watch.maps import SignedMap
+from heed.watch.trace import trace
 from look_cases import TEXT, classifier, tagger, translator
 from small_runs import SMALL, write_data
 

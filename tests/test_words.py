@@ -8,16 +8,16 @@ import torch
 from contract import data_of
 from heed.config import ModelSection, TokenizerConfig
 from heed.data.tokens.special import UNKNOWN
-from heed.observe.edits import Force
-from heed.observe.maps import MERGED, Axis, Map, merge_subwords
-from heed.observe.records import AttentionRecord, SelfCheckError
-from heed.observe.trace import edit
 from heed.tasks.heads.alignment import replace_unknown, unknown_words
 from heed.tasks.run import Run
 from heed.tasks.translation.config import TranslationConfig, TranslationTraining
 from heed.tasks.translation.look import look_at
 from heed.tasks.translation.task import TASK
 from heed.tasks.work import Work
+from heed.watch.edits import Force
+from heed.watch.maps import MERGED, Axis, Map, merge_subwords
+from heed.watch.records import AttentionRecord, SelfCheckError
+from heed.watch.trace import edit
 
 SOURCE = "the cats sat, (here)"
 TARGET = "los gatos grises"

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import kendalltau
 
 from heed.data.embedded.texts import Planted, draw_documents
-from heed.observe.attribution import attribute, leave_one_out
-from heed.observe.trace import Trace
 from heed.tasks.base.looking import watched
+from heed.watch.attribution import attribute, leave_one_out
+from heed.watch.trace import Trace
 
 SENTENCES, _STEPS, _DOCUMENTS = (3, 6), 400, 40
 SETTINGS = (

@@ -40,8 +40,8 @@ sys.path.append(str(Path(__file__).parents[1] / "data"))  # where scripts that n
 
 import heed
 from heed.evaluation.significance import Interval
-from heed.observe.curves import Curves, Line, Panel, curves_scene, legend
-from heed.observe.scene import to_svg
+from heed.show.curves import Curves, Line, Panel, curves_scene, legend
+from heed.show.scene import to_svg
 
 SEEDS, QUICK_SEEDS = 5, 2
 CEILING, POWER = 0.95, 0.8

@@ -10,7 +10,7 @@ import numpy as np
 from explanation import SETTINGS, planted, traced
 from harness import Cell, Claim, Plot, Results, Row, Verdict, cells, main, untrained
 
-from heed.observe.trace import rollout
+from heed.watch.trace import rollout
 
 _STEPS, _DOCUMENTS = 300, 100
 

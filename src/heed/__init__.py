@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from heed.comparison import compare
     from heed.errors import HeedError
     from heed.lessons import run_lesson
-    from heed.observe.edits import Block, Force, Keep, Permute, Scale, SetWeight, Uniform, ZeroHead
-    from heed.observe.trace import edit, trace
     from heed.runs.checkpoints import export, import_model
     from heed.runs.loading import ensemble, load
     from heed.runs.pack import pack
     from heed.runs.resume import check_run
     from heed.runs.train import train
     from heed.tasks.run import Run
+    from heed.watch.edits import Block, Force, Keep, Permute, Scale, SetWeight, Uniform, ZeroHead
+    from heed.watch.trace import edit, trace
 
 __all__ = [
     "Block", "Force", "HeedError", "Keep", "Permute", "Run", "Scale", "SetWeight", "Uniform", "ZeroHead", "attend",
@@ -48,9 +48,9 @@ _HOMES = {
     "pack": "heed.runs.pack",
     "run_lesson": "heed.lessons",
     "train": "heed.runs.train",
-    **dict.fromkeys(("edit", "trace"), "heed.observe.trace"),
+    **dict.fromkeys(("edit", "trace"), "heed.watch.trace"),
     **dict.fromkeys(
-        ("Block", "Force", "Keep", "Permute", "Scale", "SetWeight", "Uniform", "ZeroHead"), "heed.observe.edits"
+        ("Block", "Force", "Keep", "Permute", "Scale", "SetWeight", "Uniform", "ZeroHead"), "heed.watch.edits"
     ),
 }
 

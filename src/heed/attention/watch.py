@@ -8,7 +8,7 @@ last block of `vit`, which otherwise computes its class token alone, computes al
 Only two things change the result: an edit, which takes the readable path, where weights can be replaced; and a patch,
 which puts other states in place of those of a block, or of a recurrent cell, which then runs step by step.
 
-The observer is `heed.observe.trace`.
+The observer is `heed.watch.trace`.
 """
 
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ from heed.comparison.training import (
 )
 from heed.config import apply_overrides
 from heed.errors import ConfigError, HeedError
-from heed.observe.scene import check_figure
+from heed.show.scene import check_figure
 from heed.storage import disk
 from heed.tasks import task_names
 from heed.tasks.run import Run

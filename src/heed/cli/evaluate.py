@@ -9,7 +9,6 @@ from typing import Any
 from heed.cli.terminal import number, open_output, say, show, write_output
 from heed.data.examples import Example
 from heed.errors import ConfigError, suggest
-from heed.observe.equal_weights import equal_weights
 from heed.runs.card import scores_text
 from heed.runs.heads import score_heads
 from heed.runs.loading import load, open_together
@@ -20,6 +19,7 @@ from heed.tasks.heads.alignment import alignment_scores
 from heed.tasks.run import Run, examples_of
 from heed.threads import sparing
 from heed.visible import shell_word, to_json
+from heed.watch.equal_weights import equal_weights
 
 
 @sparing()

@@ -13,7 +13,7 @@ import yaml
 
 from heed.cli.terminal import form_of, interactive, say, show_drawing, use_color, width, write_output
 from heed.errors import ConfigError, suggest, whole_number
-from heed.observe.scene import check_figure
+from heed.show.scene import check_figure
 from heed.tasks import spec_of, task_names
 
 if TYPE_CHECKING:

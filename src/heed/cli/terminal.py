@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from heed.errors import ConfigError
-from heed.observe.scene import check_figure
+from heed.show.scene import check_figure
 from heed.storage import disk
 from heed.visible import escaped, lines, plain_stream
 

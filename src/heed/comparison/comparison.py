@@ -58,18 +58,19 @@ from heed.comparison.results import (
 )
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure
-from heed.observe.curves import Curves, Line, Panel, curves_to_text
-from heed.observe.draw_html import map_to_html
-from heed.observe.draw_svg import map_scene
-from heed.observe.looks import Look
-from heed.observe.maps import FIXED_VECTOR, cut
-from heed.observe.page import Cell
-from heed.observe.plain import plain_values
-from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked
-from heed.observe.shown import Shown, framed, map_to_text
+from heed.show.curves import Curves, Line, Panel, curves_to_text
+from heed.show.document import Shown, framed
+from heed.show.draw_html import map_to_html
+from heed.show.draw_svg import map_scene
+from heed.show.page import Cell
+from heed.show.plain import plain_values
+from heed.show.scene import Figure, Scene, abreast, check_figure, stacked
+from heed.show.shown import map_to_text
 from heed.storage.disk import check_output, make_folder, write_outputs
 from heed.tasks.base.curves import compared
 from heed.visible import clean, to_json
+from heed.watch.looks import Look
+from heed.watch.maps import FIXED_VECTOR, cut
 
 _AT_RANDOM = 2 / 3
 """Share of the sentences on a page that is drawn at random."""

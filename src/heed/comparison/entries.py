@@ -18,7 +18,6 @@ from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.measures import Outcomes
 from heed.evaluation.significance import SEED
 from heed.evaluation.text_scores import ROUGE
-from heed.observe.looks import Look
 from heed.runs.advice import ENOUGH_PASSES, enough_updates
 from heed.runs.loading import load
 from heed.tasks import capability
@@ -28,6 +27,7 @@ from heed.tasks.base.curves import Log
 from heed.tasks.run import Run
 from heed.threads import fixed
 from heed.training.device import choose_device
+from heed.watch.looks import Look
 
 _TIMED_SECONDS, _MOST_PASSES = 2.0, 5
 """Prediction of the set is repeated until this much time is measured, or this many times."""

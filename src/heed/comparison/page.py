@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from heed.observe.curves import Curves, Line, legend, panel_scene
-from heed.observe.maps import cut
-from heed.observe.page import Cell, Row, draw, page
-from heed.observe.scene import Label, Scene
+from heed.show.curves import Curves, Line, legend, panel_scene
+from heed.show.page import Cell, Row, draw, page
+from heed.show.scene import Label, Scene
 from heed.visible import clean, escaped
+from heed.watch.maps import cut
 
 UNWRAPPED = 10_000
 """Width at which no row of a table is wrapped, for pipes and files."""

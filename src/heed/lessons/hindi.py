@@ -17,7 +17,7 @@ from torch import Tensor
 from heed.data.examples import Pair
 from heed.data.kinds.links import WordLink, linked, word_spans, written_links
 from heed.lessons.parts import Script, Stage, double
-from heed.observe.number_tables import three_decimals
+from heed.show.number_tables import three_decimals
 from heed.tasks.inputs.supervision import attention_loss, rows_of
 
 TITLE = "Main ghar ja raha hoon -> I am going home"

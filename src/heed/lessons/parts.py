@@ -19,8 +19,8 @@ import yaml
 from torch import Tensor
 
 from heed.errors import ConfigError, suggest, whole_number
-from heed.observe.number_tables import NumberTable
 from heed.runs.train import train
+from heed.show.number_tables import NumberTable
 from heed.tasks.base.report import counted
 
 Table = NumberTable

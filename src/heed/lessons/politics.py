@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from heed.lessons.parts import WORD_MODEL, Script, Stage, double, score_on_test, sentences_of, table_of, train_small
-from heed.observe.trace import trace
+from heed.watch.trace import trace
 
 TITLE = "Politics is the way in which people who live together settle what is to be done."
 DOCUMENT = (  # in our own words; the fourth sentence has words that occur in the training documents

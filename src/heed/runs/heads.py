@@ -28,13 +28,13 @@ from heed.data.examples import evenly
 from heed.errors import ConfigError
 from heed.evaluation.measures import Array, Measure
 from heed.evaluation.significance import SEED, Interval, difference, ends, holm, randomisation_test
-from heed.observe.edits import ZeroHead, attention_of, heads_of
-from heed.observe.maps import Map
-from heed.observe.remarks import MOST as SHARE
-from heed.observe.remarks import counted_rows, looks_at
-from heed.observe.trace import edit
 from heed.tasks.heads.alignment import aligned_heads
 from heed.threads import sparing
+from heed.watch.edits import ZeroHead, attention_of, heads_of
+from heed.watch.maps import Map
+from heed.watch.remarks import MOST as SHARE
+from heed.watch.remarks import counted_rows, looks_at
+from heed.watch.trace import edit
 
 MOST = 500
 """Most examples that are scored."""

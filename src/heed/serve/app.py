@@ -29,10 +29,10 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from heed.errors import DataError, HeedError
-from heed.observe.page import page
 from heed.serve import requests
 from heed.serve.served import PICTURE, Served
 from heed.serve.worker import Worker
+from heed.show.page import page
 from heed.tasks import spec_of
 from heed.visible import clean
 

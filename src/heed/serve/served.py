@@ -19,8 +19,9 @@ import numpy as np
 from heed import folder
 from heed.data.pictures import decode
 from heed.errors import ConfigError, DataError, HeedError, HeedWarning, RunError
-from heed.observe.shown import Shown, ShownLook
 from heed.runs.loading import load
+from heed.show.document import Shown
+from heed.show.shown import ShownLook
 from heed.storage.files import CHECKSUMS
 from heed.tasks import CAPABILITIES, DEFAULT, options_of, spec_of
 from heed.tasks.base import Flag

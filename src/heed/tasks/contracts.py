@@ -32,12 +32,12 @@ from heed.data.tokens.special import Special
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.evaluation.measures import Measure, Outcomes
 from heed.models.base import Body
-from heed.observe.looks import Shading
 from heed.tasks.base.looking import readable
 from heed.tasks.base.predictions import Prediction
 from heed.tasks.base.transfer import Parent, Started
 from heed.training.carried import CarriedRows
 from heed.training.contracts import Loss
+from heed.watch.looks import Shading
 
 
 class Draw(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from heed.observe.attribution import LEFT_OUT, Scored
-from heed.observe.effects import NumberAnswer
 from heed.tasks.base.attributing import Explained, table_of
 from heed.tasks.base.looking import Words
+from heed.watch.attribution import LEFT_OUT, Scored
+from heed.watch.effects import NumberAnswer
 
 
 def explain(

@@ -8,13 +8,12 @@ from typing import Any
 
 import torch
 
-from heed.observe.edits import Edit
-from heed.observe.looks import Choice, Look, Shading, View
-from heed.observe.maps import Axis, Map
-from heed.observe.trace import edit
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
 from heed.tasks.explain import answer_of_score, explain, names_of_special
-from heed.tasks.heads.number import Number
+from heed.watch.edits import Edit
+from heed.watch.looks import Choice, Look, Shading, View
+from heed.watch.maps import Axis, Map
+from heed.watch.trace import edit
 
 
 def look_at_texts(
@@ -59,7 +58,7 @@ def look_at_texts(
     maps = [view.map for view in views]
     if len(sides) == 2:
         maps += [between(view, *sides.values()) for view in views if view.map.query == view.map.key]
-    explained = explain(work, model, text) if isinstance(head, Number) else None
+    explained = explain(work, model, text) if head.names == "number" else None
     return Look(
         title or work.title,
         example.texts[0],

@@ -24,8 +24,7 @@ from heed.evaluation.measures import Measure, Outcomes, rate
 from heed.evaluation.significance import summarise
 from heed.generation import Writer
 from heed.memory import READING, SCORING, explains_memory
-from heed.observe.equal_weights import EqualWeights, equal_weights
-from heed.observe.shown import ShownCurves
+from heed.show.shown import ShownCurves
 from heed.tasks import capability, spec_of
 from heed.tasks.base.attributing import attribute as attribute_words
 from heed.tasks.base.curves import curves_of
@@ -39,6 +38,7 @@ from heed.tasks.contracts import Head, Input
 from heed.tasks.work import Baselines, Looks, Work
 from heed.threads import sparing
 from heed.training.device import predicting
+from heed.watch.equal_weights import EqualWeights, equal_weights
 
 
 def _in_precision(method: Callable[..., Any]) -> Callable[..., Any]:

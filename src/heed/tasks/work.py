@@ -62,7 +62,7 @@ class Looks:
     """The functions of a task that look inside a model; each has `(work, model, text, ...)` as its first arguments."""
 
     at: Callable[..., Any] | None = None
-    """A look's content, `observe.looks.Look`."""
+    """A look's content, `watch.looks.Look`."""
     explain: Callable[..., Any] | None = None
     """Which score is attributed to which words, `Explained`."""
     contrast: Callable[..., dict[str, Any]] | None = None

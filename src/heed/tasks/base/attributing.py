@@ -1,6 +1,6 @@
 """Attributions of texts: what each word adds to a score, as numbers, a shading and a data frame.
 
-A task says, by `explain`, which score is attributed to which words; `observe/attribution.py` computes.
+A task says, by `explain`, which score is attributed to which words; `watch/attribution.py` computes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torch import Tensor, nn
 
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, suggest, whole_number
-from heed.observe.attribution import LEFT_OUT, METHODS, Attribution, Scored, check_options, leave_one_out
-from heed.observe.attribution import attribute as attribute_score
-from heed.observe.edits import Given, edits_of
-from heed.observe.looks import Look, Shading
-from heed.observe.maps import Axis
-from heed.observe.shown import ShownLook
-from heed.observe.trace import edit
+from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.looking import Words, notes_on, text_line
 from heed.tasks.base.predictions import data_frame
 from heed.threads import sparing
 from heed.visible import visible
+from heed.watch.attribution import LEFT_OUT, METHODS, Attribution, Scored, check_options, leave_one_out
+from heed.watch.attribution import attribute as attribute_score
+from heed.watch.edits import Given, edits_of
+from heed.watch.looks import Look, Shading
+from heed.watch.maps import Axis
+from heed.watch.trace import edit
 
 REPLACED = ("deleted", "unknown", "mean")
 """What leave-one-out does with a word."""
@@ -116,7 +116,7 @@ def attribute(
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
         without: What "loo" does with a word: it is "deleted" (the default), or replaced by the "unknown" token or the
             "mean".
-        edits: Changes to the attention weights under which the score is computed (`heed.observe.edits`).
+        edits: Changes to the attention weights under which the score is computed (`heed.watch.edits`).
         options: For models that write, `output`, a given output instead of the model's own; for dialogue, `speaker`,
             the one who responds.
 

@@ -14,11 +14,11 @@ from torch import nn
 
 from heed import folder as folders
 from heed.errors import ConfigError, RunError, nearest
-from heed.observe.looks import Look, laid_beside
-from heed.observe.maps import cut
 from heed.tasks import capability
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
+from heed.watch.looks import Look, laid_beside
+from heed.watch.maps import cut
 
 UNTRAINED = "untrained"
 _UNTRAINED = (UNTRAINED, "twin")

@@ -13,11 +13,11 @@ from markupsafe import Markup
 from heed.data.examples import label_order, without_breaks
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.observe.draw_html import shading_to_html
-from heed.observe.looks import Look
-from heed.observe.shown import ShownLook
+from heed.show.draw_html import shading_to_html
+from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.visible import clean
+from heed.watch.looks import Look
 
 
 class Examiner:

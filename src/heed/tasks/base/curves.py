@@ -11,8 +11,8 @@ from typing import Any
 from heed import folder as folders
 from heed.config import RunConfig
 from heed.errors import RunError
-from heed.observe.curves import Curves, Line, Panel
-from heed.observe.shown import ShownCurves
+from heed.show.curves import Curves, Line, Panel
+from heed.show.shown import ShownCurves
 from heed.tasks import check_config
 from heed.tasks.base.report import counted
 from heed.training.progress import read_metrics

@@ -15,9 +15,9 @@ from heed.data.examples import label_order, spelt_alike
 from heed.errors import DataError
 from heed.evaluation.labels import label_outcomes
 from heed.evaluation.measures import Outcomes
-from heed.observe.effects import Answer
 from heed.tasks.base.predictions import Prediction, in_line, one_line
 from heed.visible import escaped, visible
+from heed.watch.effects import Answer
 
 _SCIKIT = 95 * 2**20
 """Bytes that importing scikit-learn and scipy takes."""

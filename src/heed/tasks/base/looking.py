@@ -21,19 +21,19 @@ from heed.data.tables import described
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.layers.ragged import length_groups
-from heed.observe.edits import Edit, Given, edits_of
-from heed.observe.interventions import with_effects
-from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
-from heed.observe.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
-from heed.observe.overview import check_sort
-from heed.observe.records import TAPE, GateRecord
-from heed.observe.shown import ShownLook
-from heed.observe.trace import Maps, Trace, rollout, trace
+from heed.show.overview import check_sort
+from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.beside import check_beside, look_beside, several_of
 from heed.tasks.base.predictions import some_pieces
 from heed.threads import sparing, threads_for
 from heed.visible import visible
+from heed.watch.edits import Edit, Given, edits_of
+from heed.watch.interventions import with_effects
+from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
+from heed.watch.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
+from heed.watch.records import TAPE, GateRecord
+from heed.watch.trace import Maps, Trace, rollout, trace
 
 _GATES = ("reset", "update", "input", "forget", "output")
 _CELL = re.compile(r"(?:.*\.)?(?:(?P<kind>forward|backward)_cells\.(?P<layer>\d+)|cell)$")
@@ -64,10 +64,10 @@ def look(
         run: A run that reads texts, or series.
         text: The text; if the run reads pairs, a tuple of two texts.
         steps: Show every step.
-        edits: Changes to the attention weights (`heed.observe.edits`), also as data or JSON; the look without them is
+        edits: Changes to the attention weights (`heed.watch.edits`), also as data or JSON; the look without them is
             named in a note.
         mechanism: Only this attention ("cross", "encoder", ...); all by default. "rollout": that of an encoder from its
-            first layer up to `layer`, rolled out (`heed.observe.trace.rollout`).
+            first layer up to `layer`, rolled out (`heed.watch.trace.rollout`).
         layer: Number of a layer from 0, from the end if negative, or "all"; by default the last, of an overview all.
         head: Number of a head from 0, the "mean" of all, or "all" one by one; by default the mean, of an overview all.
         overview: Draw the maps as thumbnails.

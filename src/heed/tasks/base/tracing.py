@@ -1,7 +1,7 @@
 """Causal tracing, the logit lens and the beam of a text: which states carry what an output needs, what else was tried.
 
 A task says by `explain` which score is meant and by `contrast` which one distinguishes two texts;
-`observe/patching.py` puts states in.
+`watch/patching.py` puts states in.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch import Tensor
 from heed.errors import ConfigError
 from heed.generation import Candidate
 from heed.models.base import PairDecoder
-from heed.observe.beams import BeamNode, Beams, ShownBeams
-from heed.observe.edits import Given, edits_of
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, Map, SignedMap, Tokens, plural
-from heed.observe.patching import Patching, after_each_block, sites_of
-from heed.observe.shown import ShownLook
-from heed.observe.trace import edit, trace
+from heed.show.beams import BeamNode, Beams, ShownBeams
+from heed.show.shown import ShownLook
 from heed.tasks import capability
 from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import notes_on, text_line
 from heed.threads import sparing
+from heed.watch.edits import Given, edits_of
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, Map, SignedMap, Tokens, plural
+from heed.watch.patching import Patching, after_each_block, sites_of
+from heed.watch.trace import edit, trace
 
 _LEAST, _SMALL = 1e-4, 0.05
 """Smallest difference of two scores of which shares are computed, and the one below which a note calls it small."""
@@ -59,7 +59,7 @@ def patch(
         target: The score, as for `attribute`; by default that of the label, tag or next token of `other` minus that of
             `text`, or the log-probability of the output for `other`.
         rather_than: As for `attribute`.
-        edits: Changes to the attention weights in all passes (`heed.observe.edits`).
+        edits: Changes to the attention weights in all passes (`heed.watch.edits`).
 
     Returns:
         A look with one map, a row for each layer and a column for each word: its `weights` are the recovered shares of
@@ -159,7 +159,7 @@ def lens(run: Any, text: Any, *, edits: Sequence[Given] = ()) -> ShownLook:
     Args:
         run: A run whose decoder consists of blocks.
         text: The text.
-        edits: Changes to the attention weights (`heed.observe.edits`).
+        edits: Changes to the attention weights (`heed.watch.edits`).
 
     Raises:
         ConfigError: The model has no decoder blocks.

@@ -25,12 +25,7 @@ from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.generation import SamplingOptions
 from heed.models.base import DecoderBody, Memory
-from heed.observe.attribution import Scored
-from heed.observe.draw_html import map_to_html
-from heed.observe.effects import PROBABLE, Answer
-from heed.observe.looks import ROLLOUT, Choice, DecoderFrame, Look, View
-from heed.observe.maps import Axis
-from heed.observe.trace import Maps, Trace
+from heed.show.draw_html import map_to_html
 from heed.tasks.base.attributing import Explained, padded, placed, table_of, token_named
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.looking import InputSpans, Network, Shown, Words, networks, view_of_words, views_of, watched
@@ -38,6 +33,11 @@ from heed.tasks.base.predictions import TextOutputs, Written, one_line
 from heed.tasks.base.report import best_baseline, counted, worse_than
 from heed.tasks.base.writing import WrittenText, bleu_of
 from heed.visible import visible
+from heed.watch.attribution import Scored
+from heed.watch.effects import PROBABLE, Answer
+from heed.watch.looks import ROLLOUT, Choice, DecoderFrame, Look, View
+from heed.watch.maps import Axis
+from heed.watch.trace import Maps, Trace
 
 MOST = 200_000
 """Most training pairs that are searched: the first ones."""

@@ -18,12 +18,6 @@ from heed.data.kinds.inputs import Input
 from heed.errors import ConfigError
 from heed.models.cnn import CNN
 from heed.models.mlp import MLP
-from heed.observe.attribution import LEFT_OUT
-from heed.observe.edits import Edit
-from heed.observe.effects import Answer
-from heed.observe.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
-from heed.observe.maps import Axis, Map, Opens, Part
-from heed.observe.trace import Trace, edit
 from heed.tasks.base.labels import answer_of_labels
 from heed.tasks.base.looking import (
     READ_AS,
@@ -44,6 +38,12 @@ from heed.tasks.contracts import Batch
 from heed.tasks.explain import names_of_special
 from heed.tasks.heads.pooled import Classifier
 from heed.tasks.inputs.texts import BETWEEN, Cut
+from heed.watch.attribution import LEFT_OUT
+from heed.watch.edits import Edit
+from heed.watch.effects import Answer
+from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
+from heed.watch.maps import Axis, Map, Opens, Part
+from heed.watch.trace import Trace, edit
 
 MOST_WORDS = 200
 """Largest number of words for which contributions are measured (one forward pass for each word)."""

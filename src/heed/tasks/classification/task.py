@@ -16,7 +16,6 @@ from heed.data.findings import Findings
 from heed.data.kinds.inputs import Input, inputs_in, pair_fields
 from heed.data.tables import Field
 from heed.data.text_files import Numbered
-from heed.observe.looks import Look
 from heed.tasks.base.comparison import LabelExaminer, shadings_html
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.base.predictions import TextOutputs
@@ -28,6 +27,7 @@ from heed.tasks.heads.tfidf import ALONE, MOST_FITTED, NAME, NETWORK, TfidfClass
 from heed.tasks.inputs.texts import TEXTS, Texts
 from heed.tasks.look import look_at_texts
 from heed.tasks.work import Baselines, Looks, Task, Work
+from heed.watch.looks import Look
 
 LONGEST = 2
 """Length of the longest n-grams by default: single words and pairs."""

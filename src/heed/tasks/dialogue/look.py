@@ -14,12 +14,6 @@ from heed.data.batch import TokenTurn, pad_histories
 from heed.data.examples import Conversation
 from heed.errors import DataError
 from heed.models.base import DecoderBody
-from heed.observe.attribution import LEFT_OUT
-from heed.observe.edits import Edit
-from heed.observe.effects import Answer
-from heed.observe.looks import Choice, EncoderFrame, Look, Shading, View, darkest_share
-from heed.observe.maps import Axis, Part
-from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import (
     InputSpans,
@@ -45,6 +39,12 @@ from heed.tasks.base.writing_run import (
     views_of_sides,
 )
 from heed.tasks.inputs.histories import History, Read
+from heed.watch.attribution import LEFT_OUT
+from heed.watch.edits import Edit
+from heed.watch.effects import Answer
+from heed.watch.looks import Choice, EncoderFrame, Look, Shading, View, darkest_share
+from heed.watch.maps import Axis, Part
+from heed.watch.trace import Maps, Trace, edit
 
 
 def turn_frames(

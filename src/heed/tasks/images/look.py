@@ -18,18 +18,8 @@ from heed.data.pictures.decode import Decoded, eight_bits
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError, DataError, nearest, whole_number
 from heed.models.base import ImageEncoder
-from heed.observe.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
-from heed.observe.edits import Edit, Given, edits_of
-from heed.observe.effects import Answer, NumberAnswer
-from heed.observe.hints import Hint
-from heed.observe.interventions import MOST_MAPS, effect_of
-from heed.observe.looks import ROLLOUT, Choice
-from heed.observe.maps import Axis
-from heed.observe.picture_drawing import ShownDistances, ShownPicture
-from heed.observe.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
-from heed.observe.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
-from heed.observe.shown import Shown
-from heed.observe.trace import Trace, edit, trace
+from heed.show.document import Shown
+from heed.show.picture_drawing import ShownDistances, ShownPicture
 from heed.tasks import capability
 from heed.tasks.base.attributing import chosen
 from heed.tasks.base.beside import check_beside, other_of, several_of
@@ -39,6 +29,16 @@ from heed.tasks.contracts import Head
 from heed.tasks.heads.labels import Labels
 from heed.tasks.inputs.pictures import places_of
 from heed.threads import sparing
+from heed.watch.attribution import METHODS, Attribution, Picture, attribute, check_options, leave_one_out
+from heed.watch.edits import Edit, Given, edits_of
+from heed.watch.effects import Answer, NumberAnswer
+from heed.watch.hints import Hint
+from heed.watch.interventions import MOST_MAPS, effect_of
+from heed.watch.looks import ROLLOUT, Choice
+from heed.watch.maps import Axis
+from heed.watch.picture_looks import GridPlace, PictureLook, PictureMap, area_of, part_of
+from heed.watch.picture_maps import Patches, SeenAttention, cells_of, class_activation, distances_of, saliency
+from heed.watch.trace import Trace, edit, trace
 
 MAPS = ("attention", "rollout", "gradient", "saliency", "field")
 """Names of the maps that can be drawn over a picture."""
@@ -377,7 +377,7 @@ def look(
         run: A run over pictures.
         picture: A file's name, a Pillow image or an array; "test:17" is picture 17 of the run's test set. Give
             several, or a folder, for the mean attention distance of each layer over all of them.
-        edits: Changes of the attention weights (`heed.observe.edits`), also as data or JSON.
+        edits: Changes of the attention weights (`heed.watch.edits`), also as data or JSON.
         mechanism: Only this attention ("encoder").
         layer: Which layer, from 0, from the end where negative, or "all".
         head: Which head, from 0, the "mean" of all, or "all" one by one.
@@ -466,7 +466,7 @@ def attribute_places(
             "zero", the mean of the training pictures.
         steps: Steps of the integral; by default doubled until the error is at most 1 %, up to 400.
         without: For texts only; of a picture nothing can be deleted.
-        edits: Changes of the attention weights under which the score is computed (`heed.observe.edits`).
+        edits: Changes of the attention weights under which the score is computed (`heed.watch.edits`).
 
     Raises:
         ConfigError: There is no such label, method or baseline, the method does not read an option, or several pictures

@@ -14,9 +14,8 @@ from heed.data.examples import Picture
 from heed.data.pictures.decode import Array, eight_bits
 from heed.data.pictures.sizing import Augment
 from heed.errors import DataError
-from heed.observe.looks import Choice
-from heed.observe.page import draw, page
-from heed.observe.picture_drawing import data_uri, fitted, laid_over, shape_within
+from heed.show.page import draw, page
+from heed.show.picture_drawing import data_uri, fitted, laid_over, shape_within
 from heed.tasks.base.comparison import LabelExaminer
 from heed.tasks.base.labels import LabelPrediction
 from heed.tasks.heads.labels import Labels
@@ -25,6 +24,7 @@ from heed.tasks.images.look import Looking
 from heed.tasks.inputs.pictures import Pictures
 from heed.tasks.run import Run
 from heed.tasks.work import Work
+from heed.watch.looks import Choice
 
 SIDE = 144
 """Pixels of the longer side of a picture on a page."""

@@ -58,9 +58,9 @@ from heed.data.text_files import ending_of
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
-from heed.observe.edits import attention_of
-from heed.observe.trace import Trace
 from heed.tasks.base.report import counted
+from heed.watch.edits import attention_of
+from heed.watch.trace import Trace
 
 _HELD = 50_000
 """Most pairs whose rows are cached, below a kilobyte each."""

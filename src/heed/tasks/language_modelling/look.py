@@ -13,12 +13,6 @@ from torch import Tensor, nn
 from heed.data.tokens.tokenizer import SPECIAL_TOKENS
 from heed.errors import ConfigError
 from heed.models.base import LanguageModel
-from heed.observe.attribution import LEFT_OUT, Scored
-from heed.observe.edits import Edit
-from heed.observe.effects import PROBABLE, Answer
-from heed.observe.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
-from heed.observe.maps import Axis, Part
-from heed.observe.trace import Maps, Trace, edit
 from heed.tasks.base.attributing import Explained, padded, table_of, token_named
 from heed.tasks.base.looking import (
     InputSpans,
@@ -38,6 +32,12 @@ from heed.tasks.heads.continuing import LENGTH, Continuation, WritingOptions, co
 from heed.tasks.inputs.stream import Stream
 from heed.tasks.work import Work
 from heed.visible import visible
+from heed.watch.attribution import LEFT_OUT, Scored
+from heed.watch.edits import Edit
+from heed.watch.effects import PROBABLE, Answer
+from heed.watch.looks import Choice, DecoderFrame, EncoderFrame, Glance, Look, Shading, View
+from heed.watch.maps import Axis, Part
+from heed.watch.trace import Maps, Trace, edit
 
 _TOP = 5
 _MARK = "\u2581"

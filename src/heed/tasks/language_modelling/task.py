@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 from heed.data.kinds.documents import Document
 from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes
-from heed.observe.draw_html import shading_to_html
-from heed.observe.looks import Shading
-from heed.observe.maps import Axis
+from heed.show.draw_html import shading_to_html
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.transfer import Parent
 from heed.tasks.heads.next_token import NextToken, ranked, text_scores
@@ -35,6 +33,8 @@ from heed.tasks.language_modelling.config import LanguageModelConfig
 from heed.tasks.language_modelling.look import contrast, explain, lens_reads, look_at
 from heed.tasks.language_modelling.outputs import LanguageModelOutputs
 from heed.tasks.work import Baselines, Looks, Task
+from heed.watch.looks import Shading
+from heed.watch.maps import Axis
 
 _GROWTH = frozenset({"extend", "new_merges"})
 """Fields that extend the tokenizer of another run."""

@@ -11,17 +11,17 @@ from torch import Tensor, nn
 from heed.data.batch import frame, pad_rows
 from heed.data.tokens.special import MASK
 from heed.errors import ConfigError
-from heed.observe.attribution import LEFT_OUT, Scored
-from heed.observe.edits import Edit
-from heed.observe.effects import Answer
-from heed.observe.looks import Choice, Look
-from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, padded, placed, table_of
 from heed.tasks.base.looking import Words, encoder_frames, notes_on, views_of_text, watched
 from heed.tasks.pretraining.filling import ANSWERS, check_masks, check_objective, parts_of, word_at_mask
 from heed.tasks.pretraining.masked import Pretrainer
 from heed.tasks.pretraining.passages import Question
 from heed.visible import visible
+from heed.watch.attribution import LEFT_OUT, Scored
+from heed.watch.edits import Edit
+from heed.watch.effects import Answer
+from heed.watch.looks import Choice, Look
+from heed.watch.trace import edit
 
 
 def look_at_row(

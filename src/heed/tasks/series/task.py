@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 
 from heed.errors import ConfigError
-from heed.observe.edits import Edit
-from heed.observe.looks import Choice, Look
-from heed.observe.maps import Axis
-from heed.observe.trace import edit
 from heed.tasks.base.looking import Units, Words, encoder_frames, gate_maps, networks, notes_on, views_of_text, watched
 from heed.tasks.base.predictions import FileOutputs, csv_row
 from heed.tasks.heads.next_row import Forecaster, NextRow
 from heed.tasks.inputs.windows import Stretch, Windows
 from heed.tasks.work import Looks, Task, Work
+from heed.watch.edits import Edit
+from heed.watch.looks import Choice, Look
+from heed.watch.maps import Axis
+from heed.watch.trace import edit
 
 
 class SeriesOutputs(FileOutputs):

@@ -11,12 +11,6 @@ from torch import Tensor, nn
 
 from heed.data.kinds.tagged import entities
 from heed.errors import ConfigError
-from heed.observe.attribution import LEFT_OUT, Scored
-from heed.observe.edits import Edit
-from heed.observe.effects import Answer
-from heed.observe.looks import Choice, Look, Shading, TagSpan
-from heed.observe.maps import Axis
-from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained, chosen, placed, table_of
 from heed.tasks.base.looking import (
     Units,
@@ -31,6 +25,12 @@ from heed.tasks.base.looking import (
 from heed.tasks.heads.tags import CrfHead, Tagger, TagPrediction, Tags
 from heed.tasks.inputs.words import TokenWords
 from heed.visible import visible
+from heed.watch.attribution import LEFT_OUT, Scored
+from heed.watch.edits import Edit
+from heed.watch.effects import Answer
+from heed.watch.looks import Choice, Look, Shading, TagSpan
+from heed.watch.maps import Axis
+from heed.watch.trace import edit
 
 
 def look_at_tags(

@@ -12,16 +12,16 @@ from torch import Tensor
 from heed.attention import Rows
 from heed.errors import ConfigError
 from heed.models.base import PairDecoder
-from heed.observe.attribution import LEFT_OUT
-from heed.observe.edits import Edit
-from heed.observe.looks import Choice, Look
-from heed.observe.maps import Axis
-from heed.observe.trace import edit
 from heed.tasks.base.attributing import Explained
 from heed.tasks.base.looking import InputSpans, Units, encoder_frames, gate_maps, networks, notes_on
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import Reread, answer_of_output, boundaries, explain_output, side_of, views_of_sides
 from heed.tasks.heads.alignment import known_links, replace_unknown
+from heed.watch.attribution import LEFT_OUT
+from heed.watch.edits import Edit
+from heed.watch.looks import Choice, Look
+from heed.watch.maps import Axis
+from heed.watch.trace import edit
 
 _AXES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "target read")}
 _AXES["copy"] = _AXES["cross"]

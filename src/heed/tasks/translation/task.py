@@ -22,7 +22,6 @@ from heed.errors import ConfigError
 from heed.evaluation.measures import Outcomes, share
 from heed.generation import SamplingOptions, Writer
 from heed.models.base import PairDecoder
-from heed.observe.trace import trace
 from heed.tasks.base.predictions import short
 from heed.tasks.base.report import length_lines, note_lines, score_lines, signature_lines
 from heed.tasks.base.writing import WrittenText, output_measures
@@ -42,6 +41,7 @@ from heed.tasks.inputs.supervision import attention_loss, check_model, supervise
 from heed.tasks.translation.look import contrast, explain, lens_reads, look_at
 from heed.tasks.work import Baselines, Looks, Task
 from heed.training.contracts import Loss
+from heed.watch.trace import trace
 
 if TYPE_CHECKING:
     from heed.tasks.run import Run

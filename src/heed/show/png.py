@@ -16,10 +16,10 @@ from functools import cache
 from pathlib import Path
 
 import resvg_py
-from heed.observe.scene import Label, Scene, to_svg, width_of
 from PIL import ImageFont
 
 from heed.errors import ConfigError
+from heed.show.scene import Label, Scene, to_svg, width_of
 from heed.visible import clean
 
 _FOLDERS = (

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from heed.observe.document import as_html, as_text
-from heed.observe.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
-from heed.observe.numbers import Number, Opened
-from heed.observe.page import draw
 from markupsafe import Markup
 from torch import Tensor
 
+from heed.show.document import as_html, as_text
+from heed.show.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
+from heed.show.page import draw
 from heed.visible import clean, visible
+from heed.watch.numbers import Number, Opened
 
 _MOST = 8
 """Components of a vector, and keys of a softmax, that are shown unless all are asked for."""

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from heed.errors import ConfigError
-from heed.observe.maps import runs_right_to_left
-from heed.observe.png import drawn_by, family_of, fonts_for
-from heed.observe.scene import NO_PDF, Label, Scene, to_svg
+from heed.show.png import drawn_by, family_of, fonts_for
+from heed.show.scene import NO_PDF, Label, Scene, to_svg
 from heed.visible import clean
+from heed.watch.maps import runs_right_to_left
 
 
 def to_pdf(scene: Scene, *, theme: str | None = None, width: str | float | None = None) -> bytes:

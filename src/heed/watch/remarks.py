@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from heed.observe.maps import Map
 from torch import Tensor
 
 from heed.visible import visible
+from heed.watch.maps import Map
 
 NEAR_UNIFORM = 0.95
 """Share of the largest possible entropy from which a map is nearly uniform."""

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from heed.observe.edits import Uniform, heads_of
-from heed.observe.trace import edit
-
 from heed.errors import ConfigError
 from heed.evaluation.measures import Measure, share
 from heed.evaluation.significance import Interval, difference, ends, intervals
+from heed.watch.edits import Uniform, heads_of
+from heed.watch.trace import edit
 
 
 @dataclass(frozen=True)

@@ -16,14 +16,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self, Unpack
 
-from heed.observe.page import draw, look_page
-from heed.observe.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from markupsafe import Markup
 
 from heed.errors import ConfigError
-from heed.observe.hints import worded
+from heed.show.page import draw, look_page
+from heed.show.scene import Figure, Scene, abreast, check_figure, stacked, to_svg
 from heed.storage.disk import write_outputs
 from heed.visible import clean
+from heed.watch.hints import worded
 
 
 @singledispatch
@@ -190,7 +190,7 @@ class Shown(ABC):
         Raises:
             ConfigError: No font has some character of the drawing, or an option of the figure is wrong.
         """
-        from heed.observe.png import to_png  # loads the renderer
+        from heed.show.png import to_png  # loads the renderer
 
         scene = self._figure("png", index, figure)
         names = ("fonts", "theme", "width", "scale", "dpi")
@@ -202,7 +202,7 @@ class Shown(ABC):
         Raises:
             ConfigError: The extra `pdf` is not installed, a font or a script is missing, or an option is wrong.
         """
-        from heed.observe.pdf import to_pdf
+        from heed.show.pdf import to_pdf
 
         scene = self._figure("pdf", index, figure)
         return to_pdf(scene, theme=figure.get("theme"), width=figure.get("width"))

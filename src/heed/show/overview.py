@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from heed.observe.document import as_scene, as_text
-from heed.observe.draw_svg import shares_uris
-from heed.observe.maps import LONG, Map, plural, shaded, shades
-from heed.observe.remarks import Remark, entropy, remarks
-from heed.observe.scene import Image, Label, Scene
 from numpy.typing import NDArray
 
 from heed.errors import ConfigError, suggest
-from heed.observe import palette
+from heed.show.document import as_scene, as_text
+from heed.show.draw_svg import shares_uris
+from heed.show.scene import Image, Label, Scene
 from heed.visible import clean
+from heed.watch import palette
+from heed.watch.maps import LONG, Map, plural, shaded, shades
+from heed.watch.remarks import Remark, entropy, remarks
 
 FEW = 8
 """A page shows more attention maps than these as an overview."""

@@ -14,13 +14,23 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import torch
-from heed.observe.curves import Curves, curves_to_text
-from heed.observe.document import Abreast, Document, Shown, as_scene, as_text, framed, save_as
-from heed.observe.draw_number import Calculation
-from heed.observe.draw_svg import map_scene
-from heed.observe.edits import SetWeight
-from heed.observe.looks import Beside, DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps
-from heed.observe.maps import (
+from torch import Tensor
+
+import heed.show.draw_html  # noqa: F401  # how maps and shaded words are drawn on pages
+from heed.errors import ConfigError
+from heed.show.curves import Curves, curves_to_text
+from heed.show.document import Abreast, Document, Shown, as_scene, as_text
+from heed.show.draw_number import Calculation
+from heed.show.draw_svg import map_scene
+from heed.show.number_tables import nested_table, tables_to_lines
+from heed.show.overview import FEW, Thumbnails
+from heed.show.plain import json_of
+from heed.show.scene import Scene, abreast, stacked
+from heed.visible import clean, to_json, visible
+from heed.watch import palette
+from heed.watch.edits import SetWeight
+from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps
+from heed.watch.maps import (
     FIXED_VECTOR,
     MASKED,
     PEAK,
@@ -46,19 +56,8 @@ from heed.observe.maps import (
     text_of,
     unmasked,
 )
-from heed.observe.number_tables import nested_table, tables_to_lines
-from heed.observe.numbers import Openable, Opened, open_one
-from heed.observe.overview import FEW, Thumbnails
-from heed.observe.plain import json_of
-from heed.observe.remarks import remarks
-from heed.observe.scene import Scene, abreast, stacked
-from torch import Tensor
-
-from heed.errors import ConfigError
-from heed.observe import draw_html, palette
-from heed.visible import clean, to_json, visible
-
-__all__ = ("Shown", "ShownCurves", "ShownLook", "ShownNumber", "draw_html", "framed", "map_to_text", "save_as")
+from heed.watch.numbers import Openable, Opened, open_one
+from heed.watch.remarks import remarks
 
 
 class MapRow(Abreast):

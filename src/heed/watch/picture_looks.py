@@ -13,13 +13,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import torch
-from heed.observe.effects import Effect
-from heed.observe.maps import Opens, Tried
 from torch import Tensor
 
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
+from heed.watch.effects import Effect
+from heed.watch.maps import Opens, Tried
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:

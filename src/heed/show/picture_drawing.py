@@ -25,25 +25,25 @@ from PIL import Image as Pillow
 from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
-from heed.observe import palette
-from heed.observe.curves import Curves, Line, Panel, panel_scene
-from heed.observe.document import Abreast, Document, Shown, as_html, as_scene, as_text
-from heed.observe.maps import Axis, cut, shaded
-from heed.observe.number_tables import GAP, Block, side_by_side
-from heed.observe.numbers import Openable, open_one
-from heed.observe.page import draw, packed
-from heed.observe.picture_looks import (
+from heed.show.curves import Curves, Line, Panel, panel_scene
+from heed.show.document import Abreast, Document, Shown, as_html, as_scene, as_text
+from heed.show.number_tables import GAP, Block, side_by_side
+from heed.show.page import draw, packed
+from heed.show.plain import json_of
+from heed.show.scene import Box as Frame
+from heed.show.scene import Image, Item, Scene
+from heed.show.shown import ShownNumber
+from heed.visible import clean
+from heed.watch import palette
+from heed.watch.maps import Axis, cut, shaded
+from heed.watch.numbers import Openable, open_one
+from heed.watch.picture_looks import (
     Attentions,
     Distances,
     Gallery,
     PictureLook,
     PictureMap,
 )
-from heed.observe.plain import json_of
-from heed.observe.scene import Box as Frame
-from heed.observe.scene import Image, Item, Scene
-from heed.observe.shown import ShownNumber
-from heed.visible import clean
 
 # Pictures with maps laid over them, as arrays ----------------------------------------------------------------------
 

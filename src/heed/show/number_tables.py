@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import torch
-from heed.observe.document import as_html, as_scene, as_text
-from heed.observe.looks import Shading
-from heed.observe.maps import MASKED, cut, lines_up
-from heed.observe.page import Cell, Row, draw
-from heed.observe.scene import GRID, Box, Label, Path, Scene
-from heed.observe.scene import MASKED as HATCHED
 from markupsafe import Markup
 from torch import Tensor
 
-from heed.observe import palette
+from heed.show.document import as_html, as_scene, as_text
+from heed.show.page import Cell, Row, draw
+from heed.show.scene import GRID, Box, Label, Path, Scene
+from heed.show.scene import MASKED as HATCHED
 from heed.visible import clean, visible
+from heed.watch import palette
+from heed.watch.looks import Shading
+from heed.watch.maps import MASKED, cut, lines_up
 
 GAP = 3
 """Columns between two drawings."""

@@ -21,16 +21,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from heed.observe.edits import Edit, Uniform
-from heed.observe.effects import Answer, Change, Effect, LeftOut
-from heed.observe.looks import Look
-from heed.observe.maps import Axis, Opens
-from heed.observe.trace import edit
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from heed.errors import ConfigError
 from heed.visible import visible
+from heed.watch.edits import Edit, Uniform
+from heed.watch.effects import Answer, Change, Effect, LeftOut
+from heed.watch.looks import Look
+from heed.watch.maps import Axis, Opens
+from heed.watch.trace import edit
 
 MOST_KEYS, FEWEST_KEYS = 64, 8
 """Most keys that get all weight, the most attended first, and those that do in a large model or a long text."""

@@ -12,8 +12,13 @@ from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from heed.observe.effects import Answer, Effect
-from heed.observe.maps import (
+from torch import Tensor
+
+from heed.errors import ConfigError
+from heed.visible import visible
+from heed.watch.effects import Answer, Effect
+from heed.watch.hints import Hint
+from heed.watch.maps import (
     MERGED,
     Axis,
     Map,
@@ -26,12 +31,7 @@ from heed.observe.maps import (
     merge_subwords,
     text_of,
 )
-from heed.observe.remarks import counted_rows
-from torch import Tensor
-
-from heed.errors import ConfigError
-from heed.observe.hints import Hint
-from heed.visible import visible
+from heed.watch.remarks import counted_rows
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Look:
-    """Everything that a look at one example shows; drawn by `heed.observe.shown`, `draw_svg` and `draw_html`."""
+    """Everything that a look at one example shows; drawn by `heed.show.shown`, `draw_svg` and `draw_html`."""
 
     title: str
     source: str

@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from heed.observe.document import Document, Shown
-from heed.observe.maps import cut
-from heed.observe.number_tables import NumberTable
-from heed.observe.plain import json_of
+
+from heed.show.document import Document, Shown
+from heed.show.number_tables import NumberTable
+from heed.show.plain import json_of
+from heed.watch.maps import cut
 
 _FATES = (
     "kept: in the beam; ended: with the end token; cut off: at the maximum length; open: in the beam when the search "

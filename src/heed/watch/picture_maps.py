@@ -11,9 +11,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
-from heed.observe.attribution import Picture
-from heed.observe.looks import Choice
-from heed.observe.picture_looks import (
+from torch import Tensor
+from torch.nn.functional import interpolate
+
+from heed.data.pictures.sizing import Box
+from heed.errors import ConfigError
+from heed.watch.attribution import Picture
+from heed.watch.looks import Choice
+from heed.watch.picture_looks import (
     Attentions,
     Distances,
     Gallery,
@@ -22,12 +27,7 @@ from heed.observe.picture_looks import (
     even_distance,
     mean_distances,
 )
-from heed.observe.trace import Trace, rolled_out
-from torch import Tensor
-from torch.nn.functional import interpolate
-
-from heed.data.pictures.sizing import Box
-from heed.errors import ConfigError
+from heed.watch.trace import Trace, rolled_out
 
 
 def saliency(picture: Picture) -> Tensor:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from heed.observe.maps import Map, SignedMap, Tokens, Traces
-from heed.observe.remarks import remarks
 from torch import Tensor
 
 from heed.visible import to_json
+from heed.watch.maps import Map, SignedMap, Tokens, Traces
+from heed.watch.remarks import remarks
 
 _NAMES = {"glances": "attention"}
 """Fields with another name in files."""

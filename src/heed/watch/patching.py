@@ -22,11 +22,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-from heed.observe.trace import Trace, trace
 from torch import Tensor, nn
 
 from heed.errors import ConfigError
 from heed.layers import DecoderStack
+from heed.watch.trace import Trace, trace
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,15 +16,15 @@ from types import TracebackType
 from typing import Protocol
 
 import torch
-from heed.observe.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
-from heed.observe.maps import Axis, Map
-from heed.observe.numbers import Opener
-from heed.observe.records import AttentionRecord, GateRecord, Series, TensorRecord
 from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.attention.modules import Attends
 from heed.errors import ConfigError, HeedError
+from heed.watch.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
+from heed.watch.maps import Axis, Map
+from heed.watch.numbers import Opener
+from heed.watch.records import AttentionRecord, GateRecord, Series, TensorRecord
 
 
 class ObserveError(HeedError):
@@ -168,7 +168,7 @@ class Trace:
         return value
 
     def patches(self, cell: nn.Module) -> bool:
-        """False: a trace patches nothing; see `heed.observe.patching`."""
+        """False: a trace patches nothing; see `heed.watch.patching`."""
         return False
 
     def state(self, cell: nn.Module, state: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
@@ -280,7 +280,7 @@ def trace(
 
     Args:
         model: The model, or a run; a compiled model runs eagerly inside the block.
-        edits: Edits of attention weights to apply inside the block (`heed.observe.edits`), also as data.
+        edits: Edits of attention weights to apply inside the block (`heed.watch.edits`), also as data.
         grad: Keep recorded tensors attached to the graph, for losses on attention weights.
         mechanism: Record only this attention ("cross", "encoder", "decoder"), and nothing but attention.
         layer: Record only this layer of attention, and nothing else; negative counts from the last.
@@ -310,7 +310,7 @@ def trace(
 def edit(model: nn.Module | HasModel, *edits: Given | Sequence[Given]) -> Trace:
     """Change attention weights inside the block without recording anything; otherwise like `trace`.
 
-    `edits` are edits of `heed.observe.edits`, their data as JSON has it, or lists of them.
+    `edits` are edits of `heed.watch.edits`, their data as JSON has it, or lists of them.
     """
     given = [one for some in edits for one in ([some] if isinstance(some, Edit | Mapping | str) else some)]
     return Trace(_module_of(model), given, grad=False, recorded={})

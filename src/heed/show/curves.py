@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from heed.observe.document import as_html, as_scene
-from heed.observe.maps import cut
-from heed.observe.page import Row, draw
-from heed.observe.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
 from markupsafe import Markup
 
-from heed.observe import palette
+from heed.show.document import as_html, as_scene
+from heed.show.page import Row, draw
+from heed.show.scene import GRID, QUIET, Dot, Item, Label, Path, Scene
 from heed.visible import clean
+from heed.watch import palette
+from heed.watch.maps import cut
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 360, 216, 54, 12, 44, 36
 _GAP, _MARGIN, _LINE = 12, 16, 18

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from heed.observe.attribution import LEFT_OUT
 from torch import Tensor, nn
+
+from heed.watch.attribution import LEFT_OUT
 
 PROBABLE = "choice of tokens"
 """What is compared of an output that was given, or found by beam search: the most probable tokens."""

@@ -14,13 +14,13 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from heed.observe.maps import axes_line, axis_name, cell_name
-from heed.observe.scene import STYLE, Scene, to_svg
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from heed.observe import palette
+from heed.show.scene import STYLE, Scene, to_svg
 from heed.visible import clean, to_json, visible
+from heed.watch import palette
+from heed.watch.maps import axes_line, axis_name, cell_name
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def page(template: str, title: str, **values: Any) -> str:
-    """A page from a template of the package, such as "observe/look.html"."""
+    """A page from a template of the package, such as "show/look.html"."""
     return _templates().get_template(template).render(title=title, **values) + "\n"
 
 
@@ -69,11 +69,11 @@ def look_page(
         scripted: True if the parts need the script of looks.
     """
     shown = {"texts": texts, "notes": notes, "parts": parts, "has_keys": has_keys, "scripted": scripted}
-    return page("observe/look.html", title, **shown)
+    return page("show/look.html", title, **shown)
 
 
-def draw(macro: str, *values: Any, source: str = "observe/draw.html", **named: Any) -> Markup:
-    """A part of a page, drawn by a macro of `observe/draw.html`."""
+def draw(macro: str, *values: Any, source: str = "show/draw.html", **named: Any) -> Markup:
+    """A part of a page, drawn by a macro of `show/draw.html`."""
     drawn: Markup = getattr(_templates().get_template(source).module, macro)(*values, **named)
     return drawn
 
@@ -139,4 +139,4 @@ def _page_style() -> Markup:
     """The colours of both schemes, then the style sheet. Printing always uses the light scheme."""
     dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
     light = f":root{{{palette.css_variables(dark=False)}}}"
-    return Markup(f"{light}\n{dark}\n{palette.css_classes()}\n{STYLE}\n{_source('observe/look.css')}")
+    return Markup(f"{light}\n{dark}\n{palette.css_classes()}\n{STYLE}\n{_source('show/look.css')}")

@@ -15,9 +15,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from heed.observe.document import as_html
-from heed.observe.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
-from heed.observe.maps import (
+from markupsafe import Markup
+from numpy.typing import NDArray
+from torch import Tensor
+
+from heed.show.document import as_html
+from heed.show.number_tables import NumberTable, nested_table, table_to_html
+from heed.show.overview import SORTS, Thumbnails, groups, heading, said
+from heed.show.page import Cell, Row, draw, packed
+from heed.visible import clean, visible
+from heed.watch import palette
+from heed.watch.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
+from heed.watch.maps import (
     FIXED_VECTOR,
     LONG,
     Axis,
@@ -28,16 +37,7 @@ from heed.observe.maps import (
     shades,
     unmasked,
 )
-from heed.observe.number_tables import NumberTable, nested_table, table_to_html
-from heed.observe.overview import SORTS, Thumbnails, groups, heading, said
-from heed.observe.page import Cell, Row, draw, packed
-from heed.observe.remarks import Remark, remarks
-from markupsafe import Markup
-from numpy.typing import NDArray
-from torch import Tensor
-
-from heed.observe import palette
-from heed.visible import clean, visible
+from heed.watch.remarks import Remark, remarks
 
 CELLS_IN_A_TABLE = 64 * 64
 KEPT = 16

@@ -21,13 +21,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from heed.observe.effects import Effect
 from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.errors import ShapeError
-from heed.observe import palette
 from heed.visible import clean, visible
+from heed.watch import palette
+from heed.watch.effects import Effect
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
 
 
 class Opens(Protocol):
-    """Has what the weights of a map came from (`heed.observe.numbers.Opener`)."""
+    """Has what the weights of a map came from (`heed.watch.numbers.Opener`)."""
 
     def over(self, query: Sequence[range], key: Sequence[range]) -> Opens:
         """The same for words, given as ranges of tokens."""

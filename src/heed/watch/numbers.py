@@ -12,12 +12,12 @@ from functools import partial
 from itertools import product
 
 import torch
-from heed.observe.maps import Axis, Opens
-from heed.observe.records import AttentionRecord, SelfCheckError, Series
 from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.visible import visible
+from heed.watch.maps import Axis, Opens
+from heed.watch.records import AttentionRecord, SelfCheckError, Series
 
 
 @dataclass(frozen=True)

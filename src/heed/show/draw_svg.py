@@ -8,17 +8,17 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from heed.observe.document import as_scene
-from heed.observe.looks import FixedVector, Shading
-from heed.observe.maps import FIXED_VECTOR, LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
-from heed.observe.number_tables import nested_table
-from heed.observe.remarks import remarks
-from heed.observe.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
 from numpy.typing import NDArray
 from torch import Tensor
 
-from heed.observe import palette
+from heed.show.document import as_scene
+from heed.show.number_tables import nested_table
+from heed.show.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
 from heed.visible import clean, visible
+from heed.watch import palette
+from heed.watch.looks import FixedVector, Shading
+from heed.watch.maps import FIXED_VECTOR, LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.watch.remarks import remarks
 
 MOST_CELLS = 64 * 64
 """Larger maps are drawn as one embedded picture: an SVG with a rectangle for each cell would be tens of megabytes."""

@@ -1,1 +1,0 @@
-"""Looking inside models: traces, maps, gates, edits, drawing."""

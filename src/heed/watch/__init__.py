@@ -1,0 +1,1 @@
+"""Looking inside models: traces, records, edits, attributions, maps and looks as data."""
