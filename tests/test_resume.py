@@ -360,7 +360,7 @@ def update(model, optimizer, count):
     for _ in range(count):
         model(torch.randn(3, 4, generator=generator)).square().sum().backward()
         optimizer.step()
-        optimizer.zero_grad()
+        model.zero_grad()
 
 
 def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path):

@@ -283,11 +283,10 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
         training, scores = report["training"], report["scores"]["valid"]
         progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
         reason, kept = training["ended"], training["kept"]
-        speeds = [training[name] for name in ("target_tokens_per_second", "padding_share", "waiting_share")]
     except KeyError:  # the folder was altered
         return None
     validation = {name: value for name, value in scores.items() if isinstance(value, float)}
-    return TrainResult(folder, True, reason, progress, validation, kept, *speeds) if check_run(folder).whole else None
+    return TrainResult(folder, True, reason, progress, validation, kept) if check_run(folder).whole else None
 
 
 @dataclass(frozen=True)

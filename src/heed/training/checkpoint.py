@@ -91,6 +91,16 @@ class Progress:
         return Schedule(self.warmup or 0, self.total_steps, self.planned_at, self.risen, self.course)
 
     @property
+    def tokens_per_second(self) -> float:
+        """Target tokens a second, the mean over all updates; validations do not count."""
+        return self.tokens / max(1e-9, self.training_seconds)
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of the time of all updates that was spent waiting for batches."""
+        return self.waiting_seconds / max(1e-9, self.training_seconds)
+
+    @property
     def is_warm(self) -> bool:
         """True if the learning rate has reached its peak."""
         return self.step >= (self.warmup or 0)
@@ -131,29 +141,28 @@ class Saving:
         """`device` is that of training; `explained` makes the error to raise of one of the disk."""
         self.beside = writes_beside(device)
         self._explained = explained
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread()
         self._error: BaseException | None = None
 
     def begin(self, write: Callable[[], object]) -> None:
         """Write, or begin to; the last checkpoint is waited for."""
-
-        def work() -> None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
-
         self.check(wait=True)
+        self._thread = threading.Thread(target=self._work, args=[write], name="heed-checkpoint")
         if self.beside:
-            self._thread = threading.Thread(target=work, name="heed-checkpoint")
             self._thread.start()
         else:
-            work()
+            self._thread.run()
             self.check()
+
+    def _work(self, write: Callable[[], object]) -> None:
+        try:
+            write()
+        except BaseException as error:
+            self._error = error
 
     def wait(self) -> None:
         """Wait until all is written or has failed."""
-        if self._thread is not None:
+        if self._thread.ident is not None:  # it was started
             self._thread.join()
 
     def check(self, wait: bool = False) -> None:
@@ -454,9 +463,7 @@ class Selection:
     """Ranks validations and, in the end, puts the weights worth keeping into the model."""
 
     def __init__(self, config: TrainingConfig, select_by: str, checkpoints: Path) -> None:
-        self._average = config.average
-        self._select_by = select_by
-        self._checkpoints = checkpoints
+        self._average, self._select_by, self._checkpoints = config.average, select_by, checkpoints
 
     def rank(self, scores: Scores) -> list[float]:
         """Sort key of a validation: the score, then the loss."""
@@ -497,39 +504,36 @@ class Selection:
         p: Progress,
         model: nn.Module,
         evaluate: Callable[[], Scores],
-        averaged: Callable[[Scores], None],
         say: Callable[[str], None],
-    ) -> tuple[str, Scores]:
+    ) -> tuple[str, Scores, Scores | None]:
         """Put the weights worth keeping into the model.
 
         Args:
             p: Progress at the end of the run.
             model: The weights are copied into it.
             evaluate: Validates the present weights of the model.
-            averaged: Called with the scores of the average, if one was tried.
             say: Called with a warning about damaged weights.
 
         Returns:
-            A description of these weights, and their scores.
+            A description of these weights, their scores, and those of the average, if one was tried.
         """
-        recent = p.kept[-self._average :]
         try:
             self._check(p.best_step)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
             say(f"warning: {error}; keeping the weights of the last update instead of the best")
-            return f"update {p.step} (the best weights, of update {p.best_step}, could not be read)", evaluate()
-        if self._average > 1 and len(recent) > 1:
-            recent = [step for step in recent if self._is_whole(step, say)]
-        if self._average > 1 and len(recent) > 1:
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-            apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
-            scores = evaluate()
-            averaged(scores)
-            if self.rank(scores) > p.best_rank:
-                return f"the average of updates {', '.join(map(str, recent))}", scores
-            model.load_state_dict(best)
-        return f"update {p.best_step}", p.best_scores
+            return f"update {p.step} (the best weights, of update {p.best_step}, could not be read)", evaluate(), None
+        recent = p.kept[-self._average :] if self._average > 1 else []
+        recent = [step for step in recent if self._is_whole(step, say)] if len(recent) > 1 else []
+        if len(recent) < 2:
+            return f"update {p.best_step}", p.best_scores, None
+        best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
+        average = evaluate()
+        if self.rank(average) > p.best_rank:
+            return f"the average of updates {', '.join(map(str, recent))}", average, average
+        model.load_state_dict(best)
+        return f"update {p.best_step}", p.best_scores, average
 
     def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
         try:

@@ -141,23 +141,4 @@ class TrainResult:
     progress: Progress  # at its end
     validation: dict[str, float]  # scores of the weights that were kept
     kept: str  # which weights those are, for display
-    tokens_per_second: float  # target tokens, mean over the run, validation not counted
-    padding_share: float  # mean share of padding in the batches
-    waiting_share: float  # share of the time of all updates spent waiting for the next batches
     validated: float = 1.0  # share of the validation set that `validation` is on
-
-    @classmethod
-    def of(
-        cls,
-        folder: Path,
-        finished: bool,
-        reason: str,
-        progress: Progress,
-        validation: dict[str, float],
-        kept: str,
-        validated: float = 1.0,
-    ) -> TrainResult:
-        """The result, with means over the updates."""
-        p, seconds = progress, max(1e-9, progress.training_seconds)
-        shares = p.tokens / seconds, p.padding / max(1, p.step), p.waiting_seconds / seconds
-        return cls(folder, finished, reason, p, validation, kept, *shares, validated)

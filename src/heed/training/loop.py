@@ -96,8 +96,7 @@ class Trainer:
         self.judged_by = ""  # hash of the data and settings of validations
         self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
         self.reporter = reporter
-        self.on_validation = on_validation
-        self._try_scoring = try_scoring
+        self.on_validation, self._try_scoring = on_validation, try_scoring
         groups = task.groups(self.model) if isinstance(task, Groups) else ()
         self.optimizer = make_optimizer(self.model, config, groups)
         self._unfreezing = Unfreezing(groups)
@@ -109,7 +108,7 @@ class Trainer:
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
         self._saving = Saving(self.device, lambda error: not_saved(error, self.progress, self.checkpoints))
-        self._unread: Callable[[], None] | None = None  # logs the last update
+        self._unread: Callable[[], object] = bool  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
         self._threads = 0  # chosen number of threads; 0 before the choice
         self._micro_batches = config.micro_batches or 1
@@ -119,8 +118,7 @@ class Trainer:
         self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
         self._heard: list[bool] | None = None  # what the signs of all processes were after the last update
-        self._ahead: list[Draw] = []  # the next update's batches, if they were made before
-        self._targets: float | None = None  # of these, in all processes
+        self._ahead: tuple[Draw, float] | None = None  # the next update, if it was made before, and all its targets
         self.asks = False  # True in all processes if a callback may set `enough`
 
     # The run --------------------------------------------------------------------------------------------------
@@ -168,9 +166,9 @@ class Trainer:
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
             return self._result(False, reason, "the last update")
-        log = partial(self._metrics.write, "average", self.progress.step)
-        given = self.progress, self.model, self.evaluate, lambda scores: log(**scores), self._say
-        kept, self.validation = self._selection.choose(*given)
+        kept, self.validation, average = self._selection.choose(self.progress, self.model, self.evaluate, self._say)
+        if average is not None:
+            self._metrics.write("average", self.progress.step, **average)
         self._validate_whole()
         self.model.eval()
         return self._result(True, reason, kept)
@@ -213,7 +211,7 @@ class Trainer:
         torch.set_num_threads(p.threads)
         go_on(p, c, changed)
         self.task.valid_share = p.valid_share
-        self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
+        self._say(f"resumed at update {p.step} ({p.threads} thread{'s' * (p.threads > 1)})")
         if (now := self.processes.count) != (before := p.processes):
             self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
             p.processes = now
@@ -261,7 +259,8 @@ class Trainer:
                     self._validate()
                 return f"time budget used up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
-            self._update(self._ahead.pop() if self._ahead else next(feed), start)
+            (draw, targets), self._ahead = self._ahead or (next(feed), None), None
+            self._update(draw, targets, start)
 
     def _signs(self, step: int) -> list[bool]:
         """After `step` updates: is a plan due, was the run interrupted, is time over, is a checkpoint due."""
@@ -290,14 +289,15 @@ class Trainer:
         given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self._say
         return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
 
-    def _update(self, draw: Draw, start: float) -> None:
+    def _update(self, draw: Draw, targets: float | None, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data.
+
+        `targets` are those of all processes, None if they have not been summed yet.
 
         Several processes exchange one tensor: the sums, what `_signs` says, and the targets of the next update, whose
         batches are therefore made before, unless a validation comes first.
         """
         p, c = self.progress, self.config
-        targets, self._targets = self._targets, None
         if begun := self._unfreezing.at(p.step):
             self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
@@ -315,10 +315,9 @@ class Trainer:
         closed = sums.close(clip_gradient(self.model, c.clip))
         examples = [i for batch, _ in batches for i in batch.indices]
         if self.processes.count > 1 and not self._owes_validation(p.step + 1):
-            asked = time.perf_counter()
-            self._ahead.append(next(self._batches))
+            asked, following = time.perf_counter(), next(self._batches)
             waited += time.perf_counter() - asked
-            sums.add_counts(*self._signs(p.step + 1), self._ahead[0].targets)
+            sums.counts = [*self._signs(p.step + 1), following.targets]
         numbers = cache(partial(self._numbers, sums, p.step + 1, p.epoch, rate, examples))
         late = self.device.type == "cuda" and self.optimizer.skips and not self.asks and self.processes.count == 1
         if late:
@@ -327,9 +326,10 @@ class Trainer:
         else:
             numbers()
             if sums.counts:
-                self._heard, self._targets = [number > 0 for number in sums.counts[:-1]], sums.counts[-1]
+                *signs, targets = sums.counts
+                self._heard, self._ahead = [number > 0 for number in signs], (following, targets)
             self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.model.zero_grad()
         p.step += 1
         self._read_last()
         seconds = time.perf_counter() - start
@@ -363,9 +363,8 @@ class Trainer:
 
     def _read_last(self) -> None:
         """Log the last update, if its numbers have not been read."""
-        if (unread := self._unread) is not None:
-            self._unread = None
-            unread()
+        unread, self._unread = self._unread, bool
+        unread()
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
         """Compute the gradient of (sum of losses / target tokens) over all batches and processes; return the sums.
@@ -455,5 +454,5 @@ class Trainer:
         return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
-        share = self.task.valid_share
-        return TrainResult.of(self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, share)
+        at_end = self.progress, self.validation, kept, self.task.valid_share
+        return TrainResult(self.checkpoints.parent, finished, reason, *at_end)
