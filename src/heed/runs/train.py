@@ -19,8 +19,8 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field
 from heed.config.settling import reasons_text
 from heed.data.examples import evenly
-from heed.errors import ConfigError, suggests_keywords
-from heed.runs.advice import after, before, before_budget, count, how_to_go_on
+from heed.errors import ConfigError, counted, suggests_keywords
+from heed.runs.advice import after, before, before_budget, how_to_go_on
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
@@ -454,9 +454,9 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             reasons_text(config),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
-            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}"
+            f"device {trainer.device}, {trainer.precision}, {counted(torch.get_num_threads(), 'thread')}"
             + f", {cost.micro_batches} micro-batches per batch" * (cost.micro_batches > 1),
-            f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
+            f"predicted: {counted(updates, 'update')} ({counted(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
             *([advice] if advice else []),
         ]

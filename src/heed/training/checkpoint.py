@@ -186,6 +186,7 @@ def save_checkpoint(
     optimizer: Optimizer,
     progress: Progress,
     random: dict[str, Tensor] | None = None,
+    *,
     carried: dict[str, Tensor] | None = None,
     made_of: str = "",
     saving: Saving | None = None,
@@ -212,9 +213,10 @@ def save_checkpoint(
     randoms, carrieds = zip(*group.gather(state), strict=True)
     if not group.is_first:
         return final
+    states = ((name, optimizer.state.get(p, {})) for name, p in model.named_parameters())
     tensors = {
         _WEIGHTS: unshared(model.state_dict()),
-        _OPTIMIZER: _optimizer_tensors(model, optimizer),
+        _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, one in states for key, t in one.items()},
         _RANDOM: {name: t for one in randoms for name, t in one.items()},
         _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
     }
@@ -248,10 +250,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if damage := _damage(path):
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
-        _, progress = _read_progress(path)
-        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
-        return Checkpoint(weights, optimizer, random, progress, carried)
+        tensors = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        return Checkpoint(*tensors, _read_progress(path)[1], carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -347,17 +348,13 @@ def restore(
 
 def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
     """Copy the optimiser's state; newly trained parameters begin with none, state of untrained ones is ignored."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    for name, tensor in checkpoint.optimizer.items():
-        parameter, _, key = name.rpartition(".")
-        state = optimizer.state.get(parameters[parameter]) if parameter in parameters else None
-        if state is None:
-            continue
-        if state[key].shape != tensor.shape:
-            raise RunError(
-                f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {tuple(state[key].shape)}"
-            )
-        state[key].copy_(tensor)
+    states = {name: optimizer.state.get(p, {}) for name, p in model.named_parameters(remove_duplicate=False)}
+    own = {f"{name}.{key}": tensor for name, state in states.items() for key, tensor in state.items()}
+    for name in checkpoint.optimizer.keys() & own.keys():
+        tensor, shape = checkpoint.optimizer[name], tuple(own[name].shape)
+        if tensor.shape != shape:
+            raise RunError(f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {shape}")
+        own[name].copy_(tensor)
 
 
 def check_all_own(folder: Path, made_of: str) -> None:
@@ -391,24 +388,15 @@ def prune_checkpoints(folder: Path) -> None:
     whole = checkpoints_in(folder)[:_WHOLE]
     stored = [stored_progress(path) for path in whole]
     wanted = {step for one in stored for step in (*one.get("kept", ()), *one.get("snapshots", {}).values())}
-    for path in _steps_in(folder):
-        if path in whole:
-            continue
-        if step_of(path) in wanted:
-            _keep_weights(path)
-        else:
-            remove_folder(path)
+    for path in {*_steps_in(folder)} - {*whole}:
+        (_keep_weights if step_of(path) in wanted else remove_folder)(path)
 
 
 def _keep_weights(path: Path) -> None:
     files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
-    try:
-        weights = (recorded(path) or {}).get(_WEIGHTS)
-    except RunError:
-        weights = None
-    if files and weights is not None:  # without a readable record, the folder stays as it is
+    if files and _WEIGHTS in listed(path):  # without a readable record, the folder stays as it is
         # First, so that the folder never lacks a recorded file; not hashed again, so that damage stays visible.
-        write_checksums(path, [_WEIGHTS], {_WEIGHTS: weights})
+        write_checksums(path, [_WEIGHTS], recorded(path))
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -432,15 +420,6 @@ def _holds_progress(path: Path) -> bool:
     """True if training can resume from it: the checksums of weights alone list no other file."""
     names = listed(path)
     return _PROGRESS in names or not names  # without checksums it is damaged, which is to be reported
-
-
-def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The state of a model's optimiser, under the names of its parameters."""
-    return {
-        f"{name}.{key}": value.detach().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
 
 
 def draw_seed(*numbers: int) -> int:
@@ -484,8 +463,7 @@ class Selection:
         if is_warm and math.isfinite(loss):
             p.lowest_loss = loss if p.lowest_loss is None else min(p.lowest_loss, loss)
         kept = [*p.kept, p.step]
-        wanted = {*kept[-self._average :], p.best_step}
-        p.kept = [step for step in kept if step in wanted]
+        p.kept = [step for step in kept if step in {*kept[-self._average :], p.best_step}]
 
     def score_again(
         self, p: Progress, model: nn.Module, evaluate: Callable[[], Scores], say: Callable[[str], None]
@@ -518,7 +496,8 @@ class Selection:
             A description of these weights, their scores, and those of the average, if one was tried.
         """
         try:
-            self._check(p.best_step)
+            if damage := self._damage(p.best_step):
+                raise RunError(damage)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
             say(f"warning: {error}; keeping the weights of the last update instead of the best")
@@ -536,18 +515,14 @@ class Selection:
         return f"update {p.best_step}", p.best_scores, average
 
     def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
-        try:
-            self._check(step)
-        except RunError as error:
-            say(f"warning: {error}; leaving these weights out")
-            return False
-        return True
+        if damage := self._damage(step):
+            say(f"warning: {damage}; leaving these weights out")
+        return not damage
 
-    def _check(self, step: int) -> None:
-        """Refuse damaged weights of a checkpoint."""
-        path = self._weights(step)
-        for name, problem in describe_damage(path.parent, names=[path.name]).items():
-            raise RunError(f"{path.parent / name} is {problem}")
+    def _damage(self, step: int) -> str:
+        """The first problem of the weights of a checkpoint; empty if they are as they were written."""
+        path = self._weights(step).parent
+        return next((f"{path / name} is {what}" for name, what in describe_damage(path, names=[_WEIGHTS]).items()), "")
 
     def _weights(self, step: int) -> Path:
-        return self._checkpoints / f"step-{step}" / "model.safetensors"
+        return self._checkpoints / f"step-{step}" / _WEIGHTS

@@ -9,12 +9,14 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import pin
+from heed.errors import counted
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.checkpoint import (
@@ -211,9 +213,9 @@ class Trainer:
         torch.set_num_threads(p.threads)
         go_on(p, c, changed)
         self.task.valid_share = p.valid_share
-        self._say(f"resumed at update {p.step} ({p.threads} thread{'s' * (p.threads > 1)})")
+        self._say(f"resumed at update {p.step} ({counted(p.threads, 'thread')})")
         if (now := self.processes.count) != (before := p.processes):
-            self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
+            self._say(f"the checkpoint was written by {counted(before, 'process', 'es')}; resuming with {now}")
             p.processes = now
         if p.judged_by != self.judged_by:
             p.judged_by = self.judged_by
@@ -439,8 +441,9 @@ class Trainer:
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)
         carried = self.task.carried() if isinstance(self.task, Carries) else {}
-        own = random_state(self.processes.rank, self.device), carried, self.made_of, self._saving, self.processes
-        save_checkpoint(self.checkpoints, self.model, self.optimizer, p, *own)
+        random = random_state(self.processes.rank, self.device)
+        rest: dict[str, Any] = {"made_of": self.made_of, "saving": self._saving, "processes": self.processes}
+        save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried=carried, **rest)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
 

@@ -17,12 +17,13 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError
+from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError, counted
 from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_bytes
@@ -47,10 +48,9 @@ def duration(seconds: float) -> str:
 
 def begin_line(p: Progress, device: object, precision: str) -> str:
     """The line before the first update: where and how the run computes."""
-    threads = f"{p.threads} thread{'s' if p.threads > 1 else ''}"
     many = f", {p.processes} processes" if p.processes > 1 else ""
     divided_in = f", {p.micro_batches} micro-batches per batch" if p.micro_batches > 1 else ""
-    return f"device {device}, {precision}, {threads}{many}{divided_in}"
+    return f"device {device}, {precision}, {counted(p.threads, 'thread')}{many}{divided_in}"
 
 
 def plan_line(p: Progress, budget: Budget) -> str:
@@ -123,12 +123,9 @@ class NotebookReporter(Reporter):
 
     def __init__(self, publish: Callable[..., Any]) -> None:
         """`publish` is the method of IPython's display publisher."""
-        self._publish = publish
-        self._identity = {"display_id": f"heed-{uuid.uuid4().hex}"}
+        self._publish, self._identity = publish, {"display_id": f"heed-{uuid.uuid4().hex}"}
         self._said: list[str] = []
-        self._moving = ""
-        self._shown = False
-        self._last = -math.inf
+        self._moving, self._shown, self._last = "", False, -math.inf
 
     def say(self, message: str) -> None:
         self._said.append(message)
@@ -146,7 +143,7 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        text = lines("\n".join([*self._said, *([self._moving] if self._moving else [])]))
+        text = lines("\n".join([*self._said, *filter(None, [self._moving])]))
         self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
         self._shown = True
 
@@ -227,13 +224,11 @@ def handled(handle: Callable[[int], None]) -> Iterator[None]:
 
     These are SIGINT, SIGTERM, and SIGHUP unless it is ignored.
     """
-    before: dict[int, Any] = {}
+    asking = []
     if threading.current_thread() is threading.main_thread():
-        asking: list[int] = [signal.SIGINT, signal.SIGTERM]
-        if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
-            asking.append(_HANG_UP)
-        for number in asking:
-            before[number] = signal.signal(number, lambda sent, _: handle(sent))
+        hangs_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN
+        asking = [signal.SIGINT, signal.SIGTERM, *([_HANG_UP] if hangs_up else [])]
+    before = {number: signal.signal(number, lambda sent, _: handle(sent)) for number in asking}
     try:
         yield
     finally:
@@ -266,7 +261,7 @@ def not_finite(
     """
     what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
     before = latest_checkpoint(checkpoints)
-    back = f"; the last checkpoint is {before.name}" if before is not None else ""
+    back = "" if before is None else f"; the last checkpoint is {before.name}"
     return TrainingError(
         f"{what} at update {at[0]} (pass {at[1] + 1}, learning rate {rate:.2g}) on {examples}; lower "
         f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
@@ -294,18 +289,12 @@ class RisingLoss:
         """`total_steps` returns the planned updates, None until decided; `say` prints the warning."""
         self._config, self._total_steps, self._say = config, total_steps, say
         self._first: list[float] = []
-        self._mean = 0.0
-        self._above = 0
-        self._said = False
+        self._mean, self._above, self._said = 0.0, 0, False
 
     def recall(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Read the initial loss from the log of a resumed run."""
-        losses = (event.get("loss") for event in events if event["event"] == "update")
-        for loss in losses:
-            if len(self._first) == _FIRST:
-                return
-            if isinstance(loss, float):
-                self._first.append(loss)
+        losses = (event["loss"] for event in events if event["event"] == "update")
+        self._first = [*islice(losses, _FIRST)]
 
     def __call__(self, event: str, step: int, values: Mapping[str, float]) -> None:
         """Handle one event of the log."""
@@ -324,8 +313,8 @@ class RisingLoss:
             self._say(
                 f"warning: the training loss has been above its initial value ({began:.4g}) for {self._above:,} "
                 f"updates and is now {self._mean:.4g}: the learning rate is probably too high; try "
-                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer training.warmup (now "
-                f"{warmup})"
+                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer "
+                f"training.warmup (now {warmup})"
             )
 
 
@@ -339,11 +328,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
         """Open; `say` is called once if writing fails; `writes` is False for all processes but the first."""
-        self._path = path
-        self._folder = Presence(path.parent)
-        self._say = say
-        self._writes = writes
-        self._warned = False
+        self._path, self._folder = path, Presence(path.parent)
+        self._say, self._writes, self._warned = say, writes, False
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
@@ -378,7 +364,9 @@ class MetricsLog:
             return
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            kept = [line for line in lines if _is_before(line, step)]
+            # The average is computed again at every end of training.
+            events = [(_event(line), line) for line in lines]
+            kept = [line for event, line in events if event and event["step"] <= step and event["event"] != "average"]
             if kept != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
                 write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
         except (OSError, DiskError) as error:
@@ -406,7 +394,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     events = [event for event in map(_event, lines) if event is not None]
     cut = bool(lines) and _event(lines[-1]) is None
     if left := len(lines) - len(events) - cut:
-        lost = f"{left:,} line{'s' * (left > 1)} cannot be read and {'are' if left > 1 else 'is'} left out"
+        lost = f"{counted(left, 'line')} cannot be read and {'are' if left > 1 else 'is'} left out"
         warn(f"{path} is damaged: {lost}", HeedWarning, stacklevel=2)
     return events
 
@@ -420,20 +408,11 @@ def _event(line: str) -> dict[str, Any] | None:
         return None
     numbers = all(type(value) in (int, float) for key, value in event.items() if key != "event")
     whole = isinstance(name, str) and _FIELDS.get(name, set()) <= event.keys()
-    return event if whole and type(step) is int and 0 <= step < 1 << 62 and numbers else None
+    return event if whole and numbers and type(step) is int and 0 <= step < 1 << 62 else None
 
 
 _FIELDS = {"update": {"loss", "learning_rate", "seconds"}, "validation": {"loss"}}
 """Fields that events of a name have."""
-
-
-def _is_before(line: str, step: int) -> bool:
-    """True for a complete event up to update `step`; the average is computed again at every end of training."""
-    try:
-        event = json.loads(line)
-        return bool(event["step"] <= step and event["event"] != "average")
-    except (ValueError, KeyError, TypeError):
-        return False  # cut off by a kill
 
 
 FOLDER = "tensorboard"
@@ -466,8 +445,7 @@ class TensorBoardLog:
 
     def __init__(self, run: Path, say: Callable[[str], None]) -> None:
         """Prepare; files are written from the first event on, whose step is where a resumed run continues."""
-        self._path = run / FOLDER
-        self._say = say
+        self._path, self._say = run / FOLDER, say
         self._writer: Any = None
         self._broken = False
 

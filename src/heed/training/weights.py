@@ -113,13 +113,9 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
 
 def unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a state dict, each storage only once, under its first name."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in state.items():
-        if tensor.data_ptr() not in seen or tensor.numel() == 0:
-            seen.add(tensor.data_ptr())
-            result[name] = tensor.detach().contiguous()
-    return result
+    first = {t.data_ptr(): name for name, t in reversed(state.items())}
+    kept = ((name, t) for name, t in state.items() if first[t.data_ptr()] == name or t.numel() == 0)
+    return {name: t.detach().contiguous() for name, t in kept}
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:
