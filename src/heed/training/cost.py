@@ -33,7 +33,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.memory import check_memory
 from heed.threads import Company, cores, given_by_user, threads_of
-from heed.training.contracts import Scores, Trainable, parts_of
+from heed.training.contracts import Trainable, parts_of
 from heed.training.device import (
     autocast,
     divided,
@@ -198,10 +198,9 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     memory = [before + 4 * parameters + round(kept / step.micro_batches)]
     if device.type == "cpu":
         memory += [before + moments, peak_memory()]
-    if isinstance(step.task, Scores):
-        # The allocator keeps the memory of a batch in pieces too small for scoring.
-        left = round(kept / step.micro_batches) if device.type == "cpu" else 0
-        memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
+    # The allocator keeps the memory of a batch in pieces too small for scoring.
+    left = round(kept / step.micro_batches) if device.type == "cpu" else 0
+    memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
     taken, used = step.spent
     delay = taken / used if device.type == "cpu" and threads == 1 and used > 0 else 1.0

@@ -30,7 +30,7 @@ from heed.training.checkpoint import (
     restore,
     save_checkpoint,
 )
-from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
+from heed.training.contracts import Batch, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
     LOWER_VALIDATION,
@@ -99,7 +99,7 @@ class Trainer:
         self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
         self.reporter = reporter
         self.on_validation, self._try_scoring = on_validation, try_scoring
-        groups = task.groups(self.model) if isinstance(task, Groups) else ()
+        groups = task.groups(self.model)
         self.optimizer = make_optimizer(self.model, config, groups)
         self._unfreezing = Unfreezing(groups)
         self.progress = Progress()
@@ -143,7 +143,7 @@ class Trainer:
         else:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
-        self._rising.recall(self._metrics.events() if path is not None else ())
+        self._rising.recall(self._metrics.events())
         self._say(begin_line(self.progress, self.device, self.precision))
         self._unfreezing.at(self.progress.step)
         self._losses = self._wrapped()
@@ -194,8 +194,7 @@ class Trainer:
         p.micro_batches = self._micro_batches
         p.threads = self._threads or torch.get_num_threads()
         p.processes = self.processes.count
-        if isinstance(self.task, Carries):
-            self.task.carry({})  # clear the state left by measured steps
+        self.task.carry({})  # clear the state left by measured steps
         p.judged_by = self.judged_by
         begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
@@ -206,9 +205,8 @@ class Trainer:
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
         self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
-        if isinstance(self.task, Carries):
-            same = p.processes == self.processes.count  # each process reads streams of its own
-            self.task.carry(checkpoint.carried_by(rank) if same else {})
+        # Each process reads streams of its own.
+        self.task.carry(checkpoint.carried_by(rank) if p.processes == self.processes.count else {})
         p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
         go_on(p, c, changed)
@@ -244,8 +242,7 @@ class Trainer:
             if (unsaved and p.step > 0) or p.due(self.config.snapshots):
                 self._write()
             if self.asks and self.processes.any(self.enough.is_set())[0]:
-                if p.kept[-1:] != [p.step]:
-                    self._validate()
+                self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
                 if p.ending:
@@ -257,8 +254,7 @@ class Trainer:
                     return said
                 self._say(said)
             if late:
-                if p.kept[-1:] != [p.step]:
-                    self._validate()
+                self._validate()
                 return f"time budget used up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
             (draw, targets), self._ahead = self._ahead or (next(feed), None), None
@@ -416,8 +412,12 @@ class Trainer:
     # Validation and weights -----------------------------------------------------------------------------------
 
     def _validate(self) -> None:
+        """Validate, save and say so, if that has not been done after the last update."""
+        p = self.progress
+        if p.kept[-1:] == [p.step]:
+            return
         self._read_last()
-        p, start = self.progress, time.perf_counter()
+        start = time.perf_counter()
         self.validation = self.evaluate()
         p.validation_seconds = max(0.1, time.perf_counter() - start)
         self._selection.note(p, self.validation)
@@ -440,8 +440,7 @@ class Trainer:
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)
-        carried = self.task.carried() if isinstance(self.task, Carries) else {}
-        random = random_state(self.processes.rank, self.device)
+        random, carried = random_state(self.processes.rank, self.device), self.task.carried()
         rest: dict[str, Any] = {"made_of": self.made_of, "saving": self._saving, "processes": self.processes}
         save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried=carried, **rest)
         self._saved_at = time.perf_counter()
