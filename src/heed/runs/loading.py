@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -155,11 +155,10 @@ def _move(run: Run, device: torch.device) -> None:
 
 def _state(path: Path) -> tuple[bytes, list[Path]]:
     """The present checksums, and checkpoints, of a run, which training that is still running, or ends, changes."""
-    checkpoints = sorted((path / "checkpoints").glob("step-*"))
-    try:
-        return read_bytes(path / CHECKSUMS), checkpoints
-    except RunError:
-        return b"", checkpoints
+    sums = b""
+    with suppress(RunError):
+        sums = read_bytes(path / CHECKSUMS)
+    return sums, sorted((path / "checkpoints").glob("step-*"))
 
 
 def _open(path: Path, finished: bool, force: bool) -> Run:

@@ -130,8 +130,7 @@ def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     splits, score = [run.examples(name) for name in scored_splits(run)], run.score
     if not splits:
         splits, score = [run.input.validated(run.examples("valid"))], partial(baseline_scores, run, {})
-    share = min(1.0, may_take / max(1e-6, expected))
-    takes = 0.0
+    share, takes = min(1.0, may_take / max(1e-6, expected)), 0.0
     for examples in splits:
         if len(examples) * share < 1:
             return None
@@ -233,9 +232,7 @@ def train(
         ConfigError, DataError, RunError, TrainingError: As the messages say.
     """
     is_file = str(what).endswith((".yaml", ".yml"))
-    values: dict[str, Any] = {"task": str(what)}
-    if is_file:
-        values = with_paths(read_config(what), Path(what).absolute().parent)
+    values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": str(what)}
     splits = {"train": train, "valid": valid, "test": test}
     handed = handed_over(values, splits, {"data": data, "hub": hub})
     given = {
@@ -256,9 +253,8 @@ def train(
             set_field(values, name, value)
     config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
     config, held = hold_all(config, handed) if handed else (config, None)
-    run, result = train_config(
-        config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held, callback=callback
-    )
+    reporter = Quiet() if quiet else usual_reporter()
+    run, result = train_config(config, out, reporter, resume=resume, given=held, callback=callback)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
@@ -329,8 +325,7 @@ def _train(
     """Train what has begun; see `train_config`."""
     processes = current()
     path, task, config = run.folder, run.task, run.config
-    if not processes.is_first:
-        reporter = Quiet()
+    reporter = reporter if processes.is_first else Quiet()
     asked = run.model, task, config.training, config.evaluation.select_by, path, reporter
     trainer = Trainer(*asked, began=began, try_scoring=partial(try_scoring, run))
     run.precision = trainer.precision
@@ -365,7 +360,7 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
         scores[split] = run.score(chosen)
         if len(chosen) < len(examples):
             note = f"{len(chosen):,} of {len(examples):,} examples, evenly chosen, for lack of time"
-            scores[split] |= {"note": note}
+            scores[split]["note"] = note
             say(f"{split}: {note}; to score all: heed evaluate {shell_word(path)}")
     if [*scores] == ["valid"]:
         validated = run.input.validated(run.examples("valid"))
@@ -431,23 +426,17 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     task = task_class(config.task).prepare(config)
     settle_updates(task)
     prepared = time.perf_counter() - began
-    config = task.config
-    training = config.training
-    model = model_to_train(task)
+    config, training, model = task.config, task.config.training, model_to_train(task)
     trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)
     trainer.first_plan()
-    progress = trainer.progress
     memory = max(cost.memory, peak_memory(trainer.device))
+    # The preparation so far takes the same time in the run itself.
+    updates, seconds = training.steps or trainer.progress.total_steps or 0, trainer.budget.seconds
     if training.steps is not None:
-        validation = task.trained_validation * max(0.1, progress.validation_seconds)
-        updates = training.steps
+        validation = task.trained_validation * max(0.1, trainer.progress.validation_seconds)
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
-    else:
-        # The preparation so far takes the same time in the run itself.
-        updates, seconds = progress.total_steps or 0, trainer.budget.seconds
-    passes = updates / updates_per_pass(task)
-    advice = before(task, updates)
+    passes, advice = updates / updates_per_pass(task), before(task, updates)
     return "\n".join(
         [
             settings_text(task, whole),
@@ -458,6 +447,6 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             + f", {cost.micro_batches} micro-batches per batch" * (cost.micro_batches > 1),
             f"predicted: {counted(updates, 'update')} ({counted(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
-            *([advice] if advice else []),
+            *filter(None, [advice]),
         ]
     )
