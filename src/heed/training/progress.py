@@ -102,17 +102,10 @@ class Quiet(Reporter):
 
 def usual_reporter() -> Reporter:
     """The reporter for where heed runs: one changing output in a notebook, else lines on a terminal or in a log."""
-    publish = _notebook_publish()
-    return TerminalReporter() if publish is None else NotebookReporter(publish)
-
-
-def _notebook_publish() -> Callable[..., Any] | None:
-    """The function that publishes an output in the running notebook cell; None outside an IPython kernel."""
-    ipython = sys.modules.get("IPython")
+    ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    if getattr(shell, "kernel", None) is None:
-        return None
-    return shell.display_pub.publish  # type: ignore[no-any-return, union-attr]
+    in_notebook = getattr(shell, "kernel", None) is not None  # an IPython kernel
+    return NotebookReporter(shell.display_pub.publish) if in_notebook else TerminalReporter()
 
 
 class NotebookReporter(Reporter):
@@ -189,8 +182,8 @@ class TerminalReporter(Reporter):
             print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        if self._live is not None:
-            live, self._live = self._live, None
+        live, self._live = self._live, None
+        if live is not None:
             with suppress(OSError):
                 live.stop()
 
@@ -350,7 +343,7 @@ class MetricsLog:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line)
         except OSError as error:
-            self._warn(error.strerror or str(error))
+            self._warn(error)
         for listener in self._listeners:
             listener(event, step, values)
 
@@ -370,12 +363,18 @@ class MetricsLog:
             if kept != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
                 write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
         except (OSError, DiskError) as error:
-            self._warn(getattr(error, "strerror", None) or str(error))
+            self._warn(error)
 
-    def _warn(self, problem: str) -> None:
+    def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            self._say(f"warning: {self._path} cannot be written ({problem}); continuing without it")
+            self._say(unwritten(self._path, error))
+
+
+def unwritten(path: Path, error: Exception) -> str:
+    """The warning for a log that cannot be written."""
+    problem = getattr(error, "strerror", None) or str(error)
+    return f"warning: {path} cannot be written ({problem}); continuing without it"
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -440,43 +439,31 @@ def _writer_class() -> Any:
     return SummaryWriter
 
 
-class TensorBoardLog:
-    """Writes the events of training for `tensorboard --logdir RUNS`."""
-
-    def __init__(self, run: Path, say: Callable[[str], None]) -> None:
-        """Prepare; files are written from the first event on, whose step is where a resumed run continues."""
-        self._path, self._say = run / FOLDER, say
-        self._writer: Any = None
-        self._broken = False
-
-    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
-        """Write the values of one event, each under a name such as "update/loss"."""
-        if self._broken:
-            return
-        try:
-            if self._writer is None:
-                self._writer = _writer_class()(str(self._path), purge_step=step)
-            for name, value in values.items():
-                self._writer.add_scalar(f"{event}/{_NAMES.get(name, name)}", value, step)
-        except OSError as error:
-            self._broken = True
-            self._say(f"warning: {self._path} cannot be written ({error.strerror or error}); continuing without it")
-
-    def close(self) -> None:
-        """Write buffered events."""
-        if self._writer is not None and not self._broken:
-            self._writer.close()
-
-
 @contextmanager
 def logged(log: str | None, trainer: Any, run: Path) -> Iterator[None]:
-    """Context manager that also writes the events of a trainer to the log named by `training.log`."""
-    if log is None:
-        yield
-        return
-    events = TensorBoardLog(run, trainer.reporter.say)
-    trainer.listen(events.write)
+    """Context manager that also writes the events of a trainer to the log named by `training.log`.
+
+    It is for `tensorboard --logdir RUNS`; each value has a name such as "update/loss". Files are written from the first
+    event on, whose step is where a resumed run continues.
+    """
+    path, is_broken = run / FOLDER, False
+    writer: Any = None
+
+    def write(event: str, step: int, values: Mapping[str, float]) -> None:
+        nonlocal writer, is_broken
+        try:
+            if not is_broken:
+                writer = writer or _writer_class()(str(path), purge_step=step)
+                for name, value in values.items():
+                    writer.add_scalar(f"{event}/{_NAMES.get(name, name)}", value, step)
+        except OSError as error:
+            is_broken = True
+            trainer.reporter.say(unwritten(path, error))
+
+    if log is not None:
+        trainer.listen(write)
     try:
         yield
     finally:
-        events.close()
+        if writer is not None and not is_broken:
+            writer.close()
