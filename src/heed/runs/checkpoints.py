@@ -366,8 +366,8 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)
-    what = settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference
-    return ExportedCheckpoint(final, *what, exportable.notes, has_tokens=bool(vocabularies))
+    written_as = settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference
+    return ExportedCheckpoint(final, *written_as, exportable.notes, bool(vocabularies))
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:

@@ -47,7 +47,8 @@ def setting_named(name: str, what: Any) -> str:
 
 def updates_per_pass(task: Work) -> int:
     """Updates of one pass over the training data."""
-    return math.ceil(len(task.train_batches(0)) / task.config.training.accumulate)
+    accumulate: int = task.config.training.accumulate
+    return math.ceil(len(task.train_batches(0)) / accumulate)
 
 
 def settle_updates(task: Work) -> None:

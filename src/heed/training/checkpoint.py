@@ -18,7 +18,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -246,13 +245,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         RunError: The checkpoint is damaged or of another format; the message says how.
     """
-    _check_format(path)
+    stored_progress(path)  # of another format, it is not damaged
     if damage := _damage(path):
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
-        tensors = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        return Checkpoint(*tensors, _read_progress(path)[1], carried)
+        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        return Checkpoint(weights, optimizer, random, _read_progress(path), carried)
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -282,35 +281,37 @@ def _damage(path: Path) -> str:
     return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
 
 
-def stored_progress(path: Path) -> dict[str, Any]:
-    """The fields of `progress.json`; empty if it is damaged, which the check of the checksums reports."""
+class OtherFormatError(RunError):
+    """A checkpoint was written by another version of heed."""
+
+
+def stored_progress(path: Path) -> Progress:
+    """The progress of a checkpoint; without values if it is damaged, which the check of the checksums reports.
+
+    Raises:
+        RunError: The checkpoint is of another format.
+    """
     try:
-        number, progress = _read_progress(path)
-        return {"format": number, **asdict(progress)}
+        return _read_progress(path)
+    except OtherFormatError:
+        raise
     except RunError:
-        return {}
+        return Progress()
 
 
-def _read_progress(path: Path) -> tuple[int, Progress]:
-    """The format number of a checkpoint, and its progress (default values for an unknown format)."""
+def _read_progress(path: Path) -> Progress:
     values = read_object(path / _PROGRESS)
     number = values.pop("format", None)
     if type(number) is not int:
         raise damaged(path / _PROGRESS, "the field 'format' is missing or not a number")
     if number != FORMAT:
-        return number, Progress()
-    if unknown := values.keys() - Progress.__dataclass_fields__.keys():
-        raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
-    return number, validated(path / _PROGRESS, json.dumps(values), Progress)
-
-
-def _check_format(path: Path) -> None:
-    number = stored_progress(path).get("format", FORMAT)
-    if number != FORMAT:
-        raise RunError(
+        raise OtherFormatError(
             f"{path} has checkpoint format {number}, and this version of heed reads format {FORMAT}: train the run "
             "again, or use the version that wrote it"
         )
+    if unknown := values.keys() - Progress.__dataclass_fields__.keys():
+        raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
+    return validated(path / _PROGRESS, json.dumps(values), Progress)
 
 
 def restore(
@@ -375,7 +376,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message:
         RunError: The newest checkpoint is of another format.
     """
     for path in checkpoints_in(folder):
-        _check_format(path)
+        stored_progress(path)
         if not (damage := _damage(path)):
             return path
         say(f"warning: checkpoint {path.name} is damaged ({damage}); trying the previous one")
@@ -387,7 +388,7 @@ def prune_checkpoints(folder: Path) -> None:
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
     stored = [stored_progress(path) for path in whole]
-    wanted = {step for one in stored for step in (*one.get("kept", ()), *one.get("snapshots", {}).values())}
+    wanted = {step for one in stored for step in (*one.kept, *one.snapshots.values())}
     for path in {*_steps_in(folder)} - {*whole}:
         (_keep_weights if step_of(path) in wanted else remove_folder)(path)
 

@@ -91,18 +91,15 @@ class Trainer:
         self.device = device_of(config, self.processes)
         self.precision = choose_precision(config.precision, self.device)
         self.model = model.to(self.device)
-        self.task = task
-        self.config = config
-        self.select_by = select_by
+        self.task, self.config, self.select_by = task, config, select_by
         self.checkpoints = folder / "checkpoints"
-        self.judged_by = ""  # hash of the data and settings of validations
-        self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
+        self.judged_by, self.made_of = "", ""  # hashes of the data and settings of validations, and of the model
         self.reporter = reporter
         self.on_validation, self._try_scoring = on_validation, try_scoring
         groups = task.groups(self.model)
         self.optimizer = make_optimizer(self.model, config, groups)
         self._unfreezing = Unfreezing(groups)
-        self.progress = Progress()
+        self.progress = Progress(threads=0, micro_batches=config.micro_batches or 1)  # 0: not chosen yet
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
@@ -112,8 +109,6 @@ class Trainer:
         self._saving = Saving(self.device, lambda error: not_saved(error, self.progress, self.checkpoints))
         self._unread: Callable[[], object] = bool  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
-        self._threads = 0  # chosen number of threads; 0 before the choice
-        self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
@@ -183,19 +178,20 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-        with step_explained("before the first update", self._micro_batches):
+        with step_explained("before the first update", self.progress.micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
-        self._micro_batches, self._threads = max(self.processes.gather(cost.micro_batches)), cost.threads
+        self.progress.threads, self.progress.micro_batches = (
+            cost.threads,
+            max(self.processes.gather(cost.micro_batches)),
+        )
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
-        p.micro_batches = self._micro_batches
-        p.threads = self._threads or torch.get_num_threads()
-        p.processes = self.processes.count
+        p.threads = p.threads or torch.get_num_threads()
+        p.processes, p.judged_by = self.processes.count, self.judged_by
         self.task.carry({})  # clear the state left by measured steps
-        p.judged_by = self.judged_by
         begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
             torch.manual_seed(draw_seed(c.seed, self.processes.rank))

@@ -132,7 +132,7 @@ class Optimizer:
             gradients, rates = [p.grad for p in parameters], {name: group[name] for name in ("lr", "weight_decay")}
             if self._kind == "sgd":
                 plain: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
-                sgd(parameters, gradients, [None] * len(parameters), **plain, **rates)  # type: ignore[arg-type]
+                sgd(parameters, gradients, [None] * len(parameters), **plain, **rates)
             else:
                 self._adam(parameters, gradients, rates, skip)
 
@@ -146,12 +146,11 @@ class Optimizer:
             state["step"].zero_()
 
     def _adam(self, parameters: list[Any], gradients: list[Any], rates: dict[str, Any], skip: Tensor | None) -> None:
-        averages, squares, steps = (
-            [self.state[p][key] for p in parameters] for key in ("exp_avg", "exp_avg_sq", "step")
-        )
-        kind = {"fused": _is_fused(parameters[0]), "decoupled_weight_decay": self._kind == "adamw", "amsgrad": False}
-        betas: dict[str, Any] = {"beta1": self._betas[0], "beta2": self._betas[1], "eps": 1e-8, "maximize": False}
-        adam(parameters, gradients, averages, squares, [], steps, found_inf=skip, **kind, **betas, **rates)
+        states = [self.state[p] for p in parameters]
+        averages, squares, steps = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq", "step"))
+        named: dict[str, Any] = {"beta1": self._betas[0], "beta2": self._betas[1], "eps": 1e-8, "maximize": False}
+        named |= {"fused": _is_fused(parameters[0]), "decoupled_weight_decay": self._kind == "adamw", "amsgrad": False}
+        adam(parameters, gradients, averages, squares, [], steps, found_inf=skip, **named, **rates)
 
 
 def clip_gradient(model: nn.Module, clip: float | None) -> Tensor:

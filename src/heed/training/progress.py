@@ -103,7 +103,7 @@ class Quiet(Reporter):
 def usual_reporter() -> Reporter:
     """The reporter for where heed runs: one changing output in a notebook, else lines on a terminal or in a log."""
     ipython: Any = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell: Any = None if ipython is None else ipython.get_ipython()
     in_notebook = getattr(shell, "kernel", None) is not None  # an IPython kernel
     return NotebookReporter(shell.display_pub.publish) if in_notebook else TerminalReporter()
 
@@ -217,7 +217,7 @@ def handled(handle: Callable[[int], None]) -> Iterator[None]:
 
     These are SIGINT, SIGTERM, and SIGHUP unless it is ignored.
     """
-    asking = []
+    asking: list[Any] = []
     if threading.current_thread() is threading.main_thread():
         hangs_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN
         asking = [signal.SIGINT, signal.SIGTERM, *([_HANG_UP] if hangs_up else [])]
