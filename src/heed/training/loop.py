@@ -181,10 +181,8 @@ class Trainer:
         with step_explained("before the first update", self.progress.micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
-        self.progress.threads, self.progress.micro_batches = (
-            cost.threads,
-            max(self.processes.gather(cost.micro_batches)),
-        )
+        p, counts = self.progress, self.processes.gather(cost.micro_batches)
+        p.threads, p.micro_batches = cost.threads, max(counts)
         return cost
 
     def _begin(self) -> None:
