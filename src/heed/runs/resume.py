@@ -116,10 +116,8 @@ class Unfinished:
 
     def remarks(self, config: RunConfig) -> list[str]:
         """Messages about files that have changed since the run began; `config` is the resumed run's."""
-        if DATA in self.damage:
-            lines = [f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"]
-        else:
-            lines = changed_files(config, self.folder)
+        unknown = f"{self.folder / DATA} is {self.damage.get(DATA)}; cannot tell if the data has changed since"
+        lines = [unknown] if DATA in self.damage else changed_files(config, self.folder)
         if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
             lines.append(
                 f"{self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to compare "

@@ -84,7 +84,6 @@ def write_folder(
         for left in final.parent.glob(f".{glob.escape(final.name)}.*part"):
             if time.time() - left.lstat().st_mtime > _STALE:
                 _remove(left)
-        shutil.rmtree(part, ignore_errors=True)
         _remove(part)
         mkdir(part, exist_ok=False)
         yield part
@@ -486,9 +485,7 @@ def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
 def _version(path: Path) -> tuple[int, int] | None:
     """Identity of the file or folder at a path; None if there is none, or only an empty folder."""
     try:
-        if path.is_dir() and not os.listdir(path):
-            return None
-        return identity_of(path)
+        return None if path.is_dir() and not os.listdir(path) else identity_of(path)
     except OSError:
         return None
 

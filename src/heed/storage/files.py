@@ -130,48 +130,48 @@ def read_text(path: Path, limit: int = LIMIT, links: bool = False) -> str:
         raise damaged(path, f"byte {error.start + 1:,} is not UTF-8") from None
 
 
-def read_object(path: Path, limit: int = LIMIT, links: bool = False) -> dict[str, Any]:
+def read_object(path: Path, links: bool = False) -> dict[str, Any]:
     """A JSON file of one object; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return cast(dict[str, Any], _of_type(path, read_json(path, limit, links), dict))
+    return cast(dict[str, Any], _of_type(path, read_json(path, links), dict))
 
 
-def read_list(path: Path, of: type | None = None, limit: int = LIMIT) -> list[Any]:
+def read_list(path: Path, of: type | None = None) -> list[Any]:
     """A JSON file of one list, its elements all of the type `of` if given; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    values: list[Any] = _of_type(path, read_json(path, limit), list)
+    values: list[Any] = _of_type(path, read_json(path), list)
     for number, value in enumerate(values, 1):
         if of is not None and type(value) is not of:
             raise damaged(path, f"element {number:,} is {_named(value)}, expected {_NAMES.get(of, of.__name__)}")
     return values
 
 
-def read_json(path: Path, limit: int = LIMIT, links: bool = False) -> Any:
+def read_json(path: Path, links: bool = False) -> Any:
     """A JSON file; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return parsed(path, read_text(path, limit, links), json.loads, "JSON")
+    return parsed(path, read_text(path, links=links), json.loads, "JSON")
 
 
-def read_yaml(path: Path, limit: int = LIMIT) -> Any:
+def read_yaml(path: Path) -> Any:
     """A YAML file of plain values; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return parsed(path, read_text(path, limit), yaml.safe_load, "YAML")
+    return parsed(path, read_text(path), yaml.safe_load, "YAML")
 
 
 def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any:

@@ -94,9 +94,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """The context in which the forward pass runs."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 
 
 def predicting(precision: str, device: torch.device) -> AbstractContextManager[object]:
