@@ -400,7 +400,7 @@ def test_the_random_state_is_that_of_the_device_of_the_run(tmp_path, monkeypatch
     restore(checkpoint, trainer.model, None, "", 0, second)
     assert asked == [("get", "cuda:1"), ([1, 2], "cuda:1")]
     used = []
-    monkeypatch.setattr("heed.training.loop.random_state", lambda rank, device: used.append(device) or {})
+    monkeypatch.setattr("heed.training.checkpoint.random_state", lambda rank, device: used.append(device) or {})
     monkeypatch.setattr("heed.training.loop.restore", lambda *given: used.append(given[5]) or Progress())
     trainer._write()
     trainer._go_on(tmp_path / "checkpoints" / "step-0", ())

@@ -84,6 +84,7 @@ def write_folder(
         for left in final.parent.glob(f".{glob.escape(final.name)}.*part"):
             if time.time() - left.lstat().st_mtime > _STALE:
                 _remove(left)
+        shutil.rmtree(part, ignore_errors=True)
         _remove(part)
         mkdir(part, exist_ok=False)
         yield part

@@ -133,29 +133,75 @@ def writes_beside(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-class Saving:
-    """Writes checkpoints, one at a time; if `beside`, in a thread, for which the end of the process waits."""
+Explained = Callable[[DiskError], DiskError]
 
-    def __init__(self, device: torch.device, explained: Callable[[DiskError], DiskError]) -> None:
-        """`device` is that of training; `explained` makes the error to raise of one of the disk."""
-        self.beside = writes_beside(device)
-        self._explained = explained
+
+class Saving:
+    """Writes the checkpoints of a run, one at a time; on a GPU in a thread, for which the end of the process waits."""
+
+    def __init__(self, folder: Path, device: torch.device, processes: Processes, explained: Explained) -> None:
+        """Prepare.
+
+        Args:
+            folder: The folder of the checkpoints.
+            device: That of training.
+            processes: The processes that train together; the first one writes.
+            explained: Makes the error to raise of one of the disk.
+        """
+        self._folder, self._device, self._processes, self._explained = folder, device, processes, explained
+        self._beside = writes_beside(device)
         self._thread = threading.Thread()
         self._error: BaseException | None = None
 
-    def begin(self, write: Callable[[], object]) -> None:
-        """Write, or begin to; the last checkpoint is waited for."""
+    def save(
+        self, model: nn.Module, optimizer: Optimizer, progress: Progress, carried: dict[str, Tensor], made_of: str
+    ) -> None:
+        """Write `step-N`, or begin to; it gets its name only when it is complete and on the disk. Prune the folder.
+
+        Args:
+            model: Its weights are written.
+            optimizer: Its state is written.
+            progress: Everything but tensors.
+            carried: State that this process's task carries from batch to batch; if none has any, no file is written.
+            made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
+
+        Raises:
+            DiskError: The disk is full or writing fails; older checkpoints stay.
+        """
+        group = self._processes
+        state = random_state(group.rank, self._device), {f"{group.rank}.{name}": t for name, t in carried.items()}
+        randoms, carrieds = zip(*group.gather(state), strict=True)
+        if not group.is_first:
+            return
+        states = ((name, optimizer.state.get(p, {})) for name, p in model.named_parameters())
+        tensors = {
+            _WEIGHTS: unshared(model.state_dict()),
+            _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, one in states for key, t in one.items()},
+            _RANDOM: {name: t for one in randoms for name, t in one.items()},
+            _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
+        }
+        if self._beside:
+            tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
+        values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
         self.check(wait=True)
-        self._thread = threading.Thread(target=self._work, args=[write], name="heed-checkpoint")
-        if self.beside:
+        self._thread = threading.Thread(
+            target=self._write, args=[f"step-{progress.step}", tensors, values, made_of], name="heed-checkpoint"
+        )
+        if self._beside:
             self._thread.start()
         else:
             self._thread.run()
             self.check()
 
-    def _work(self, write: Callable[[], object]) -> None:
+    def _write(self, name: str, tensors: dict[str, dict[str, Tensor]], values: str, made_of: str) -> None:
+        needed = sum(t.nbytes for one in tensors.values() for t in one.values())
         try:
-            write()
+            with write_folder(self._folder / name, needed) as part:
+                for file, one in tensors.items():
+                    if one or file != _CARRIED:
+                        save_tensors(one, part / file, {"made_of": made_of} if made_of and file == _WEIGHTS else None)
+                (part / _PROGRESS).write_text(values)
+            prune_checkpoints(self._folder)
         except BaseException as error:
             self._error = error
 
@@ -173,70 +219,8 @@ class Saving:
         if wait:
             self.wait()
         error, self._error = self._error, None
-        if isinstance(error, DiskError):
-            raise self._explained(error) from None
         if error is not None:
-            raise error
-
-
-def save_checkpoint(
-    folder: Path,
-    model: nn.Module,
-    optimizer: Optimizer,
-    progress: Progress,
-    random: dict[str, Tensor] | None = None,
-    *,
-    carried: dict[str, Tensor] | None = None,
-    made_of: str = "",
-    saving: Saving | None = None,
-    processes: Processes | None = None,
-) -> Path:
-    """Write `folder/step-N` and prune the folder; `step-N` gets its name only when it is complete and on the disk.
-
-    Args:
-        folder: The folder of the checkpoints.
-        model: Its weights are written.
-        optimizer: Its state is written.
-        progress: Everything but tensors.
-        random: Random state of this process; as it is now by default.
-        carried: State that this process's task carries from batch to batch; if none has any, no file is written.
-        made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
-        saving: Writes it, perhaps later; without it, all is written on return.
-        processes: The processes that train together, which all call this; the first one writes.
-
-    Raises:
-        DiskError: The disk is full or writing fails; older checkpoints stay.
-    """
-    final, group = folder / f"step-{progress.step}", processes or Processes()
-    state = random_state() if random is None else random, {f"{group.rank}.{k}": t for k, t in (carried or {}).items()}
-    randoms, carrieds = zip(*group.gather(state), strict=True)
-    if not group.is_first:
-        return final
-    states = ((name, optimizer.state.get(p, {})) for name, p in model.named_parameters())
-    tensors = {
-        _WEIGHTS: unshared(model.state_dict()),
-        _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, one in states for key, t in one.items()},
-        _RANDOM: {name: t for one in randoms for name, t in one.items()},
-        _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
-    }
-    needed = sum(t.numel() * t.element_size() for one in tensors.values() for t in one.values())
-    values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
-
-    def write() -> None:
-        with write_folder(final, needed) as part:
-            for name, one in tensors.items():
-                if one or name != _CARRIED:
-                    save_tensors(one, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
-            (part / _PROGRESS).write_text(values)
-        prune_checkpoints(folder)
-
-    if saving is None:
-        write()
-        return final
-    if saving.beside:
-        tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
-    saving.begin(write)
-    return final
+            raise self._explained(error) if isinstance(error, DiskError) else error
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import pin
-from heed.errors import counted
+from heed.errors import DiskError, counted
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
 from heed.training.checkpoint import (
@@ -26,9 +25,7 @@ from heed.training.checkpoint import (
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
-    random_state,
     restore,
-    save_checkpoint,
 )
 from heed.training.contracts import Batch, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
@@ -106,7 +103,7 @@ class Trainer:
         self.budget = Budget(config, task, began)
         self._selection = Selection(config, select_by, self.checkpoints)
         self._saved_at = time.perf_counter()
-        self._saving = Saving(self.device, lambda error: not_saved(error, self.progress, self.checkpoints))
+        self._saving = Saving(self.checkpoints, self.device, self.processes, self._not_saved)
         self._unread: Callable[[], object] = bool  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
@@ -434,11 +431,12 @@ class Trainer:
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)
-        random, carried = random_state(self.processes.rank, self.device), self.task.carried()
-        rest: dict[str, Any] = {"made_of": self.made_of, "saving": self._saving, "processes": self.processes}
-        save_checkpoint(self.checkpoints, self.model, self.optimizer, p, random, carried=carried, **rest)
+        self._saving.save(self.model, self.optimizer, p, self.task.carried(), self.made_of)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
+
+    def _not_saved(self, error: DiskError) -> DiskError:
+        return not_saved(error, self.progress, self.checkpoints)
 
     # Around it ------------------------------------------------------------------------------------------------
 
