@@ -374,7 +374,7 @@ def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path):
     update(whole, optimizer, 4)
     again = Layers(["tied", "c", "b", "a"])
     optimizer = make_optimizer(again, settings)
-    assert checkpoint.restore(checkpoint.load_checkpoint(tmp_path / "step-3"), again, optimizer, "it").step == 3
+    assert checkpoint.load_checkpoint(tmp_path / "step-3").restore(again, optimizer, 0, torch.device("cpu")).step == 3
     update(again, optimizer, 4)
     other = dict(again.named_parameters(remove_duplicate=False))
     assert all(torch.equal(parameter, other[name]) for name, parameter in whole.named_parameters())

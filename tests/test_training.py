@@ -25,7 +25,6 @@ from heed.training.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     random_state,
-    restore,
 )
 from heed.training.contracts import Loss
 from heed.training.loop import Trainer
@@ -395,13 +394,13 @@ def test_the_random_state_is_that_of_the_device_of_the_run(tmp_path, monkeypatch
     stored = random_state(0, second)
     trainer = make_trainer(tmp_path)
     checkpoint = Checkpoint(trainer.model.state_dict(), {}, stored, Progress())
-    restore(checkpoint, trainer.model, None, "", 0, torch.device("cpu"))
+    checkpoint.restore(trainer.model, None, 0, torch.device("cpu"))
     assert asked == [("get", "cuda:1")]
-    restore(checkpoint, trainer.model, None, "", 0, second)
+    checkpoint.restore(trainer.model, None, 0, second)
     assert asked == [("get", "cuda:1"), ([1, 2], "cuda:1")]
     used = []
     monkeypatch.setattr("heed.training.checkpoint.random_state", lambda rank, device: used.append(device) or {})
-    monkeypatch.setattr("heed.training.loop.restore", lambda *given: used.append(given[5]) or Progress())
+    monkeypatch.setattr(Checkpoint, "restore", lambda *given: used.append(given[4]) or Progress())
     trainer._write()
     trainer._go_on(tmp_path / "checkpoints" / "step-0", ())
     assert used == [trainer.device, trainer.device]

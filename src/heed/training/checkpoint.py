@@ -23,7 +23,6 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from heed.config import TrainingConfig
 from heed.errors import DiskError, RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import (
@@ -119,6 +118,39 @@ class Checkpoint:
     random: dict[str, Tensor]
     progress: Progress
     carried: dict[str, Tensor] = field(default_factory=dict)
+    place: str = ""  # where it was read, for messages
+
+    def restore(self, model: nn.Module, optimizer: Optimizer | None, rank: int, device: torch.device) -> Progress:
+        """Restore model, optimiser and random state.
+
+        Newly trained parameters begin without a state of the optimiser; the state of untrained ones is ignored.
+
+        Args:
+            model: The weights are copied into it.
+            optimizer: The state is copied into it; None where the kind of optimiser has changed.
+            rank: Number of this process: each has its own random state.
+            device: On which it trains.
+
+        Raises:
+            RunError: The checkpoint is of another model.
+        """
+        apply_weights(model, self.weights, self.place)
+        states = optimizer.state if optimizer is not None else {}
+        named = ((name, states.get(p, {})) for name, p in model.named_parameters(remove_duplicate=False))
+        own = {f"{name}.{key}": tensor for name, state in named for key, tensor in state.items()}
+        for name in [name for name in self.optimizer if name in own]:
+            written, shape = self.optimizer[name], tuple(own[name].shape)
+            if written.shape != shape:
+                where = f"{self.place}: optimiser state '{name}'"
+                raise RunError(f"{where} has shape {tuple(written.shape)}, expected {shape}")
+            own[name].copy_(written)
+        if f"{rank}.cpu" in self.random:
+            torch.set_rng_state(self.random[f"{rank}.cpu"])
+        else:  # there were fewer processes when it was written
+            torch.manual_seed(draw_seed(self.progress.step, rank))
+        if device.type == "cuda" and f"{rank}.cuda" in self.random:
+            torch.cuda.set_rng_state(self.random[f"{rank}.cuda"], device)
+        return self.progress
 
     def carried_by(self, rank: int) -> dict[str, Tensor]:
         """What one process carries, under its own names."""
@@ -235,7 +267,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
         weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
-        return Checkpoint(weights, optimizer, random, _read_progress(path), carried)
+        return Checkpoint(weights, optimizer, random, _read_progress(path), carried, str(path))
     except Exception as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
@@ -296,50 +328,6 @@ def _read_progress(path: Path) -> Progress:
     if unknown := values.keys() - Progress.__dataclass_fields__.keys():
         raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
     return validated(path / _PROGRESS, json.dumps(values), Progress)
-
-
-def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    where: str,
-    rank: int = 0,
-    device: torch.device | None = None,
-) -> Progress:
-    """Restore model, optimiser and random state.
-
-    Args:
-        checkpoint: As read.
-        model: The weights are copied into it.
-        optimizer: The state is copied into it; None where the kind of optimiser has changed.
-        where: Name of the checkpoint in messages.
-        rank: Number of this process: each has its own random state.
-        device: On which it trains.
-
-    Raises:
-        RunError: The checkpoint is of another model.
-    """
-    apply_weights(model, checkpoint.weights, where)
-    if optimizer is not None:
-        _restore_optimizer(checkpoint, model, optimizer, where)
-    if f"{rank}.cpu" in checkpoint.random:
-        torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
-    else:  # there were fewer processes when it was written
-        torch.manual_seed(draw_seed(checkpoint.progress.step, rank))
-    if device is not None and device.type == "cuda" and f"{rank}.cuda" in checkpoint.random:
-        torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"], device)
-    return checkpoint.progress
-
-
-def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
-    """Copy the optimiser's state; newly trained parameters begin with none, state of untrained ones is ignored."""
-    states = {name: optimizer.state.get(p, {}) for name, p in model.named_parameters(remove_duplicate=False)}
-    own = {f"{name}.{key}": tensor for name, state in states.items() for key, tensor in state.items()}
-    for name in checkpoint.optimizer.keys() & own.keys():
-        tensor, shape = checkpoint.optimizer[name], tuple(own[name].shape)
-        if tensor.shape != shape:
-            raise RunError(f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {shape}")
-        own[name].copy_(tensor)
 
 
 def check_all_own(folder: Path, made_of: str) -> None:
@@ -421,13 +409,28 @@ def random_state(rank: int = 0, device: torch.device | None = None) -> dict[str,
 
 
 Scores = dict[str, float]
+Evaluate = Callable[[], Scores]
+Say = Callable[[str], None]
 
 
 class Selection:
     """Ranks validations and, in the end, puts the weights worth keeping into the model."""
 
-    def __init__(self, config: TrainingConfig, select_by: str, checkpoints: Path) -> None:
-        self._average, self._select_by, self._checkpoints = config.average, select_by, checkpoints
+    def __init__(
+        self, average: int, select_by: str, checkpoints: Path, model: nn.Module, evaluate: Evaluate, say: Say
+    ) -> None:
+        """Prepare.
+
+        Args:
+            average: Number of the last validations whose weights are averaged; 1 for no average.
+            select_by: The score by which validations are ranked.
+            checkpoints: The folder of the weights.
+            model: Weights are copied into it.
+            evaluate: Validates the present weights of the model.
+            say: Called with warnings about damaged weights.
+        """
+        self._average, self._select_by, self._checkpoints = average, select_by, checkpoints
+        self._model, self._evaluate, self._say = model, evaluate, say
 
     def rank(self, scores: Scores) -> list[float]:
         """Sort key of a validation: the score, then the loss."""
@@ -450,58 +453,47 @@ class Selection:
         kept = [*p.kept, p.step]
         p.kept = [step for step in kept if step in {*kept[-self._average :], p.best_step}]
 
-    def score_again(
-        self, p: Progress, model: nn.Module, evaluate: Callable[[], Scores], say: Callable[[str], None]
-    ) -> None:
+    def score_again(self, p: Progress) -> None:
         """Score all kept weights again after the validation data, or how it is scored, has changed."""
+        model = self._model
         present, step, steps = {name: t.clone() for name, t in model.state_dict().items()}, p.step, p.kept
         p.best_rank, p.best_scores, p.best_step, p.bad, p.worse, p.lowest_loss, p.kept = [], {}, 0, 0, 0, None, []
-        for p.step in filter(lambda one: self._is_whole(one, say), steps):
+        for p.step in filter(self._is_whole, steps):
             load_weights(model, self._weights(p.step))
-            self.note(p, evaluate())
+            self.note(p, self._evaluate())
         p.step = step
         model.load_state_dict(present)
 
-    def choose(
-        self,
-        p: Progress,
-        model: nn.Module,
-        evaluate: Callable[[], Scores],
-        say: Callable[[str], None],
-    ) -> tuple[str, Scores, Scores | None]:
-        """Put the weights worth keeping into the model.
-
-        Args:
-            p: Progress at the end of the run.
-            model: The weights are copied into it.
-            evaluate: Validates the present weights of the model.
-            say: Called with a warning about damaged weights.
+    def choose(self, p: Progress) -> tuple[str, Scores, Scores | None]:
+        """Put the weights worth keeping at the end of a run into the model.
 
         Returns:
             A description of these weights, their scores, and those of the average, if one was tried.
         """
+        model = self._model
         try:
             if damage := self._damage(p.best_step):
                 raise RunError(damage)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
-            say(f"warning: {error}; keeping the weights of the last update instead of the best")
-            return f"update {p.step} (the best weights, of update {p.best_step}, could not be read)", evaluate(), None
+            self._say(f"warning: {error}; keeping the weights of the last update instead of the best")
+            kept = f"update {p.step} (the best weights, of update {p.best_step}, could not be read)"
+            return kept, self._evaluate(), None
         recent = p.kept[-self._average :] if self._average > 1 else []
-        recent = [step for step in recent if self._is_whole(step, say)] if len(recent) > 1 else []
+        recent = [step for step in recent if self._is_whole(step)] if len(recent) > 1 else []
         if len(recent) < 2:
             return f"update {p.best_step}", p.best_scores, None
         best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
-        average = evaluate()
+        average = self._evaluate()
         if self.rank(average) > p.best_rank:
             return f"the average of updates {', '.join(map(str, recent))}", average, average
         model.load_state_dict(best)
         return f"update {p.best_step}", p.best_scores, average
 
-    def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
+    def _is_whole(self, step: int) -> bool:
         if damage := self._damage(step):
-            say(f"warning: {damage}; leaving these weights out")
+            self._say(f"warning: {damage}; leaving these weights out")
         return not damage
 
     def _damage(self, step: int) -> str:

@@ -25,7 +25,6 @@ from heed.training.checkpoint import (
     draw_seed,
     latest_checkpoint,
     load_checkpoint,
-    restore,
 )
 from heed.training.contracts import Batch, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
@@ -101,7 +100,8 @@ class Trainer:
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
         self.budget = Budget(config, task, began)
-        self._selection = Selection(config, select_by, self.checkpoints)
+        judging = self.model, self.evaluate, self._say
+        self._selection = Selection(config.average, select_by, self.checkpoints, *judging)
         self._saved_at = time.perf_counter()
         self._saving = Saving(self.checkpoints, self.device, self.processes, self._not_saved)
         self._unread: Callable[[], object] = bool  # logs the last update
@@ -135,7 +135,7 @@ class Trainer:
         else:
             self._go_on(path, changed)
         self._metrics.keep_until(self.progress.step)
-        self._rising.recall(self._metrics.events())
+        self._rising.recall(self._metrics.events() if path is not None else ())
         self._say(begin_line(self.progress, self.device, self.precision))
         self._unfreezing.at(self.progress.step)
         self._losses = self._wrapped()
@@ -160,7 +160,7 @@ class Trainer:
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
             return self._result(False, reason, "the last update")
-        kept, self.validation, average = self._selection.choose(self.progress, self.model, self.evaluate, self._say)
+        kept, self.validation, average = self._selection.choose(self.progress)
         if average is not None:
             self._metrics.write("average", self.progress.step, **average)
         self._validate_whole()
@@ -195,7 +195,7 @@ class Trainer:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
-        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
+        self.progress = p = checkpoint.restore(self.model, optimizer, rank, self.device)
         # Each process reads streams of its own.
         self.task.carry(checkpoint.carried_by(rank) if p.processes == self.processes.count else {})
         p.threads = resumed_threads(c, changed, p.threads)
@@ -209,7 +209,7 @@ class Trainer:
         if p.judged_by != self.judged_by:
             p.judged_by = self.judged_by
             if p.kept:
-                self._selection.score_again(p, self.model, self.evaluate, self._say)
+                self._selection.score_again(p)
                 scored = f"kept weights scored again, the best are those of update {p.best_step}"
                 self._say(f"data or settings have changed: {scored}")
 
@@ -335,9 +335,10 @@ class Trainer:
         """What `Sums.read` gives of an update, if all is finite."""
         total, parts, norm = sums.read(self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
-            described = self.task.describe(examples, epoch)
+            what = f"the gradient's norm is {norm}" if math.isfinite(total) else f"the loss is {total}"
+            at = f"update {step} (pass {epoch + 1}, learning rate {rate:.2g}) on {self.task.describe(examples, epoch)}"
             self._saving.check(wait=True)  # the message names the last checkpoint
-            raise not_finite(total, norm, rate, described, (step, epoch), self.config, self.checkpoints)
+            raise not_finite(f"{what} at {at}", self.config, self.checkpoints)
         return total, parts, norm
 
     def _log(

@@ -239,25 +239,13 @@ def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
     )
 
 
-def not_finite(
-    loss: float,
-    norm: float,
-    rate: float,
-    examples: str,
-    at: tuple[int, int],
-    config: TrainingConfig,
-    checkpoints: Path,
-) -> TrainingError:
-    """The error for a loss or gradient that is not finite; `norm` is the gradient's, `examples` those of the update.
-
-    `at` is the number of the update and that of its pass, from 0.
-    """
-    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+def not_finite(what: str, config: TrainingConfig, checkpoints: Path) -> TrainingError:
+    """The error for a loss or gradient that is not finite; `what` says which, when and on which examples."""
     before = latest_checkpoint(checkpoints)
     back = "" if before is None else f"; the last checkpoint is {before.name}"
     return TrainingError(
-        f"{what} at update {at[0]} (pass {at[1] + 1}, learning rate {rate:.2g}) on {examples}; lower "
-        f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
+        f"{what}; lower training.learning_rate (now {config.learning_rate}) or raise training.warmup (now "
+        f"{config.warmup}){back}"
     )
 
 
