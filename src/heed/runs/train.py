@@ -295,6 +295,7 @@ def train_config(
     if resume and out is None:
         raise ConfigError("--resume needs the folder of the run to resume")
     processes = join(config.training.device)
+    reporter = reporter if processes.is_first else Quiet()
     resume = resume or (out is not None and was_restarted())
     with Ownership() as ownership:
         if resume and out is not None:
@@ -303,8 +304,7 @@ def train_config(
             done = processes.broadcast(result_if_done(Path(out), config) if processes.is_first else None)
             if done is not None:
                 opened = load(out, finished=True, device=device_of(config.training, processes))
-                if processes.is_first:
-                    reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+                reporter.say(how_to_go_on(Path(out), done, opened.config.training))
                 return opened, done
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
@@ -315,17 +315,11 @@ def train_config(
 
 @fixed()
 def _train(
-    run: Run,
-    changed: Collection[str],
-    reporter: Reporter,
-    resume: bool,
-    callback: Callback | None,
-    began: float,
+    run: Run, changed: Collection[str], reporter: Reporter, resume: bool, callback: Callback | None, began: float
 ) -> tuple[Run | None, TrainResult]:
     """Train what has begun; see `train_config`."""
     processes = current()
     path, task, config = run.folder, run.task, run.config
-    reporter = reporter if processes.is_first else Quiet()
     asked = run.model, task, config.training, config.evaluation.select_by, path, reporter
     trainer = Trainer(*asked, began=began, try_scoring=partial(try_scoring, run))
     run.precision = trainer.precision

@@ -327,9 +327,7 @@ def listed(folder: Path) -> list[str]:
 
 
 def describe_damage(
-    folder: Path,
-    checksum: Callable[[Path], Content] = checksum,
-    names: Collection[str] | None = None,
+    folder: Path, checksum: Callable[[Path], Content] = checksum, names: Collection[str] | None = None
 ) -> dict[str, str]:
     """Damaged files of a folder and their problems ("missing", "altered: ..."); empty for a whole folder.
 

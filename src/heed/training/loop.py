@@ -18,14 +18,7 @@ from heed.data.batch import pin
 from heed.errors import DiskError, counted
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
-from heed.training.checkpoint import (
-    Progress,
-    Saving,
-    Selection,
-    draw_seed,
-    latest_checkpoint,
-    load_checkpoint,
-)
+from heed.training.checkpoint import Progress, Saving, Selection, draw_seed, latest_checkpoint, load_checkpoint
 from heed.training.contracts import Batch, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
