@@ -268,7 +268,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
         weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         return Checkpoint(weights, optimizer, random, _read_progress(path), carried, str(path))
-    except Exception as error:
+    except RunError as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
@@ -400,10 +400,10 @@ def draw_seed(*numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=7).digest(), "big")
 
 
-def random_state(rank: int = 0, device: torch.device | None = None) -> dict[str, Tensor]:
+def random_state(rank: int, device: torch.device) -> dict[str, Tensor]:
     """The random state of this process, which is number `rank`, and of the GPU on which it trains, if any."""
     state = {f"{rank}.cpu": torch.get_rng_state()}
-    if device is not None and device.type == "cuda":
+    if device.type == "cuda":
         state[f"{rank}.cuda"] = torch.cuda.get_rng_state(device)
     return state
 

@@ -60,7 +60,7 @@ class Processes:
 
     def any(self, *values: bool) -> list[bool]:
         """Whether each value is true in any process."""
-        return list(values)
+        return [total > 0 for total in self.total(*values)]
 
     def gather(self, value: T) -> list[T]:
         """The values of all processes, by rank."""
@@ -110,9 +110,6 @@ class _Launched(Processes):
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(summed)
         return list(summed.tolist())
-
-    def any(self, *values: bool) -> list[bool]:
-        return [value > 0 for value in self.total(*map(float, values))]
 
     def gather(self, value: T) -> list[T]:
         parts: list[Any] = [None] * self.count

@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.files import check_regular
+from heed.memory import is_memory_error
+from heed.storage.files import check_regular, damaged
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -69,19 +70,22 @@ def load_weights(model: nn.Module, path: Path) -> None:
         RunError: The file is missing, not a regular file, damaged, or of another model; the message names the first
             tensor that differs.
     """
-    try:
-        weights = read_tensors(path)
-    except RunError:
-        raise
-    except Exception as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-    apply_weights(model, weights, str(path))
+    apply_weights(model, read_tensors(path), str(path))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a regular file; opening a pipe would block forever."""
+    """Read the tensors of a regular file; opening a pipe would block forever.
+
+    Raises:
+        RunError: The file is missing, not a regular file, or damaged.
+    """
     check_regular(path)
-    return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
+    try:
+        return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
+    except Exception as error:
+        if is_memory_error(error):
+            raise
+        raise damaged(path, str(error)) from None
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
