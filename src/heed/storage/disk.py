@@ -128,8 +128,13 @@ def _taken(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise RunError(f"'{path}' already exists and is never overwritten; give another --out") from None
+            raise taken(path) from None
         raise
+
+
+def taken(path: Path) -> RunError:
+    """The error for an output that exists."""
+    return RunError(f"'{path}' already exists and is never overwritten; give another --out")
 
 
 def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
