@@ -49,6 +49,7 @@ from heed.storage.files import (
     read_object,
     read_yaml,
     recorded,
+    refuse_other_format,
     validated,
 )
 from heed.storage.lock import LOCK, Ownership, check_not_owned
@@ -185,13 +186,7 @@ def check_format(path: Path) -> None:
         number = read_object(path / _FORMAT_FILE).get("format")
     except MissingFileError:
         raise RunError(f"'{path}' is not a run folder: it has no {_FORMAT_FILE}") from None
-    if type(number) is not int:
-        raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
-    if number != FORMAT:
-        raise RunError(
-            f"'{path}' has format {number}, and this version of heed reads format {FORMAT}: train the run again, or "
-            "use the version that wrote it"
-        )
+    refuse_other_format(path / _FORMAT_FILE, number, FORMAT, f"'{path}' has format")
 
 
 def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:

@@ -40,6 +40,10 @@ class MissingFileError(RunError):
     """A file of a run folder is not there."""
 
 
+class OtherFormatError(RunError):
+    """A folder was written by another version of heed."""
+
+
 def cache_folder() -> Path:
     """`$HEED_CACHE`, else `heed` under `$XDG_CACHE_HOME` or `~/.cache`.
 
@@ -248,6 +252,25 @@ def check_values(values: Any, most: int) -> None:
         if not level:
             return
     raise ValueError(f"its values are nested more than {_DEPTH} levels deep")
+
+
+def refuse_other_format(path: Path, number: Any, read: int, what: str) -> None:
+    """Refuse another format than the one that is read.
+
+    Args:
+        path: The file that gives the format.
+        number: The value that it gives.
+        read: The number of the format that this version reads.
+        what: Beginning of the message, such as "'run' has format".
+
+    Raises:
+        RunError: The number is no number; an `OtherFormatError` if it is of another format.
+    """
+    if type(number) is not int:
+        raise damaged(path, "the field 'format' is missing or not a number")
+    if number != read:
+        remedy = "train the run again, or use the version that wrote it"
+        raise OtherFormatError(f"{what} {number}, and this version of heed reads format {read}: {remedy}")
 
 
 def damaged(path: Path, problem: str) -> RunError:

@@ -27,12 +27,14 @@ from heed.errors import DiskError, RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import (
     CHECKSUMS,
+    OtherFormatError,
     check_regular,
     damaged,
     describe_damage,
     listed,
     read_object,
     recorded,
+    refuse_other_format,
     validated,
 )
 from heed.training.optimizer import Optimizer, Schedule
@@ -297,10 +299,6 @@ def _damage(path: Path) -> str:
     return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
 
 
-class OtherFormatError(RunError):
-    """A checkpoint was written by another version of heed."""
-
-
 def stored_progress(path: Path) -> Progress:
     """The progress of a checkpoint; without values if it is damaged, which the check of the checksums reports.
 
@@ -317,14 +315,7 @@ def stored_progress(path: Path) -> Progress:
 
 def _read_progress(path: Path) -> Progress:
     values = read_object(path / _PROGRESS)
-    number = values.pop("format", None)
-    if type(number) is not int:
-        raise damaged(path / _PROGRESS, "the field 'format' is missing or not a number")
-    if number != FORMAT:
-        raise OtherFormatError(
-            f"{path} has checkpoint format {number}, and this version of heed reads format {FORMAT}: train the run "
-            "again, or use the version that wrote it"
-        )
+    refuse_other_format(path / _PROGRESS, values.pop("format", None), FORMAT, f"{path} has checkpoint format")
     if unknown := values.keys() - Progress.__dataclass_fields__.keys():
         raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
     return validated(path / _PROGRESS, json.dumps(values), Progress)
