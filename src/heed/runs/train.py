@@ -51,7 +51,7 @@ from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
 from heed.training.plan import VALIDATIONS
 from heed.training.processes import current, join, was_restarted
-from heed.training.progress import Quiet, Reporter, duration, logged, usual_reporter
+from heed.training.progress import Quiet, Reporter, begin_line, duration, logged, usual_reporter
 from heed.training.weights import save_weights
 from heed.visible import shell_word
 
@@ -437,8 +437,7 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
             reasons_text(config),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
-            f"device {trainer.device}, {trainer.precision}, {counted(torch.get_num_threads(), 'thread')}"
-            + f", {cost.micro_batches} micro-batches per batch" * (cost.micro_batches > 1),
+            begin_line(trainer.progress, trainer.device, trainer.precision),
             f"predicted: {counted(updates, 'update')} ({counted(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
             *filter(None, [advice]),
