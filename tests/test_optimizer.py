@@ -31,7 +31,7 @@ def test_steps_are_those_of_torchs_class(kind):
             for group in one.param_groups:
                 group["lr"] = 0.1 / (step + 1)
             one.step()
-            model.zero_grad()
+            one.zero_grad()
         for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
             assert torch.equal(a, b) and a.grad is None
     for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):

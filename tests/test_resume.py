@@ -361,7 +361,7 @@ def update(model, optimizer, count):
     for _ in range(count):
         model(torch.randn(3, 4, generator=generator)).square().sum().backward()
         optimizer.step()
-        model.zero_grad()
+        optimizer.zero_grad()
 
 
 def test_a_model_with_its_layers_in_another_order_resumes_identically(tmp_path):

@@ -135,7 +135,7 @@ class TrialStep:
                 given = self.config.micro_batches is not None or normalises_batches(self.model)
                 if given or self.device.type != "cuda" or self.micro_batches >= len(indices):
                     raise
-            self.model.zero_grad()  # outside the handler, which holds the step's tensors
+            self.optimizer.zero_grad()  # outside the handler, which holds the step's tensors
             torch.cuda.empty_cache()
             self.micro_batches *= 2
 
@@ -153,7 +153,7 @@ class TrialStep:
         update = time.perf_counter()
         clip_gradient(self.model, self.config.clip).item()
         self.optimizer.try_step()
-        self.model.zero_grad()
+        self.optimizer.zero_grad()
         end = time.perf_counter()
         self.timed.append((self.work(indices), passes - start, end - update))
         self.spent = [self.spent[0] + end - start, self.spent[1] + time.process_time() - used]

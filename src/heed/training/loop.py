@@ -311,7 +311,7 @@ class Trainer:
                 *signs, targets = sums.counts
                 self._heard, self._ahead = [number > 0 for number in signs], (following, targets)
             self.optimizer.step()
-        self.model.zero_grad()
+        self.optimizer.zero_grad()
         p.step += 1
         self._read_last()
         seconds = time.perf_counter() - start

@@ -117,6 +117,12 @@ class Optimizer:
             step = torch.zeros((), device=p.device if _is_fused(p) else None)
             self.state[p] = {"step": step, "exp_avg": average.view_as(p), "exp_avg_sq": square.view_as(p)}
 
+    def zero_grad(self) -> None:
+        """Free all gradients."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
     @property
     def skips(self) -> bool:
         """Whether `step` can be asked not to change anything by a number that only the device knows."""
