@@ -237,7 +237,7 @@ def test_a_handful_of_updates_is_warned_of():
 
 def ended(step, total, **more):
     progress = Progress(step=step, total_steps=total, training_seconds=float(step), **more)
-    return TrainResult(Path(), True, "", progress, {}, "", 0.0, 0.0, 0.0)
+    return TrainResult(Path(), True, "", progress, {}, "")
 
 
 def test_after_training_the_command_that_goes_on_or_what_is_given_back():

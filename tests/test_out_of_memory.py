@@ -14,6 +14,7 @@ from heed.errors import OutOfMemoryError, TrainingError
 from heed.memory import asked_for, check_memory, free_memory, is_memory_error, memory_explained
 from heed.runs.train import forecast
 from heed.tasks import check_config
+from heed.training import weights
 
 GIB = 2**30
 CONFIG = {
@@ -69,6 +70,14 @@ def test_an_explanation_says_what_was_asked_for_what_is_free_and_what_to_lower(m
         check_memory(2 * GIB, "here", "do")
     with pytest.raises(ZeroDivisionError), memory_explained("here", "do"):
         print(1 / 0)
+
+
+def test_weights_for_which_there_is_no_memory_are_not_called_damaged(tmp_path, monkeypatch):
+    model = torch.nn.Linear(2, 3)
+    weights.save_weights(model, tmp_path / "model.safetensors")
+    monkeypatch.setattr(weights, "load_file", lambda path: torch_refuses())
+    with pytest.raises(OutOfMemoryError), memory_explained("while loading", "close other programs"):
+        weights.load_weights(model, tmp_path / "model.safetensors")
 
 
 def train(tmp_path, **model):

@@ -99,6 +99,8 @@ def test_links_lead_nowhere_else(tmp_path):
     (tmp_path / "secret.json").write_text('{"key": 1}')
     (run / "report.json").symlink_to(tmp_path / "secret.json")
     refused(read_object, run / "report.json", "is a link to", "outside of its folder")
+    with pytest.raises(RunError, match=r"^\S+report\.json is a link to "):
+        read_object(run / "report.json")
     assert read_object(run / "report.json", links=True) == {"key": 1}
     (run / "own.json").write_text(json.dumps({"key": 2}))
     (run / "labels.json").symlink_to("own.json")

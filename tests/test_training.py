@@ -25,9 +25,8 @@ from heed.training.checkpoint import (
     latest_checkpoint,
     load_checkpoint,
     random_state,
-    restore,
 )
-from heed.training.contracts import Loss, TrainResult
+from heed.training.contracts import Loss
 from heed.training.loop import Trainer
 from heed.training.optimizer import Group, Schedule
 from heed.training.progress import Quiet
@@ -189,10 +188,9 @@ def test_clipping_bounds_the_update_and_the_logged_norm_is_that_before_it(tmp_pa
     assert norms[0] == norms[1] > 0.01
 
 
-def test_tokens_a_second_count_the_time_of_updates_alone(tmp_path):
+def test_tokens_a_second_count_the_time_of_updates_alone():
     progress = Progress(step=5, tokens=1000, training_seconds=10.0, seconds=40.0, waiting_seconds=1.0)
-    result = TrainResult.of(tmp_path, True, "", progress, {}, "")
-    assert (result.tokens_per_second, result.waiting_share) == (100.0, 0.1)
+    assert (progress.tokens_per_second, progress.waiting_share) == (100.0, 0.1)
 
 
 def test_only_matrices_decay(tmp_path):
@@ -396,13 +394,13 @@ def test_the_random_state_is_that_of_the_device_of_the_run(tmp_path, monkeypatch
     stored = random_state(0, second)
     trainer = make_trainer(tmp_path)
     checkpoint = Checkpoint(trainer.model.state_dict(), {}, stored, Progress())
-    restore(checkpoint, trainer.model, None, "", 0, torch.device("cpu"))
+    checkpoint.restore(trainer.model, None, 0, torch.device("cpu"))
     assert asked == [("get", "cuda:1")]
-    restore(checkpoint, trainer.model, None, "", 0, second)
+    checkpoint.restore(trainer.model, None, 0, second)
     assert asked == [("get", "cuda:1"), ([1, 2], "cuda:1")]
     used = []
-    monkeypatch.setattr("heed.training.loop.random_state", lambda rank, device: used.append(device) or {})
-    monkeypatch.setattr("heed.training.loop.restore", lambda *given: used.append(given[5]) or Progress())
+    monkeypatch.setattr("heed.training.checkpoint.random_state", lambda rank, device: used.append(device) or {})
+    monkeypatch.setattr(Checkpoint, "restore", lambda *given: used.append(given[4]) or Progress())
     trainer._write()
     trainer._go_on(tmp_path / "checkpoints" / "step-0", ())
     assert used == [trainer.device, trainer.device]

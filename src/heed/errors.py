@@ -104,9 +104,10 @@ def whole_number(digits: str) -> int:
     return int(digits[:30])
 
 
-def counted(count: int, unit: str) -> str:
-    """A count with its unit: "1 pair", "1,200 pairs"."""
-    return f"{count:,} {unit}{'' if count == 1 else 's'}"
+def counted(count: float, unit: str, ending: str = "s") -> str:
+    """A count with its unit: "1 pair", "1,200 pairs", "2.5 passes"."""
+    text = f"{count:,}" if isinstance(count, int) else f"{count:.1f}"
+    return f"{text} {unit}{'' if text in ('1', '1.0') else ending}"
 
 
 def nearest(wrong: str, valid: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from functools import partial
@@ -41,7 +41,6 @@ from heed.storage.disk import (
 )
 from heed.storage.files import (
     CHECKSUMS,
-    Content,
     MissingFileError,
     checksum,
     damaged,
@@ -50,6 +49,7 @@ from heed.storage.files import (
     read_object,
     read_yaml,
     recorded,
+    refuse_other_format,
     validated,
 )
 from heed.storage.lock import LOCK, Ownership, check_not_owned
@@ -70,6 +70,7 @@ SETTINGS_COPY = ".config.yaml"
 """The configuration as heed wrote it: trusted if it matches the checksum of `config.yaml`, which the user may have
 edited since. Hidden, so that the user sees only one configuration."""
 _RUNS = Path("runs")
+_INSTEAD = "give another --out, or resume the run with --resume"
 _FOR_PEOPLE = (".md", ".svg", ".html")
 """Endings of files that no command reads."""
 _LACKS = {1: "has no checkpoint yet", 2: "has not finished"}
@@ -97,16 +98,7 @@ def find(run: str | Path, least: State = State.USABLE) -> Path:
         RunError: There is no such folder, or the file is not a packed run, or a damaged one.
     """
     if str(run) == "last":
-        newer, found = _last(least)
-        if found is None:
-            where = _RUNS.absolute()
-            if not newer:
-                raise RunError(f"no run under {where}; train one, or name its folder")
-            finish = f"if it was interrupted, {how_to_finish(newer[0])}"
-            raise RunError(f"no run under {where} can be used yet: {newer[0]} {_LACKS[least]}; {finish}")
-        if newer:
-            warn(f"'last' is {found}: the newer {newer[0]} {_LACKS[least]}", HeedWarning, stacklevel=3)
-        return found
+        return _last(least)
     path = Path(run)
     if os.path.isfile(path):
         return unpacked(path, partial(_check_packed, path))
@@ -169,15 +161,19 @@ def state_of(path: Path) -> State:
     return State.USABLE if any((path / "checkpoints").glob("step-*/progress.json")) else State.BEGUN
 
 
-def _last(least: State) -> tuple[list[Path], Path | None]:
-    """The newer runs that have not reached a state, and the newest run that has."""
-    newer: list[Path] = []
-    runs = [p.parent for p in _RUNS.glob(f"*/{_FORMAT_FILE}")]
-    for path in sorted(runs, key=lambda p: (p / _FORMAT_FILE).stat().st_mtime_ns, reverse=True):
-        if state_of(path) >= least:
-            return newer, path
-        newer.append(path)
-    return newer, None
+def _last(least: State) -> Path:
+    """The newest run that has reached a state; a warning names a newer one that has not."""
+    files = sorted(_RUNS.glob(f"*/{_FORMAT_FILE}"), key=lambda p: p.stat().st_mtime_ns, reverse=True)
+    where, last = _RUNS.absolute(), next((p.parent for p in files if state_of(p.parent) >= least), None)
+    if not files:
+        raise RunError(f"no run under {where}; train one, or name its folder")
+    newest = files[0].parent
+    if last is None:
+        finish = f"if it was interrupted, {how_to_finish(newest)}"
+        raise RunError(f"no run under {where} can be used yet: {newest} {_LACKS[least]}; {finish}")
+    if last != newest:
+        warn(f"'last' is {last}: the newer {newest} {_LACKS[least]}", HeedWarning, stacklevel=4)
+    return last
 
 
 def check_format(path: Path) -> None:
@@ -190,13 +186,7 @@ def check_format(path: Path) -> None:
         number = read_object(path / _FORMAT_FILE).get("format")
     except MissingFileError:
         raise RunError(f"'{path}' is not a run folder: it has no {_FORMAT_FILE}") from None
-    if type(number) is not int:
-        raise damaged(path / _FORMAT_FILE, "the field 'format' is missing or not a number")
-    if number != FORMAT:
-        raise RunError(
-            f"'{path}' has format {number}, and this version of heed reads format {FORMAT}: train the run again, or "
-            "use the version that wrote it"
-        )
+    refuse_other_format(path / _FORMAT_FILE, number, FORMAT, f"'{path}' has format")
 
 
 def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: Ownership) -> Path:
@@ -212,12 +202,12 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
         RunError: The folder exists (a run is never overwritten), another process is training in it, or the folder to
             resume is not a run.
     """
-    path = _claim(out, config, "" if resume else "give another --out, or resume the run with --resume")
+    path = _claim(out, config, "" if resume else _INSTEAD)
     ownership.take(path)
     _clear(path)
     files = _files(path)
     if files and not resume:  # another process has begun meanwhile
-        raise _not_free(path, "give another --out, or resume the run with --resume")
+        raise _not_free(path, _INSTEAD)
     if files:
         check_format(path)
     remove_leftovers(path)
@@ -229,7 +219,7 @@ def create(out: str | Path | None, config: RunConfig, resume: bool, ownership: O
 def _clear(path: Path) -> None:
     """Remove the files of a run that was only begun."""
     if was_only_begun(path):
-        for name in {one.name for one in path.iterdir()} - {"checkpoints", LOCK}:
+        for name in {one.name for one in path.iterdir()} - _FIRST_FILES:
             remove_file(path / name)
         with suppress(OSError):
             (path / "checkpoints").rmdir()
@@ -290,7 +280,12 @@ def _claim(out: str | Path | None, config: RunConfig, instead: str) -> Path:
 def _begin(path: Path) -> None:
     """Write the first files of a run folder."""
     (path / "checkpoints").mkdir(exist_ok=True)
-    write_whole(path / _FORMAT_FILE, lambda part: part.write_text(json.dumps({"format": FORMAT}) + "\n"))
+    _write_format(path)
+
+
+def _write_format(path: Path, **more: str) -> None:
+    text = json.dumps({"format": FORMAT, **more}) + "\n"
+    write_whole(path / _FORMAT_FILE, lambda part: part.write_text(text))
 
 
 def sign(path: Path, config: RunConfig) -> None:
@@ -300,8 +295,7 @@ def sign(path: Path, config: RunConfig) -> None:
     files = (p for p in path.iterdir() if p.is_file() and p.name not in _FIRST_FILES | {_FORMAT_FILE})
     for file in sorted(files):
         digest.update(f"\n{file.name} {checksum(file)['blake2b']}".encode())
-    text = json.dumps({"format": FORMAT, "made_of": digest.hexdigest()}) + "\n"
-    write_whole(path / _FORMAT_FILE, lambda part: part.write_text(text))
+    _write_format(path, made_of=digest.hexdigest())
 
 
 def made_of(path: Path) -> str:
@@ -309,7 +303,7 @@ def made_of(path: Path) -> str:
     return str(read_object(path / _FORMAT_FILE).get("made_of", ""))
 
 
-def check_free(path: Path, instead: str = "give another --out, or resume the run with --resume") -> None:
+def check_free(path: Path, instead: str = _INSTEAD) -> None:
     """Refuse a folder for a new run that has files, with advice on what to do `instead`.
 
     Raises:
@@ -350,7 +344,10 @@ def unsealed(path: Path, *changing: str, final: bool = False) -> Iterator[None]:
     If `checksums.json` was removed, by a user who trusts the files, preparing the run for training seals all files.
     """
     written = {name for name in changing if final or name != WEIGHTS}
-    known = _recorded(path)
+    try:
+        known = recorded(path)
+    except RunError:
+        known = {}
     kept = {name: one for name, one in (known or {}).items() if name not in changing and (final or name != WEIGHTS)}
     if changing and kept:
         write_checksums(path, kept, kept)
@@ -374,8 +371,8 @@ def damage(path: Path, names: Collection[str] | None = None) -> dict[str, str]:
         By name, the problem as "missing" or "altered: ..."; for `checksums.json` itself if it cannot be read.
         Empty if the folder has no `checksums.json`, like a run that was killed at its start.
     """
-    found = describe_damage(path, names=read_by_commands(path) if names is None else names)
-    return {} if found == {CHECKSUMS: "missing"} else found
+    problems = describe_damage(path, names=read_by_commands(path) if names is None else names)
+    return {} if problems == {CHECKSUMS: "missing"} else problems
 
 
 def verify(path: Path, names: Collection[str] | None = None, force: bool | None = False) -> None:
@@ -389,29 +386,20 @@ def verify(path: Path, names: Collection[str] | None = None, force: bool | None 
     Raises:
         RunError: A file is damaged; the message names the first one, the problem, and what to do.
     """
-    found = damage(path, names)
-    if not found:
+    if not (problems := damage(path, names)):
         return
-    (name, problem), *others = found.items()
+    (name, problem), *others = problems.items()
     more = f"; {len(others)} more damaged: {', '.join(name for name, _ in others)}" if others else ""
     said = f"{path / name} is {problem}{more}"
     if force:
         warn(f"{said}; using it anyway (--force)", HeedWarning, stacklevel=3)
         return
     ways = ["restore it from a copy"]
-    if {*found} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
+    if {*problems} <= {WEIGHTS, REPORT, CHECKSUMS} and any((path / "checkpoints").glob("step-*/progress.json")):
         ways.append(f"write it again with: heed train {shell_word(path)} --resume")
     if force is not None:
         ways.append("use the run as it is with --force (in Python force=True)")
     raise RunError(f"{said}; {', or '.join(ways)}")
-
-
-def _recorded(path: Path) -> Mapping[str, Content] | None:
-    """The recorded size and hash of each file; None without checksums, empty if they cannot be read."""
-    try:
-        return recorded(path)
-    except RunError:
-        return {}
 
 
 def read_by_commands(path: Path) -> list[str]:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import re
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
 
 from heed.errors import OutOfMemoryError
 
@@ -18,6 +16,8 @@ _SIGNS = ("can't allocate memory", "cannot allocate memory", "std::bad_alloc", "
 _ASKED = re.compile(
     r"(?:tried to allocate|allocate) (\d[\d,.]*) ?(bytes|[KMGTPE]i?B)?|(\d+) bytes requested", re.IGNORECASE
 )
+_GROUP = ("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")
+_CACHE = re.compile(r"^(?:in)?active_file (\d+)$", re.MULTILINE)
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50, "e": 2**60}
 SCORING = "evaluate fewer examples at a time, split the longest ones, or close other programs"
 READING = "shorten or split the longest input, give fewer inputs at a time, or close other programs"
@@ -32,16 +32,15 @@ def is_memory_error(error: BaseException) -> bool:
         return True
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    known = isinstance(error, RuntimeError) or type(error).__module__.startswith("safetensors")
-    return known and any(sign in str(error).lower() for sign in _SIGNS)
+    is_known = isinstance(error, RuntimeError) or type(error).__module__.startswith("safetensors")
+    return is_known and any(sign in str(error).lower() for sign in _SIGNS)
 
 
 def asked_for(error: BaseException) -> int | None:
     """Bytes that were requested, if the message of an error has them."""
-    found = _ASKED.search(str(error))
-    if found is None:
+    if (match := _ASKED.search(str(error))) is None:
         return None
-    number, unit, alone = found.groups()
+    number, unit, alone = match.groups()
     return round(float((alone or number).replace(",", "").rstrip(".")) * _UNITS[(unit or "b")[0].lower()])
 
 
@@ -55,22 +54,16 @@ def free_memory() -> int | None:
 
 
 def _of_machine() -> int | None:
-    found = _fields("/proc/meminfo")
-    return found["MemAvailable"] + found.get("SwapFree", 0) if "MemAvailable" in found else None
+    sizes = _fields("/proc/meminfo")
+    return sizes["MemAvailable"] + sizes.get("SwapFree", 0) if "MemAvailable" in sizes else None
 
 
 def _of_group() -> int | None:
     root = Path("/sys/fs/cgroup")
-    for limit, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
+    for limit, used in _GROUP:
         with contextlib.suppress(OSError, ValueError):
-            cache = sum(
-                int(line.split()[1])
-                for line in (root / limit).with_name("memory.stat").read_text().splitlines()
-                if line.split()[0] in ("inactive_file", "active_file")
-            )  # the kernel frees these when needed
+            counts = (root / limit).with_name("memory.stat").read_text()
+            cache = sum(map(int, _CACHE.findall(counts)))  # the kernel frees it when needed
             return max(0, int((root / limit).read_text()) - int((root / used).read_text()) + cache)
     return None
 
@@ -141,24 +134,15 @@ def check_memory(needed: int, when: str, lower: str) -> None:
 _explaining: ContextVar[bool] = ContextVar("explaining", default=False)
 
 
-def explains_memory(when: str, lower: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+@contextlib.contextmanager
+def explains_memory(when: str, lower: str) -> Iterator[None]:
     """A decorator by which a method explains running out of memory; arguments as of `memory_explained`.
 
     If one such method calls another, the message is that of the method that the user called.
     """
-
-    def decorated(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            if _explaining.get():
-                return method(*args, **kwargs)
-            token = _explaining.set(True)
-            try:
-                with memory_explained(when, lower):
-                    return method(*args, **kwargs)
-            finally:
-                _explaining.reset(token)
-
-        return call
-
-    return decorated
+    with contextlib.nullcontext() if _explaining.get() else memory_explained(when, lower):
+        token = _explaining.set(True)
+        try:
+            yield
+        finally:
+            _explaining.reset(token)

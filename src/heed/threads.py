@@ -36,9 +36,7 @@ _SHORTEST = 0.05
 
 def cores() -> set[int]:
     """The numbers of the cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return set(os.sched_getaffinity(0))
-    return set(range(os.cpu_count() or 1))
+    return set(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1))
 
 
 def given_by_user() -> bool:

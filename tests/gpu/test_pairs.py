@@ -171,8 +171,8 @@ def test_an_update_that_is_not_finite_is_skipped_on_the_gpu_and_named_an_update_
             next(self.model.parameters()).grad[0, 0] = torch.nan
         return sums
 
-    def watched(self, draw, start):
-        update(self, draw, start)
+    def watched(self, *given):
+        update(self, *given)
         weights.append([one.detach().cpu().clone() for one in self.model.parameters()])
 
     monkeypatch.setattr(Trainer, "_backward", poisoned)

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from heed.config import TrainingConfig
+from heed.errors import counted
 from heed.runs.prepare import updates_per_pass
 from heed.tasks.work import Work
 from heed.training.contracts import TrainResult
@@ -32,7 +33,7 @@ def before(task: Work, updates: int) -> str:
     enough = enough_updates(task)
     if updates >= enough or passes >= ENOUGH_PASSES:
         return ""
-    done = f"only about {count(updates, 'update')}, {count(passes, 'pass', 'es')} over the data"
+    done = f"only about {counted(updates, 'update')}, {counted(passes, 'pass', 'es')} over the data"
     if training.minutes is None or training.steps is not None:
         return f"warning: {done}; a useful model takes about {enough:,} updates" if updates < 10 else ""
     minutes = round_minutes(training.minutes * enough / updates)
@@ -70,7 +71,7 @@ def after(training: TrainingConfig, folder: Path, result: TrainResult, seconds: 
     minutes = round_minutes(2 * training.minutes)
     return (
         "validation was still improving at the end; to train for "
-        f"{count(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
+        f"{counted(minutes, 'minute')} in total: heed train {shell_word(folder)} --resume training.minutes={minutes}"
     )
 
 
@@ -78,7 +79,7 @@ def how_to_go_on(folder: Path, result: TrainResult, training: TrainingConfig) ->
     """A message that a run has finished, with the command to train it longer."""
     steps, minutes = training.steps, training.minutes
     budget = f"training.steps={2 * steps}" if steps is not None else f"training.minutes={2 * (minutes or 1):g}"
-    now = count(steps, "update") if steps is not None else in_minutes(minutes or 0.0)
+    now = counted(steps, "update") if steps is not None else in_minutes(minutes or 0.0)
     return (
         f"'{folder}' has finished ({result.reason}), and no setting was changed; to train it longer than its budget of "
         f"{now}, give a larger one: heed train {shell_word(folder)} --resume {budget}"
@@ -93,9 +94,3 @@ def in_minutes(minutes: float) -> str:
 def round_minutes(minutes: float) -> int:
     """The next round budget that is not smaller."""
     return next((one for one in _MINUTES if one >= minutes), 60 * math.ceil(minutes / 60))
-
-
-def count(number: float, noun: str, ending: str = "s") -> str:
-    """A number with its noun, as "1 pass", "2.5 passes" or "1,200 updates"."""
-    text = f"{number:,}" if isinstance(number, int) else f"{number:.1f}"
-    return f"{text} {noun}{'' if text in ('1', '1.0') else ending}"

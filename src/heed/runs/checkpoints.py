@@ -24,7 +24,7 @@ from heed.exchange.huggingface.tokenizers import write_json
 from heed.runs.loading import load
 from heed.runs.pack import CARD, command_lines, with_file
 from heed.runs.prepare import about
-from heed.storage.disk import write_folder
+from heed.storage.disk import taken, write_folder
 from heed.storage.files import cache_folder
 from heed.tasks import capability, check_config, spec_of, task_class, task_names
 from heed.tasks.base.report import counted
@@ -344,7 +344,7 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         raise ConfigError("a packed run has no folder to keep the checkpoint in; name one with --out")
     final = run.folder / folders.EXPORT / "huggingface" if out is None else Path(out)
     if out is not None and os.path.exists(final) and (not final.is_dir() or any(final.iterdir())):
-        raise RunError(f"'{final}' already exists and is never overwritten; give another --out")
+        raise taken(final)
     exportable, origin = kind.exportable(run), Origin.read(run.folder)
     vocabularies, numbered_as = _vocabularies(exportable, origin)
     family, fields = _family(run, exportable, origin, vocabularies)
@@ -366,20 +366,16 @@ def export_checkpoint(run: Run, out: str | Path | None = None) -> ExportedCheckp
         for name, values in exportable.files.items():
             write_json(part / name, values)
         difference = _check(run, kind, part)
-    size, architecture = (final / SAFETENSORS).stat().st_size, settings["architectures"][0]
-    has_tokens, notes = bool(vocabularies), exportable.notes
-    return ExportedCheckpoint(final, architecture, size, numbered_as, difference, notes, has_tokens)
+    written_as = settings["architectures"][0], (final / SAFETENSORS).stat().st_size, numbered_as, difference
+    return ExportedCheckpoint(final, *written_as, exportable.notes, bool(vocabularies))
 
 
 def _vocabularies(exportable: Exportable, origin: Origin | None) -> tuple[Vocabularies, str]:
     """The tokenizers with what their files said, and the checkpoint that they are from ("" for this run's own)."""
-    found: dict[str, tuple[TextTokenizer, Mapping[str, Any]]] = {}
-    for role, tokenizer in exportable.tokenizers.items():
-        files = None if origin is None else origin.files_of(tokenizer)
-        if files is None:
-            return {one: (own, {}) for one, own in exportable.tokenizers.items()}, ""
-        found[role] = tokenizer, files
-    return found, "" if origin is None else origin.source
+    own = exportable.tokenizers
+    files = {} if origin is None else {role: origin.files_of(tokenizer) for role, tokenizer in own.items()}
+    source = "" if origin is None or None in files.values() else origin.source
+    return {role: (tokenizer, (source and files[role]) or {}) for role, tokenizer in own.items()}, source
 
 
 def _family(
@@ -411,12 +407,9 @@ def _settings(
     family: Family, fields: Mapping[str, Any], exportable: Exportable, origin: Origin | None
 ) -> dict[str, Any]:
     """The fields of config.json: those of the run, and further ones of its original checkpoint."""
-    kept: dict[str, Any] = {}
-    if origin is not None and origin.family == family.model_type:
-        drop = _OF_THE_HEAD | _OF_THE_FILE
-        kept = {name: value for name, value in origin.settings.items() if name not in drop}
+    before = origin.settings if origin is not None and origin.family == family.model_type else {}
     return {
-        **kept,
+        **{name: value for name, value in before.items() if name not in _OF_THE_HEAD | _OF_THE_FILE},
         "architectures": [family.architectures[exportable.heads]],
         "model_type": family.model_type,
         **fields,

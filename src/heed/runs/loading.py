@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from warnings import warn
@@ -89,17 +89,17 @@ def load_best_so_far(path: Path, config: RunConfig, model: nn.Module, force: boo
             f"with: heed train {shell_word(path)} --resume"
         )
     progress = stored_progress(newest)
-    best = path / "checkpoints" / f"step-{progress.get('best_step') or progress.get('step', 0)}"
+    best = path / "checkpoints" / f"step-{progress.best_step or progress.step}"
     for one in {newest, best}:
         check_own(one, folders.made_of(path))
     folders.verify(best, [folders.WEIGHTS], force)
     load_weights(model, best / folders.WEIGHTS)
-    total, name = progress.get("total_steps"), config.evaluation.select_by
-    done = f"saved up to update {progress['step']:,}{'' if total is None else f' of {total:,}'}"
+    total, name = progress.total_steps, config.evaluation.select_by
+    done = f"saved up to update {progress.step:,}{'' if total is None else f' of {total:,}'}"
     which = "the weights of its newest checkpoint, which were not validated yet"
-    if step := progress.get("best_step"):
-        score = f"{name.replace('_', ' ')} {(-1 if name == 'loss' else 1) * progress['best_rank'][0]:.4g}"
-        which = f"the best weights so far, of update {step:,} (validation {score})"
+    if progress.best_step:
+        score = f"{name.replace('_', ' ')} {(-1 if name == 'loss' else 1) * progress.best_rank[0]:.4g}"
+        which = f"the best weights so far, of update {progress.best_step:,} (validation {score})"
     return f"training has not finished ({done}): using {which}; if it was interrupted, {folders.how_to_finish(path)}"
 
 
@@ -155,11 +155,10 @@ def _move(run: Run, device: torch.device) -> None:
 
 def _state(path: Path) -> tuple[bytes, list[Path]]:
     """The present checksums, and checkpoints, of a run, which training that is still running, or ends, changes."""
-    checkpoints = sorted((path / "checkpoints").glob("step-*"))
-    try:
-        return read_bytes(path / CHECKSUMS), checkpoints
-    except RunError:
-        return b"", checkpoints
+    sums = b""
+    with suppress(RunError):
+        sums = read_bytes(path / CHECKSUMS)
+    return sums, sorted((path / "checkpoints").glob("step-*"))
 
 
 def _open(path: Path, finished: bool, force: bool) -> Run:

@@ -103,8 +103,7 @@ def prepare_run(
         lines += unknown_lines(task.report_counts()["train"])
     lines += map(str, started.values())
     if before is not None:
-        lines += before.remarks(config)
-        lines += [f"changed since the run began: {change}" for change in before.changes]
+        lines += [*before.remarks(config), *(f"changed since the run began: {change}" for change in before.changes)]
     with folders.unsealed(path, *(() if before is None else (folders.CONFIG, DATA, *before.lost))):
         if before is None:
             task.save(path)
@@ -127,9 +126,8 @@ def prepare_run(
 
 def about(task: Any, model: nn.Module) -> dict[str, Any]:
     """The fields of a report that are known before training."""
-    config = task.config
-    parameters = sum(p.numel() for p in model.parameters())
-    return {"format": folders.FORMAT, "task": config.task, "model": config.model.name, "parameters": parameters}
+    task_and_model = {"task": task.config.task, "model": task.config.model.name}
+    return {"format": folders.FORMAT, **task_and_model, "parameters": sum(p.numel() for p in model.parameters())}
 
 
 def join_run(path: Path, given: Given | None) -> Run:
@@ -186,10 +184,8 @@ def is_data(value: Any, task: str) -> bool:
 
 
 def _names_a_file(text: str | Path) -> bool:
-    if isinstance(text, Path):
-        return True
-    if "\n" in text or len(text) > 4_000 or not text.strip():
-        return False
+    if isinstance(text, Path) or "\n" in text or len(text) > 4_000 or not text.strip():
+        return isinstance(text, Path)
     return os.path.exists(text) or (" " not in text and ("/" in text or _FILE_NAME.fullmatch(text) is not None))
 
 
@@ -207,8 +203,7 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
     for name, value in splits.items():
         if isinstance(value, float):
             raise ConfigError(f"heed.train: {name} is {value}, expected files, data or a whole number of examples")
-    task = str(values.get("task", DEFAULT))
-    data = {name: value for name, value in splits.items() if is_data(value, task)}
+    data = {name: value for name, value in splits.items() if is_data(value, str(values.get("task", DEFAULT)))}
     if not data:
         return {}
     others = {name: value for name, value in {**others, **splits}.items() if name not in data and value is not None}
@@ -219,9 +214,9 @@ def handed_over(values: dict[str, Any], splits: Mapping[str, Any], others: Mappi
             f"heed.train: {next(iter(data))} is data in memory, but there is {what}; pass all splits as data, or all "
             "as files"
         )
-    section = {
-        name: value for name, value in (values.get("data") or {}).items() if name not in (*splits, "hub", "name")
-    }
+    section = dict(values.get("data") or {})
+    for name in (*splits, "hub", "name"):
+        section.pop(name, None)
     values["data"] = {**section, "memory": {}, **{name: [name] for name in data if name != "train"}}
     return data
 
@@ -253,7 +248,5 @@ def _record(examples: Sequence[Any]) -> dict[str, Any]:
 
 def settings_text(task: Any, whole: bool = False) -> str:
     """The settled settings of a run as YAML: those that differ from the defaults, or all of them."""
-    if whole:
-        return config_text(task.config)
-    told = "# Settings that differ from the defaults; --verbose prints all of them.\n"
-    return told + short_config_text(task.config, task.model_defaults)
+    head = "# Settings that differ from the defaults; --verbose prints all of them.\n"
+    return config_text(task.config) if whole else head + short_config_text(task.config, task.model_defaults)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -86,9 +85,8 @@ class Unfinished:
             folders.read_report(folder)
         except RunError:
             damage.setdefault(folders.REPORT, "not a valid report")
-        began = written
-        if folders.CONFIG in damage and (kept := _kept_settings(folder)) is not None:
-            began = kept
+        began = (_kept_settings(folder) if folders.CONFIG in damage else None) or written
+        if began is not written:
             given = merged(written, given) if type(given) is type(written) else given
         _refuse_other_data(folder, began, given)
         checkpoints = checkpoints_in(folder / "checkpoints")
@@ -118,10 +116,8 @@ class Unfinished:
 
     def remarks(self, config: RunConfig) -> list[str]:
         """Messages about files that have changed since the run began; `config` is the resumed run's."""
-        if DATA in self.damage:
-            lines = [f"{self.folder / DATA} is {self.damage[DATA]}; cannot tell if the data has changed since"]
-        else:
-            lines = changed_files(config, self.folder)
+        unknown = f"{self.folder / DATA} is {self.damage.get(DATA)}; cannot tell if the data has changed since"
+        lines = [unknown] if DATA in self.damage else changed_files(config, self.folder)
         if folders.CONFIG in self.damage and _kept_settings(self.folder) is None:
             lines.append(
                 f"{self.folder / folders.CONFIG} was edited, and there is no copy of the earlier settings to compare "
@@ -251,12 +247,8 @@ def merged(began: S, given: S) -> S:
 def differences(before: Any, after: Any, name: str = "") -> list[Change]:
     """The values that differ between two nested dictionaries, by path, such as "training.seed"."""
     if isinstance(before, dict) and isinstance(after, dict):
-        keys = [*before, *(key for key in after if key not in before)]
-        return [
-            change
-            for key in keys
-            for change in differences(before.get(key), after.get(key), f"{name}.{key}" if name else str(key))
-        ]
+        names = {key: f"{name}.{key}".lstrip(".") for key in (*before, *after)}
+        return [change for key, one in names.items() for change in differences(before.get(key), after.get(key), one)]
     return [] if before == after else [Change(name, before, after)]
 
 
@@ -275,19 +267,18 @@ def result_if_done(folder: Path, given: RunConfig) -> TrainResult | None:
     """
     if folders.state_of(folder) is not folders.State.FINISHED:
         return None
-    found = Unfinished.find(folder, given)
-    if found is None or found.changes or found.damage:
+    run = Unfinished.find(folder, given)
+    if run is None or run.changes or run.damage:
         return None
     report = folders.read_report(folder)
     try:
         training, scores = report["training"], report["scores"]["valid"]
         progress = Progress(step=training["updates"], total_steps=training["planned_updates"])
-        reason, kept = training["ended"], training["kept"]
-        speeds = [training[name] for name in ("target_tokens_per_second", "padding_share", "waiting_share")]
+        validation = {name: value for name, value in scores.items() if isinstance(value, float)}
+        result = TrainResult(folder, True, training["ended"], progress, validation, training["kept"])
     except KeyError:  # the folder was altered
         return None
-    validation = {name: value for name, value in scores.items() if isinstance(value, float)}
-    return TrainResult(folder, True, reason, progress, validation, kept, *speeds) if check_run(folder).whole else None
+    return result if check_run(folder).whole else None
 
 
 @dataclass(frozen=True)
@@ -344,8 +335,8 @@ def check_run(run: str | Path = "last") -> RunState:
         files |= states
     for folder in sorted(p for p in (path / folders.EXPORT).glob("[!.]*") if p.is_dir()):
         files |= _states(folder, f"{folders.EXPORT}/{folder.name}/")
-    whole = (p.name for p in checkpoints_in(checkpoints) if not foreign and not describe_damage(p))
-    remarks += [f"a resumed run starts from {name}" for name in islice(whole, 1)]
+    whole = [] if foreign else [p.name for p in checkpoints_in(checkpoints) if not describe_damage(p)]
+    remarks += [f"a resumed run starts from {name}" for name in whole[:1]]
     return RunState(Path(run) if folders.is_packed(run) else path, files, tuple(remarks), finished)
 
 

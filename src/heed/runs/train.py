@@ -19,8 +19,8 @@ from heed import kernels
 from heed.config import RunConfig, read_config, set_field
 from heed.config.settling import reasons_text
 from heed.data.examples import evenly
-from heed.errors import ConfigError, suggests_keywords
-from heed.runs.advice import after, before, before_budget, count, how_to_go_on
+from heed.errors import ConfigError, counted, suggests_keywords
+from heed.runs.advice import after, before, before_budget, how_to_go_on
 from heed.runs.card import WRITTEN, write_card
 from heed.runs.loading import load
 from heed.runs.prepare import (
@@ -51,7 +51,7 @@ from heed.training.device import device_of, peak_memory
 from heed.training.loop import Trainer
 from heed.training.plan import VALIDATIONS
 from heed.training.processes import current, join, was_restarted
-from heed.training.progress import Quiet, Reporter, duration, logged, usual_reporter
+from heed.training.progress import Quiet, Reporter, begin_line, duration, logged, usual_reporter
 from heed.training.weights import save_weights
 from heed.visible import shell_word
 
@@ -130,8 +130,7 @@ def try_scoring(run: Run, may_take: float, expected: float) -> float | None:
     splits, score = [run.examples(name) for name in scored_splits(run)], run.score
     if not splits:
         splits, score = [run.input.validated(run.examples("valid"))], partial(baseline_scores, run, {})
-    share = min(1.0, may_take / max(1e-6, expected))
-    takes = 0.0
+    share, takes = min(1.0, may_take / max(1e-6, expected)), 0.0
     for examples in splits:
         if len(examples) * share < 1:
             return None
@@ -233,9 +232,7 @@ def train(
         ConfigError, DataError, RunError, TrainingError: As the messages say.
     """
     is_file = str(what).endswith((".yaml", ".yml"))
-    values: dict[str, Any] = {"task": str(what)}
-    if is_file:
-        values = with_paths(read_config(what), Path(what).absolute().parent)
+    values = with_paths(read_config(what), Path(what).absolute().parent) if is_file else {"task": str(what)}
     splits = {"train": train, "valid": valid, "test": test}
     handed = handed_over(values, splits, {"data": data, "hub": hub})
     given = {
@@ -256,9 +253,8 @@ def train(
             set_field(values, name, value)
     config = check_config(with_paths(values, Path.cwd()), str(what) if is_file else "heed.train")
     config, held = hold_all(config, handed) if handed else (config, None)
-    run, result = train_config(
-        config, out, Quiet() if quiet else usual_reporter(), resume=resume, given=held, callback=callback
-    )
+    reporter = Quiet() if quiet else usual_reporter()
+    run, result = train_config(config, out, reporter, resume=resume, given=held, callback=callback)
     if run is None:
         raise KeyboardInterrupt(result.reason)
     return run
@@ -299,6 +295,7 @@ def train_config(
     if resume and out is None:
         raise ConfigError("--resume needs the folder of the run to resume")
     processes = join(config.training.device)
+    reporter = reporter if processes.is_first else Quiet()
     resume = resume or (out is not None and was_restarted())
     with Ownership() as ownership:
         if resume and out is not None:
@@ -307,8 +304,7 @@ def train_config(
             done = processes.broadcast(result_if_done(Path(out), config) if processes.is_first else None)
             if done is not None:
                 opened = load(out, finished=True, device=device_of(config.training, processes))
-                if processes.is_first:
-                    reporter.say(how_to_go_on(Path(out), done, opened.config.training))
+                reporter.say(how_to_go_on(Path(out), done, opened.config.training))
                 return opened, done
             if processes.is_first and os.path.isdir(out):
                 ownership.take(Path(out))  # before its files are read
@@ -319,18 +315,11 @@ def train_config(
 
 @fixed()
 def _train(
-    run: Run,
-    changed: Collection[str],
-    reporter: Reporter,
-    resume: bool,
-    callback: Callback | None,
-    began: float,
+    run: Run, changed: Collection[str], reporter: Reporter, resume: bool, callback: Callback | None, began: float
 ) -> tuple[Run | None, TrainResult]:
     """Train what has begun; see `train_config`."""
     processes = current()
     path, task, config = run.folder, run.task, run.config
-    if not processes.is_first:
-        reporter = Quiet()
     asked = run.model, task, config.training, config.evaluation.select_by, path, reporter
     trainer = Trainer(*asked, began=began, try_scoring=partial(try_scoring, run))
     run.precision = trainer.precision
@@ -365,7 +354,7 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
         scores[split] = run.score(chosen)
         if len(chosen) < len(examples):
             note = f"{len(chosen):,} of {len(examples):,} examples, evenly chosen, for lack of time"
-            scores[split] |= {"note": note}
+            scores[split]["note"] = note
             say(f"{split}: {note}; to score all: heed evaluate {shell_word(path)}")
     if [*scores] == ["valid"]:
         validated = run.input.validated(run.examples("valid"))
@@ -382,9 +371,9 @@ def _finish(run: Run, trainer: Trainer, result: TrainResult, predicted: Cost) ->
             "passes": progress.epoch,
             "ended": result.reason,
             "kept": result.kept,
-            "target_tokens_per_second": round(result.tokens_per_second, 1),
-            "padding_share": round(result.padding_share, 4),
-            "waiting_share": round(result.waiting_share, 4),
+            "target_tokens_per_second": round(progress.tokens_per_second, 1),
+            "padding_share": round(progress.padding / max(1, progress.step), 4),
+            "waiting_share": round(progress.waiting_share, 4),
             "seconds": round(trainer.budget.elapsed, 1),
             "seconds_per_update": round(progress.training_seconds / max(1, progress.step), 5),
             "peak_memory_mib": round(peak_memory(trainer.device) / 2**20),
@@ -431,33 +420,26 @@ def forecast(config: RunConfig, whole: bool = False) -> str:
     task = task_class(config.task).prepare(config)
     settle_updates(task)
     prepared = time.perf_counter() - began
-    config = task.config
-    training = config.training
-    model = model_to_train(task)
+    config, training, model = task.config, task.config.training, model_to_train(task)
     trainer = Trainer(model, task, training, config.evaluation.select_by, Path(), Quiet(), began=began)
     cost = trainer.predict_cost(task.work)
     trainer.first_plan()
-    progress = trainer.progress
     memory = max(cost.memory, peak_memory(trainer.device))
+    # The preparation so far takes the same time in the run itself.
+    updates, seconds = training.steps or trainer.progress.total_steps or 0, trainer.budget.seconds
     if training.steps is not None:
-        validation = task.trained_validation * max(0.1, progress.validation_seconds)
-        updates = training.steps
+        validation = task.trained_validation * max(0.1, trainer.progress.validation_seconds)
         seconds = prepared + updates * cost.seconds + (VALIDATIONS + task.finishing_work) * validation
-    else:
-        # The preparation so far takes the same time in the run itself.
-        updates, seconds = progress.total_steps or 0, trainer.budget.seconds
-    passes = updates / updates_per_pass(task)
-    advice = before(task, updates)
+    passes, advice = updates / updates_per_pass(task), before(task, updates)
     return "\n".join(
         [
             settings_text(task, whole),
             reasons_text(config),
             task.notes,
             f"{config.model.name} ({config.model.size}), {sum(p.numel() for p in model.parameters()):,} parameters",
-            f"device {trainer.device}, {trainer.precision}, {count(torch.get_num_threads(), 'thread')}"
-            + f", {cost.micro_batches} micro-batches per batch" * (cost.micro_batches > 1),
-            f"predicted: {count(updates, 'update')} ({count(passes, 'pass', 'es')} over the data), "
+            begin_line(trainer.progress, trainer.device, trainer.precision),
+            f"predicted: {counted(updates, 'update')} ({counted(passes, 'pass', 'es')} over the data), "
             f"{duration(seconds)}, {memory / 2**20:,.0f} MiB",
-            *([advice] if advice else []),
+            *filter(None, [advice]),
         ]
     )

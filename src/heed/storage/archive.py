@@ -28,7 +28,7 @@ _MOST_FILES = 1_000
 _MOST_TIMES = 50
 """How many times its own size a zip file may unpack to, beyond `LIMIT`; settings and tokens shrink to a tenth."""
 _BLOCK = 1 << 20
-_ERRORS = (struct.error, zlib.error)
+_ERRORS = BadZipFile, EOFError, LookupError, OverflowError, RuntimeError, ValueError, struct.error, zlib.error
 
 
 def write_archive(out: Path, folder: str, files: Mapping[str, bytes | Path]) -> None:
@@ -125,8 +125,7 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except HeedError:
         raise
-    except (OSError, BadZipFile, EOFError, LookupError, OverflowError, RuntimeError, ValueError, *_ERRORS) as error:
+    except (OSError, *_ERRORS) as error:
         if getattr(error, "errno", errno.EINVAL) not in (None, errno.EINVAL):  # which is a seek before the beginning
             raise RunError(f"cannot read '{path}': {getattr(error, 'strerror', None) or error}") from None
-        problem = str(error) or type(error).__name__
-        raise RunError(f"'{path}' is damaged: {problem}; get the file again") from None
+        raise RunError(f"'{path}' is damaged: {str(error) or type(error).__name__}; get the file again") from None

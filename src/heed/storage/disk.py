@@ -128,8 +128,13 @@ def _taken(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
-            raise RunError(f"'{path}' already exists and is never overwritten; give another --out") from None
+            raise taken(path) from None
         raise
+
+
+def taken(path: Path) -> RunError:
+    """The error for an output that exists."""
+    return RunError(f"'{path}' already exists and is never overwritten; give another --out")
 
 
 def write_outputs(contents: Mapping[Path, str | bytes]) -> None:
@@ -192,7 +197,8 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
     with _explained_output(path, final, part):
         mode = _mode_of_output(path, final, part)
         raw = open(part, "x+b", buffering=0)
-    text = io.TextIOWrapper(io.BufferedWriter(_Once(raw)), encoding="utf-8")
+    once = _Once(raw)
+    text = io.TextIOWrapper(io.BufferedWriter(once), encoding="utf-8")
     try:
         with _explained_output(path, part):
             if mode is not None:
@@ -222,7 +228,7 @@ def _open_output(path: Path, keeps_lines: bool) -> Iterator[TextIO]:
                     part.unlink()
         raise
     finally:
-        raw.close()  # so that no buffered data can follow
+        once.close()  # so that no buffered data can follow
 
 
 class _Once(io.RawIOBase):
@@ -247,11 +253,8 @@ class _Once(io.RawIOBase):
             self._refused = error
             raise
 
-    @property
-    def closed(self) -> bool:
-        return self._raw.closed
-
     def close(self) -> None:
+        super().close()
         self._raw.close()
 
 
@@ -296,13 +299,8 @@ def _cut_to_lines(raw: io.FileIO) -> int:
 def _is_written_directly(path: Path) -> bool:
     """True for a terminal, a pipe, a device, or the name of an open file such as /dev/stdout."""
     _refuse_impossible(path)
-    if str(path.absolute()).startswith(_OPEN_FILES):
-        return True
-    try:
-        mode = path.stat().st_mode
-    except OSError:
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    is_special = os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path))
+    return is_special or str(path.absolute()).startswith(_OPEN_FILES)
 
 
 @contextmanager
@@ -471,9 +469,9 @@ def temporary_name(path: Path, before: str, ending: str) -> Path:
     """
     _refuse_impossible(path)
     name = path.name
-    while len(os.fsencode(f"{before}{name}.{ending}")) > _LONGEST_NAME:
+    while len(os.fsencode(temporary := f"{before}{name}.{ending}")) > _LONGEST_NAME:
         name = name[:-1]
-    return path.with_name(f"{before}{name}.{ending}")
+    return path.with_name(temporary)
 
 
 @contextmanager
@@ -493,12 +491,15 @@ def _explained(path: Path, needed: int | None, part: Path) -> Iterator[None]:
 def _version(path: Path) -> tuple[int, int] | None:
     """Identity of the file or folder at a path; None if there is none, or only an empty folder."""
     try:
-        if path.is_dir() and not os.listdir(path):
-            return None
-        found = path.stat()
+        return None if path.is_dir() and not os.listdir(path) else identity_of(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+
+
+def identity_of(path: Path) -> tuple[int, int]:
+    """Device and inode of a file or folder."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def disk_error(
@@ -525,12 +526,13 @@ def disk_error(
             more = "and room for the names and blocks of the file system are needed"
             room = f"{_mib(needed)} {more}, {_mib(free)} were free"
         return DiskError(f"{full}: '{path}' could not be written ({room}){kept}")
-    needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
     if number == errno.EDQUOT:
+        needs = f" ({_mib(needed)} are needed)" if needed is not None else ""
         return DiskError(f"your disk quota is used up: '{path}' could not be written{needs}{kept}")
     if number == errno.EFBIG:
-        limit = _largest_file()
-        largest = "the file system allows no file so large" if limit is None else f"ulimit -f allows {_mib(limit)}"
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
+        is_set = limit != resource.RLIM_INFINITY
+        largest = f"ulimit -f allows {_mib(limit)}" if is_set else "the file system allows no file so large"
         return DiskError(f"the file would be too large: '{path}' could not be written ({wanted}{largest}){kept}")
     return DiskError(f"cannot write '{path}': {os.strerror(number)}")
 
@@ -544,9 +546,7 @@ def error_number(error: BaseException) -> int | None:
 
 
 def _existing(folder: Path) -> Path:
-    while not folder.exists():
-        folder = folder.parent
-    return folder
+    return next(path for path in (folder, *folder.parents) if path.exists())
 
 
 def _free(folder: Path) -> int:
@@ -555,14 +555,8 @@ def _free(folder: Path) -> int:
 
 def _has_no_names(folder: Path) -> bool:
     """True if a file system has no inode for another file."""
-    found = os.statvfs(_existing(folder))
-    return found.f_files > 0 and found.f_favail == 0
-
-
-def _largest_file() -> int | None:
-    """Largest file in bytes that this process may write; None for no limit."""
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)[0]
-    return None if limit == resource.RLIM_INFINITY else limit
+    system = os.statvfs(_existing(folder))
+    return system.f_files > 0 and system.f_favail == 0
 
 
 def _mib(count: int) -> str:

@@ -15,7 +15,7 @@ import stat
 from collections.abc import Callable, Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar, cast
 
 import yaml
 from pydantic import TypeAdapter, ValidationError
@@ -31,18 +31,17 @@ _DEPTH = 64
 _EXPANDED = 1 << 20
 """Most values and characters beyond twice those written: a few lines of YAML can expand to billions by aliases."""
 _REMEDY = "restore the file from a copy, or create the folder again"
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
+_KINDS = {stat.S_IFREG: "", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
+_KINDS |= {stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _NAMES = {dict: "an object", list: "a list", str: "text", bool: "true or false", int: "a number", float: "a number"}
 
 
 class MissingFileError(RunError):
     """A file of a run folder is not there."""
+
+
+class OtherFormatError(RunError):
+    """A folder was written by another version of heed."""
 
 
 def cache_folder() -> Path:
@@ -74,18 +73,17 @@ def check_regular(path: Path, links: bool = False) -> os.stat_result:
         RunError: It is a folder, a pipe, a device or a socket, or a link out of its folder.
     """
     try:
-        if not links and path.is_symlink():
-            target = path.resolve(strict=True)
-            if not target.is_relative_to(path.parent.resolve()):
-                raise RunError(f"{path} is a link to {target}, outside of its folder; put the file itself there")
-        found = path.stat()
+        target = path if links or not path.is_symlink() else path.resolve(strict=True)
+        folder, status = path.parent.resolve(), path.stat()
     except FileNotFoundError:
         raise MissingFileError(f"{path} is missing; {_REMEDY}") from None
     except (OSError, RuntimeError, ValueError) as error:  # links in a circle, a NUL in the name
         raise _unreadable(path, error) from None
-    if kind := kind_of(found):
+    if target is not path and not target.is_relative_to(folder):
+        raise RunError(f"{path} is a link to {target}, outside of its folder; put the file itself there")
+    if kind := kind_of(status):
         raise RunError(f"{path} is {kind}, expected a file; {_REMEDY}")
-    return found
+    return status
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -136,49 +134,48 @@ def read_text(path: Path, limit: int = LIMIT, links: bool = False) -> str:
         raise damaged(path, f"byte {error.start + 1:,} is not UTF-8") from None
 
 
-def read_object(path: Path, limit: int = LIMIT, links: bool = False) -> dict[str, Any]:
+def read_object(path: Path, links: bool = False) -> dict[str, Any]:
     """A JSON file of one object; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    values: dict[str, Any] = _of_type(path, read_json(path, limit, links), dict)
-    return values
+    return cast(dict[str, Any], _of_type(path, read_json(path, links), dict))
 
 
-def read_list(path: Path, of: type | None = None, limit: int = LIMIT) -> list[Any]:
+def read_list(path: Path, of: type | None = None) -> list[Any]:
     """A JSON file of one list, its elements all of the type `of` if given; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    values: list[Any] = _of_type(path, read_json(path, limit), list)
+    values: list[Any] = _of_type(path, read_json(path), list)
     for number, value in enumerate(values, 1):
         if of is not None and type(value) is not of:
             raise damaged(path, f"element {number:,} is {_named(value)}, expected {_NAMES.get(of, of.__name__)}")
     return values
 
 
-def read_json(path: Path, limit: int = LIMIT, links: bool = False) -> Any:
+def read_json(path: Path, links: bool = False) -> Any:
     """A JSON file; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return parsed(path, read_text(path, limit, links), json.loads, "JSON")
+    return parsed(path, read_text(path, links=links), json.loads, "JSON")
 
 
-def read_yaml(path: Path, limit: int = LIMIT) -> Any:
+def read_yaml(path: Path) -> Any:
     """A YAML file of plain values; see `read_bytes`.
 
     Raises:
         MissingFileError: There is none.
         RunError: It is no such file.
     """
-    return parsed(path, read_text(path, limit), yaml.safe_load, "YAML")
+    return parsed(path, read_text(path), yaml.safe_load, "YAML")
 
 
 def parsed(path: Path, text: str, parse: Callable[[str], Any], form: str) -> Any:
@@ -229,8 +226,7 @@ def validated(path: Path, text: str, kind: type[T]) -> T:
         RunError: It is not of this class; the message names the first field.
     """
     try:
-        made: T = _adapter(kind).validate_json(text, strict=True)
-        return made
+        return cast(T, _adapter(kind).validate_json(text, strict=True))
     except ValidationError as error:
         first = error.errors()[0]
         raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
@@ -258,6 +254,25 @@ def check_values(values: Any, most: int) -> None:
     raise ValueError(f"its values are nested more than {_DEPTH} levels deep")
 
 
+def refuse_other_format(path: Path, number: Any, read: int, what: str) -> None:
+    """Refuse another format than the one that is read.
+
+    Args:
+        path: The file that gives the format.
+        number: The value that it gives.
+        read: The number of the format that this version reads.
+        what: Beginning of the message, such as "'run' has format".
+
+    Raises:
+        RunError: The number is no number; an `OtherFormatError` if it is of another format.
+    """
+    if type(number) is not int:
+        raise damaged(path, "the field 'format' is missing or not a number")
+    if number != read:
+        remedy = "train the run again, or use the version that wrote it"
+        raise OtherFormatError(f"{what} {number}, and this version of heed reads format {read}: {remedy}")
+
+
 def damaged(path: Path, problem: str) -> RunError:
     """The error for a file with unusable content."""
     return RunError(f"{path} is damaged: {' '.join(problem.split())}; {_REMEDY}")
@@ -273,11 +288,9 @@ def _named(value: Any) -> str:
     return "null" if value is None else _NAMES.get(type(value), type(value).__name__)
 
 
-def kind_of(found: os.stat_result) -> str:
+def kind_of(status: os.stat_result) -> str:
     """The kind of a file that is not regular, such as "a named pipe"; empty for a regular file."""
-    if stat.S_ISREG(found.st_mode):
-        return ""
-    return next((name for test, name in _KINDS if test(found.st_mode)), "no file")
+    return _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
 
 
 def _unreadable(path: Path, error: Exception) -> RunError:
@@ -290,8 +303,7 @@ def checksum(path: Path) -> dict[str, Any]:
     Raises:
         RunError: It is a folder, a pipe, a device or a socket; reading a pipe or device might never end.
     """
-    found = path.stat()
-    if kind := kind_of(found):
+    if kind := kind_of(path.stat()):
         raise RunError(f"{path} is {kind}, expected a file")
     with path.open("rb") as file:
         return content_in(file)
@@ -321,9 +333,8 @@ def recorded(folder: Path) -> dict[str, Content] | None:
     for name, content in values.items():
         if not _is_inside(name):
             raise damaged(path, f"it names {name!r}, which is not a file of the folder")
-        if not (
-            isinstance(content, dict) and type(content.get("bytes")) is int and isinstance(content.get("blake2b"), str)
-        ):
+        kinds = (type(content.get("bytes")), type(content.get("blake2b"))) if isinstance(content, dict) else ()
+        if kinds != (int, str):
             raise damaged(path, f"it has no size and hash of {name!r}")
     if not values:
         raise damaged(path, "it names no file")
@@ -339,9 +350,7 @@ def listed(folder: Path) -> list[str]:
 
 
 def describe_damage(
-    folder: Path,
-    checksum: Callable[[Path], Content] = checksum,
-    names: Collection[str] | None = None,
+    folder: Path, checksum: Callable[[Path], Content] = checksum, names: Collection[str] | None = None
 ) -> dict[str, str]:
     """Damaged files of a folder and their problems ("missing", "altered: ..."); empty for a whole folder.
 
@@ -356,9 +365,9 @@ def describe_damage(
         return {CHECKSUMS: f"not readable: {_problem(error, folder / CHECKSUMS)}"}
     if wanted is None:
         return {CHECKSUMS: "missing"}
-    chosen = wanted if names is None else {name: wanted[name] for name in wanted if name in names}
-    found = {name: difference(folder / name, content, checksum) for name, content in chosen.items()}
-    return {name: problem for name, problem in found.items() if problem}
+    chosen = wanted if names is None else [name for name in wanted if name in names]
+    problems = {name: difference(folder / name, wanted[name], checksum) for name in chosen}
+    return {name: problem for name, problem in problems.items() if problem}
 
 
 def difference(path: Path, content: Content, checksum: Callable[[Path], Content] = checksum) -> str:
@@ -367,14 +376,14 @@ def difference(path: Path, content: Content, checksum: Callable[[Path], Content]
         size = check_regular(path).st_size
         if size != content["bytes"]:
             return f"altered: it has {counted(size, 'byte')}, but {content['bytes']:,} were written"
-        found = checksum(path)
+        is_same = checksum(path)["blake2b"] == content["blake2b"]
     except (MissingFileError, FileNotFoundError):
         return "missing"
     except RunError as error:
         return _problem(error, path)
     except OSError as error:
         return f"not readable: {error.strerror}"
-    return "" if found["blake2b"] == content["blake2b"] else "altered: its checksum is not the one that was written"
+    return "" if is_same else "altered: its checksum is not the one that was written"
 
 
 def _is_inside(name: str) -> bool:

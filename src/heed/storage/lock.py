@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from heed.errors import DiskError, RunError
-from heed.storage.disk import make_folder
+from heed.storage.disk import identity_of, make_folder
 
 LOCK = ".lock"
 """The lock file of a folder; hidden, so that it is neither sealed nor listed. Its text names the owner."""
@@ -49,7 +49,7 @@ def owned(folder: Path) -> Iterator[None]:
                 with path.open("r+", encoding="utf-8") as file:  # does not create the file
                     file.truncate()
                     file.write(text)
-                identity = _identity(path)
+                identity = identity_of(path)
             except FileNotFoundError:  # removed by its last owner; a lock on a removed file has no effect
                 continue
             except OSError as error:
@@ -58,7 +58,7 @@ def owned(folder: Path) -> Iterator[None]:
                 yield
             finally:
                 with suppress(OSError):
-                    if _identity(path) == identity:  # not another process's lock, in a folder that was replaced
+                    if identity_of(path) == identity:  # not another process's lock, in a folder that was replaced
                         path.unlink()
             return
     raise DiskError(f"cannot lock '{folder}': {path.name} is repeatedly removed by other processes")
@@ -132,10 +132,8 @@ def _has_ended(owner: re.Match[str]) -> bool:
         return False
     try:
         os.kill(int(owner[1]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:  # another user's process
-        return False
+    except OSError as error:  # a PermissionError is of another user's process
+        return isinstance(error, ProcessLookupError)
     return False
 
 
@@ -148,18 +146,13 @@ def _refusal(folder: Path, owner: re.Match[str] | None, by_name: bool = False) -
     return RunError(f"'{folder}' is already being trained by {owner[0]}; wait until it ends, or {stop}{hint}")
 
 
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino
-
-
 class Presence:
     """Check that a folder is still the same one."""
 
     def __init__(self, folder: Path) -> None:
         """Record the identity of the folder."""
         self._folder = folder
-        self._before = _identity(folder) if folder.is_dir() else None
+        self._before = identity_of(folder) if folder.is_dir() else None
 
     def check(self) -> None:
         """Stop if the folder was deleted, moved, or replaced by another of the same name.
@@ -168,7 +161,7 @@ class Presence:
             DiskError: It was; the message says which.
         """
         try:
-            if self._before in (None, _identity(self._folder)):
+            if self._before in (None, identity_of(self._folder)):
                 return
             what = "was replaced by another folder"
         except OSError as error:

@@ -18,23 +18,23 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
-from heed.config import TrainingConfig
 from heed.errors import DiskError, RunError
 from heed.storage.disk import remove_folder, remove_leftovers, write_checksums, write_folder
 from heed.storage.files import (
     CHECKSUMS,
+    OtherFormatError,
     check_regular,
     damaged,
     describe_damage,
     listed,
     read_object,
     recorded,
+    refuse_other_format,
     validated,
 )
 from heed.training.optimizer import Optimizer, Schedule
@@ -91,6 +91,16 @@ class Progress:
         return Schedule(self.warmup or 0, self.total_steps, self.planned_at, self.risen, self.course)
 
     @property
+    def tokens_per_second(self) -> float:
+        """Target tokens a second, the mean over all updates; validations do not count."""
+        return self.tokens / max(1e-9, self.training_seconds)
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of the time of all updates that was spent waiting for batches."""
+        return self.waiting_seconds / max(1e-9, self.training_seconds)
+
+    @property
     def is_warm(self) -> bool:
         """True if the learning rate has reached its peak."""
         return self.step >= (self.warmup or 0)
@@ -110,6 +120,39 @@ class Checkpoint:
     random: dict[str, Tensor]
     progress: Progress
     carried: dict[str, Tensor] = field(default_factory=dict)
+    place: str = ""  # where it was read, for messages
+
+    def restore(self, model: nn.Module, optimizer: Optimizer | None, rank: int, device: torch.device) -> Progress:
+        """Restore model, optimiser and random state.
+
+        Newly trained parameters begin without a state of the optimiser; the state of untrained ones is ignored.
+
+        Args:
+            model: The weights are copied into it.
+            optimizer: The state is copied into it; None where the kind of optimiser has changed.
+            rank: Number of this process: each has its own random state.
+            device: On which it trains.
+
+        Raises:
+            RunError: The checkpoint is of another model.
+        """
+        apply_weights(model, self.weights, self.place)
+        states = optimizer.state if optimizer is not None else {}
+        named = ((name, states.get(p, {})) for name, p in model.named_parameters(remove_duplicate=False))
+        own = {f"{name}.{key}": tensor for name, state in named for key, tensor in state.items()}
+        for name in [name for name in self.optimizer if name in own]:
+            written, shape = self.optimizer[name], tuple(own[name].shape)
+            if written.shape != shape:
+                where = f"{self.place}: optimiser state '{name}'"
+                raise RunError(f"{where} has shape {tuple(written.shape)}, expected {shape}")
+            own[name].copy_(written)
+        if f"{rank}.cpu" in self.random:
+            torch.set_rng_state(self.random[f"{rank}.cpu"])
+        else:  # there were fewer processes when it was written
+            torch.manual_seed(draw_seed(self.progress.step, rank))
+        if device.type == "cuda" and f"{rank}.cuda" in self.random:
+            torch.cuda.set_rng_state(self.random[f"{rank}.cuda"], device)
+        return self.progress
 
     def carried_by(self, rank: int) -> dict[str, Tensor]:
         """What one process carries, under its own names."""
@@ -124,36 +167,81 @@ def writes_beside(device: torch.device) -> bool:
     return device.type == "cuda"
 
 
-class Saving:
-    """Writes checkpoints, one at a time; if `beside`, in a thread, for which the end of the process waits."""
+Explained = Callable[[DiskError], DiskError]
 
-    def __init__(self, device: torch.device, explained: Callable[[DiskError], DiskError]) -> None:
-        """`device` is that of training; `explained` makes the error to raise of one of the disk."""
-        self.beside = writes_beside(device)
-        self._explained = explained
-        self._thread: threading.Thread | None = None
+
+class Saving:
+    """Writes the checkpoints of a run, one at a time; on a GPU in a thread, for which the end of the process waits."""
+
+    def __init__(self, folder: Path, device: torch.device, processes: Processes, explained: Explained) -> None:
+        """Prepare.
+
+        Args:
+            folder: The folder of the checkpoints.
+            device: That of training.
+            processes: The processes that train together; the first one writes.
+            explained: Makes the error to raise of one of the disk.
+        """
+        self._folder, self._device, self._processes, self._explained = folder, device, processes, explained
+        self._beside = writes_beside(device)
+        self._thread = threading.Thread()
         self._error: BaseException | None = None
 
-    def begin(self, write: Callable[[], object]) -> None:
-        """Write, or begin to; the last checkpoint is waited for."""
+    def save(
+        self, model: nn.Module, optimizer: Optimizer, progress: Progress, carried: dict[str, Tensor], made_of: str
+    ) -> None:
+        """Write `step-N`, or begin to; it gets its name only when it is complete and on the disk. Prune the folder.
 
-        def work() -> None:
-            try:
-                write()
-            except BaseException as error:
-                self._error = error
+        Args:
+            model: Its weights are written.
+            optimizer: Its state is written.
+            progress: Everything but tensors.
+            carried: State that this process's task carries from batch to batch; if none has any, no file is written.
+            made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
 
+        Raises:
+            DiskError: The disk is full or writing fails; older checkpoints stay.
+        """
+        group = self._processes
+        state = random_state(group.rank, self._device), {f"{group.rank}.{name}": t for name, t in carried.items()}
+        randoms, carrieds = zip(*group.gather(state), strict=True)
+        if not group.is_first:
+            return
+        states = ((name, optimizer.state.get(p, {})) for name, p in model.named_parameters())
+        tensors = {
+            _WEIGHTS: unshared(model.state_dict()),
+            _OPTIMIZER: {f"{name}.{key}": t.detach().contiguous() for name, one in states for key, t in one.items()},
+            _RANDOM: {name: t for one in randoms for name, t in one.items()},
+            _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
+        }
+        if self._beside:
+            tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
+        values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
         self.check(wait=True)
-        if self.beside:
-            self._thread = threading.Thread(target=work, name="heed-checkpoint")
+        self._thread = threading.Thread(
+            target=self._write, args=[f"step-{progress.step}", tensors, values, made_of], name="heed-checkpoint"
+        )
+        if self._beside:
             self._thread.start()
         else:
-            work()
+            self._thread.run()
             self.check()
+
+    def _write(self, name: str, tensors: dict[str, dict[str, Tensor]], values: str, made_of: str) -> None:
+        needed = sum(t.nbytes for one in tensors.values() for t in one.values())
+        try:
+            with write_folder(self._folder / name, needed) as part:
+                for file, one in tensors.items():
+                    if one or file != _CARRIED:
+                        save_tensors(one, part / file, {"made_of": made_of} if made_of and file == _WEIGHTS else None)
+                (part / _PROGRESS).write_text(values)
+            prune_checkpoints(self._folder)
+        except BaseException as error:
+            self._error = error
 
     def wait(self) -> None:
         """Wait until all is written or has failed."""
-        if self._thread is not None:
+        if self._thread.ident is not None:  # it was started
             self._thread.join()
 
     def check(self, wait: bool = False) -> None:
@@ -165,68 +253,8 @@ class Saving:
         if wait:
             self.wait()
         error, self._error = self._error, None
-        if isinstance(error, DiskError):
-            raise self._explained(error) from None
         if error is not None:
-            raise error
-
-
-def save_checkpoint(
-    folder: Path,
-    model: nn.Module,
-    optimizer: Optimizer,
-    progress: Progress,
-    random: dict[str, Tensor] | None = None,
-    carried: dict[str, Tensor] | None = None,
-    made_of: str = "",
-    saving: Saving | None = None,
-    processes: Processes | None = None,
-) -> Path:
-    """Write `folder/step-N` and prune the folder; `step-N` gets its name only when it is complete and on the disk.
-
-    Args:
-        folder: The folder of the checkpoints.
-        model: Its weights are written.
-        optimizer: Its state is written.
-        progress: Everything but tensors.
-        random: Random state of this process; as it is now by default.
-        carried: State that this process's task carries from batch to batch; if none has any, no file is written.
-        made_of: Hash of what makes the run's model, kept with the weights; see `check_own`.
-        saving: Writes it, perhaps later; without it, all is written on return.
-        processes: The processes that train together, which all call this; the first one writes.
-
-    Raises:
-        DiskError: The disk is full or writing fails; older checkpoints stay.
-    """
-    final, group = folder / f"step-{progress.step}", processes or Processes()
-    state = random_state() if random is None else random, {f"{group.rank}.{k}": t for k, t in (carried or {}).items()}
-    randoms, carrieds = zip(*group.gather(state), strict=True)
-    if not group.is_first:
-        return final
-    tensors = {
-        _WEIGHTS: unshared(model.state_dict()),
-        _OPTIMIZER: _optimizer_tensors(model, optimizer),
-        _RANDOM: {name: t for one in randoms for name, t in one.items()},
-        _CARRIED: {name: t.contiguous() for one in carrieds for name, t in one.items()},
-    }
-    needed = sum(t.numel() * t.element_size() for one in tensors.values() for t in one.values())
-    values = json.dumps({"format": FORMAT, **asdict(progress)}, indent=1)
-
-    def write() -> None:
-        with write_folder(final, needed) as part:
-            for name, one in tensors.items():
-                if one or name != _CARRIED:
-                    save_tensors(one, part / name, {"made_of": made_of} if made_of and name == _WEIGHTS else None)
-            (part / _PROGRESS).write_text(values)
-        prune_checkpoints(folder)
-
-    if saving is None:
-        write()
-        return final
-    if saving.beside:
-        tensors = {name: {key: t.to("cpu", copy=True) for key, t in one.items()} for name, one in tensors.items()}
-    saving.begin(write)
-    return final
+            raise self._explained(error) if isinstance(error, DiskError) else error
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
@@ -235,15 +263,14 @@ def load_checkpoint(path: Path) -> Checkpoint:
     Raises:
         RunError: The checkpoint is damaged or of another format; the message says how.
     """
-    _check_format(path)
+    stored_progress(path)  # of another format, it is not damaged
     if damage := _damage(path):
         raise RunError(f"checkpoint {path} is damaged: {damage}")
     try:
-        _, progress = _read_progress(path)
-        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
         carried = read_tensors(path / _CARRIED) if (path / _CARRIED).is_file() else {}
-        return Checkpoint(weights, optimizer, random, progress, carried)
-    except Exception as error:
+        weights, optimizer, random = (read_tensors(path / name) for name in (_WEIGHTS, _OPTIMIZER, _RANDOM))
+        return Checkpoint(weights, optimizer, random, _read_progress(path), carried, str(path))
+    except RunError as error:
         raise RunError(f"checkpoint {path} is damaged: {error}") from None
 
 
@@ -272,83 +299,26 @@ def _damage(path: Path) -> str:
     return "; ".join(f"{name} is {what}" for name, what in describe_damage(path).items())
 
 
-def stored_progress(path: Path) -> dict[str, Any]:
-    """The fields of `progress.json`; empty if it is damaged, which the check of the checksums reports."""
-    try:
-        number, progress = _read_progress(path)
-        return {"format": number, **asdict(progress)}
-    except RunError:
-        return {}
-
-
-def _read_progress(path: Path) -> tuple[int, Progress]:
-    """The format number of a checkpoint, and its progress (default values for an unknown format)."""
-    values = read_object(path / _PROGRESS)
-    number = values.pop("format", None)
-    if type(number) is not int:
-        raise damaged(path / _PROGRESS, "the field 'format' is missing or not a number")
-    if number != FORMAT:
-        return number, Progress()
-    if unknown := values.keys() - Progress.__dataclass_fields__.keys():
-        raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
-    return number, validated(path / _PROGRESS, json.dumps(values), Progress)
-
-
-def _check_format(path: Path) -> None:
-    number = stored_progress(path).get("format", FORMAT)
-    if number != FORMAT:
-        raise RunError(
-            f"{path} has checkpoint format {number}, and this version of heed reads format {FORMAT}: train the run "
-            "again, or use the version that wrote it"
-        )
-
-
-def restore(
-    checkpoint: Checkpoint,
-    model: nn.Module,
-    optimizer: Optimizer | None,
-    where: str,
-    rank: int = 0,
-    device: torch.device | None = None,
-) -> Progress:
-    """Restore model, optimiser and random state.
-
-    Args:
-        checkpoint: As read.
-        model: The weights are copied into it.
-        optimizer: The state is copied into it; None where the kind of optimiser has changed.
-        where: Name of the checkpoint in messages.
-        rank: Number of this process: each has its own random state.
-        device: On which it trains.
+def stored_progress(path: Path) -> Progress:
+    """The progress of a checkpoint; without values if it is damaged, which the check of the checksums reports.
 
     Raises:
-        RunError: The checkpoint is of another model.
+        RunError: The checkpoint is of another format.
     """
-    apply_weights(model, checkpoint.weights, where)
-    if optimizer is not None:
-        _restore_optimizer(checkpoint, model, optimizer, where)
-    if f"{rank}.cpu" in checkpoint.random:
-        torch.set_rng_state(checkpoint.random[f"{rank}.cpu"])
-    else:  # there were fewer processes when it was written
-        torch.manual_seed(draw_seed(checkpoint.progress.step, rank))
-    if device is not None and device.type == "cuda" and f"{rank}.cuda" in checkpoint.random:
-        torch.cuda.set_rng_state(checkpoint.random[f"{rank}.cuda"], device)
-    return checkpoint.progress
+    try:
+        return _read_progress(path)
+    except OtherFormatError:
+        raise
+    except RunError:
+        return Progress()
 
 
-def _restore_optimizer(checkpoint: Checkpoint, model: nn.Module, optimizer: Optimizer, where: str) -> None:
-    """Copy the optimiser's state; newly trained parameters begin with none, state of untrained ones is ignored."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    for name, tensor in checkpoint.optimizer.items():
-        parameter, _, key = name.rpartition(".")
-        state = optimizer.state.get(parameters[parameter]) if parameter in parameters else None
-        if state is None:
-            continue
-        if state[key].shape != tensor.shape:
-            raise RunError(
-                f"{where}: optimiser state '{name}' has shape {tuple(tensor.shape)}, expected {tuple(state[key].shape)}"
-            )
-        state[key].copy_(tensor)
+def _read_progress(path: Path) -> Progress:
+    values = read_object(path / _PROGRESS)
+    refuse_other_format(path / _PROGRESS, values.pop("format", None), FORMAT, f"{path} has checkpoint format")
+    if unknown := values.keys() - Progress.__dataclass_fields__.keys():
+        raise damaged(path / _PROGRESS, f"unknown field {min(unknown)!r}")
+    return validated(path / _PROGRESS, json.dumps(values), Progress)
 
 
 def check_all_own(folder: Path, made_of: str) -> None:
@@ -369,7 +339,7 @@ def latest_checkpoint(folder: Path, say: Callable[[str], None] = lambda message:
         RunError: The newest checkpoint is of another format.
     """
     for path in checkpoints_in(folder):
-        _check_format(path)
+        stored_progress(path)
         if not (damage := _damage(path)):
             return path
         say(f"warning: checkpoint {path.name} is damaged ({damage}); trying the previous one")
@@ -381,25 +351,16 @@ def prune_checkpoints(folder: Path) -> None:
     remove_leftovers(folder)
     whole = checkpoints_in(folder)[:_WHOLE]
     stored = [stored_progress(path) for path in whole]
-    wanted = {step for one in stored for step in (*one.get("kept", ()), *one.get("snapshots", {}).values())}
-    for path in _steps_in(folder):
-        if path in whole:
-            continue
-        if step_of(path) in wanted:
-            _keep_weights(path)
-        else:
-            remove_folder(path)
+    wanted = {step for one in stored for step in (*one.kept, *one.snapshots.values())}
+    for path in {*_steps_in(folder)} - {*whole}:
+        (_keep_weights if step_of(path) in wanted else remove_folder)(path)
 
 
 def _keep_weights(path: Path) -> None:
     files = [p for p in path.iterdir() if p.name not in (_WEIGHTS, CHECKSUMS)]
-    try:
-        weights = (recorded(path) or {}).get(_WEIGHTS)
-    except RunError:
-        weights = None
-    if files and weights is not None:  # without a readable record, the folder stays as it is
+    if files and _WEIGHTS in listed(path):  # without a readable record, the folder stays as it is
         # First, so that the folder never lacks a recorded file; not hashed again, so that damage stays visible.
-        write_checksums(path, [_WEIGHTS], {_WEIGHTS: weights})
+        write_checksums(path, [_WEIGHTS], recorded(path))
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -425,38 +386,42 @@ def _holds_progress(path: Path) -> bool:
     return _PROGRESS in names or not names  # without checksums it is damaged, which is to be reported
 
 
-def _optimizer_tensors(model: nn.Module, optimizer: Optimizer) -> dict[str, Tensor]:
-    """The state of a model's optimiser, under the names of its parameters."""
-    return {
-        f"{name}.{key}": value.detach().contiguous()
-        for name, parameter in model.named_parameters()
-        for key, value in optimizer.state.get(parameter, {}).items()
-    }
-
-
 def draw_seed(*numbers: int) -> int:
     """A seed computed from some numbers."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=7).digest(), "big")
 
 
-def random_state(rank: int = 0, device: torch.device | None = None) -> dict[str, Tensor]:
+def random_state(rank: int, device: torch.device) -> dict[str, Tensor]:
     """The random state of this process, which is number `rank`, and of the GPU on which it trains, if any."""
     state = {f"{rank}.cpu": torch.get_rng_state()}
-    if device is not None and device.type == "cuda":
+    if device.type == "cuda":
         state[f"{rank}.cuda"] = torch.cuda.get_rng_state(device)
     return state
 
 
 Scores = dict[str, float]
+Evaluate = Callable[[], Scores]
+Say = Callable[[str], None]
 
 
 class Selection:
     """Ranks validations and, in the end, puts the weights worth keeping into the model."""
 
-    def __init__(self, config: TrainingConfig, select_by: str, checkpoints: Path) -> None:
-        self._average = config.average
-        self._select_by = select_by
-        self._checkpoints = checkpoints
+    def __init__(
+        self, average: int, select_by: str, checkpoints: Path, model: nn.Module, evaluate: Evaluate, say: Say
+    ) -> None:
+        """Prepare.
+
+        Args:
+            average: Number of the last validations whose weights are averaged; 1 for no average.
+            select_by: The score by which validations are ranked.
+            checkpoints: The folder of the weights.
+            model: Weights are copied into it.
+            evaluate: Validates the present weights of the model.
+            say: Called with warnings about damaged weights.
+        """
+        self._average, self._select_by, self._checkpoints = average, select_by, checkpoints
+        self._model, self._evaluate, self._say = model, evaluate, say
 
     def rank(self, scores: Scores) -> list[float]:
         """Sort key of a validation: the score, then the loss."""
@@ -477,73 +442,55 @@ class Selection:
         if is_warm and math.isfinite(loss):
             p.lowest_loss = loss if p.lowest_loss is None else min(p.lowest_loss, loss)
         kept = [*p.kept, p.step]
-        wanted = {*kept[-self._average :], p.best_step}
-        p.kept = [step for step in kept if step in wanted]
+        p.kept = [step for step in kept if step in {*kept[-self._average :], p.best_step}]
 
-    def score_again(
-        self, p: Progress, model: nn.Module, evaluate: Callable[[], Scores], say: Callable[[str], None]
-    ) -> None:
+    def score_again(self, p: Progress) -> None:
         """Score all kept weights again after the validation data, or how it is scored, has changed."""
+        model = self._model
         present, step, steps = {name: t.clone() for name, t in model.state_dict().items()}, p.step, p.kept
         p.best_rank, p.best_scores, p.best_step, p.bad, p.worse, p.lowest_loss, p.kept = [], {}, 0, 0, 0, None, []
-        for p.step in filter(lambda one: self._is_whole(one, say), steps):
+        for p.step in filter(self._is_whole, steps):
             load_weights(model, self._weights(p.step))
-            self.note(p, evaluate())
+            self.note(p, self._evaluate())
         p.step = step
         model.load_state_dict(present)
 
-    def choose(
-        self,
-        p: Progress,
-        model: nn.Module,
-        evaluate: Callable[[], Scores],
-        averaged: Callable[[Scores], None],
-        say: Callable[[str], None],
-    ) -> tuple[str, Scores]:
-        """Put the weights worth keeping into the model.
-
-        Args:
-            p: Progress at the end of the run.
-            model: The weights are copied into it.
-            evaluate: Validates the present weights of the model.
-            averaged: Called with the scores of the average, if one was tried.
-            say: Called with a warning about damaged weights.
+    def choose(self, p: Progress) -> tuple[str, Scores, Scores | None]:
+        """Put the weights worth keeping at the end of a run into the model.
 
         Returns:
-            A description of these weights, and their scores.
+            A description of these weights, their scores, and those of the average, if one was tried.
         """
-        recent = p.kept[-self._average :]
+        model = self._model
         try:
-            self._check(p.best_step)
+            if damage := self._damage(p.best_step):
+                raise RunError(damage)
             load_weights(model, self._weights(p.best_step))
         except RunError as error:
-            say(f"warning: {error}; keeping the weights of the last update instead of the best")
-            return f"update {p.step} (the best weights, of update {p.best_step}, could not be read)", evaluate()
-        if self._average > 1 and len(recent) > 1:
-            recent = [step for step in recent if self._is_whole(step, say)]
-        if self._average > 1 and len(recent) > 1:
-            best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-            apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
-            scores = evaluate()
-            averaged(scores)
-            if self.rank(scores) > p.best_rank:
-                return f"the average of updates {', '.join(map(str, recent))}", scores
-            model.load_state_dict(best)
-        return f"update {p.best_step}", p.best_scores
+            self._say(f"warning: {error}; keeping the weights of the last update instead of the best")
+            kept = f"update {p.step} (the best weights, of update {p.best_step}, could not be read)"
+            return kept, self._evaluate(), None
+        recent = p.kept[-self._average :] if self._average > 1 else []
+        recent = [step for step in recent if self._is_whole(step)] if len(recent) > 1 else []
+        if len(recent) < 2:
+            return f"update {p.best_step}", p.best_scores, None
+        best = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+        apply_weights(model, average_weights([self._weights(step) for step in recent]), "the average")
+        average = self._evaluate()
+        if self.rank(average) > p.best_rank:
+            return f"the average of updates {', '.join(map(str, recent))}", average, average
+        model.load_state_dict(best)
+        return f"update {p.best_step}", p.best_scores, average
 
-    def _is_whole(self, step: int, say: Callable[[str], None]) -> bool:
-        try:
-            self._check(step)
-        except RunError as error:
-            say(f"warning: {error}; leaving these weights out")
-            return False
-        return True
+    def _is_whole(self, step: int) -> bool:
+        if damage := self._damage(step):
+            self._say(f"warning: {damage}; leaving these weights out")
+        return not damage
 
-    def _check(self, step: int) -> None:
-        """Refuse damaged weights of a checkpoint."""
-        path = self._weights(step)
-        for name, problem in describe_damage(path.parent, names=[path.name]).items():
-            raise RunError(f"{path.parent / name} is {problem}")
+    def _damage(self, step: int) -> str:
+        """The first problem of the weights of a checkpoint; empty if they are as they were written."""
+        path = self._weights(step).parent
+        return next((f"{path / name} is {what}" for name, what in describe_damage(path, names=[_WEIGHTS]).items()), "")
 
     def _weights(self, step: int) -> Path:
-        return self._checkpoints / f"step-{step}" / "model.safetensors"
+        return self._checkpoints / f"step-{step}" / _WEIGHTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -89,6 +89,18 @@ class Trainable(Protocol):
     def most_updates(self) -> int | None:
         """Updates after which a run under a time budget ends, though time is left; None if only time ends it."""
 
+    def groups(self, model: Any) -> list[Group]:
+        """The parts of a model that are trained at different rates, or not at all; no parameter is in two of them."""
+
+    def carried(self) -> dict[str, Tensor]:
+        """The state that the next batch goes on from (truncated back-propagation through time), for checkpoints."""
+
+    def carry(self, state: dict[str, Tensor]) -> None:
+        """Continue from a state; an empty one starts afresh."""
+
+    def scoring_memory(self, model: Any, activations: float) -> int:
+        """Bytes that scoring needs in addition to the model; `activations`: bytes training keeps for each position."""
+
 
 class Losses(nn.Module):
     """A model and its task's loss as one module, for DistributedDataParallel to wrap."""
@@ -104,33 +116,6 @@ class Losses(nn.Module):
         return parts_of(self._task.loss(self.model, batch, self._label_smoothing))
 
 
-@runtime_checkable
-class Carries(Protocol):
-    """A task whose batches continue one another (truncated back-propagation through time)."""
-
-    def carried(self) -> dict[str, Tensor]:
-        """The state after the last batch, detached; it is written into checkpoints."""
-
-    def carry(self, state: dict[str, Tensor]) -> None:
-        """Continue from a state; an empty one starts afresh."""
-
-
-@runtime_checkable
-class Groups(Protocol):
-    """A task that trains parts of a model at different rates, or not at all."""
-
-    def groups(self, model: Any) -> list[Group]:
-        """The groups; no parameter in two of them."""
-
-
-@runtime_checkable
-class Scores(Protocol):
-    """A task that knows how much memory scoring needs, where that may exceed what training needs."""
-
-    def scoring_memory(self, model: Any, activations: float) -> int:
-        """Bytes that scoring needs in addition to the model; `activations`: bytes training keeps for each position."""
-
-
 @dataclass
 class TrainResult:
     """The result of a training run."""
@@ -141,23 +126,4 @@ class TrainResult:
     progress: Progress  # at its end
     validation: dict[str, float]  # scores of the weights that were kept
     kept: str  # which weights those are, for display
-    tokens_per_second: float  # target tokens, mean over the run, validation not counted
-    padding_share: float  # mean share of padding in the batches
-    waiting_share: float  # share of the time of all updates spent waiting for the next batches
     validated: float = 1.0  # share of the validation set that `validation` is on
-
-    @classmethod
-    def of(
-        cls,
-        folder: Path,
-        finished: bool,
-        reason: str,
-        progress: Progress,
-        validation: dict[str, float],
-        kept: str,
-        validated: float = 1.0,
-    ) -> TrainResult:
-        """The result, with means over the updates."""
-        p, seconds = progress, max(1e-9, progress.training_seconds)
-        shares = p.tokens / seconds, p.padding / max(1, p.step), p.waiting_seconds / seconds
-        return cls(folder, finished, reason, p, validation, kept, *shares, validated)

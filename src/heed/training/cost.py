@@ -33,7 +33,7 @@ from torch import nn
 from heed.config import TrainingConfig
 from heed.memory import check_memory
 from heed.threads import Company, cores, given_by_user, threads_of
-from heed.training.contracts import Scores, Trainable, parts_of
+from heed.training.contracts import Trainable, parts_of
 from heed.training.device import (
     autocast,
     divided,
@@ -141,25 +141,22 @@ class TrialStep:
 
     def _run(self, indices: list[int]) -> None:
         self.model.train()
-        began, used = time.perf_counter(), time.process_time()
-        start = began
+        start, used = time.perf_counter(), time.process_time()
         for part in divided(indices, self.micro_batches):
             batch = self.task.collate(part).to(self.device)
             with autocast(self.precision, self.device):
                 loss, _ = parts_of(self.task.loss(self.model, batch, self.config.label_smoothing))
             loss.backward()
             loss.item()  # a GPU has finished only when a result is asked for
-        passes = time.perf_counter() - start
-        for p in self.model.parameters():
-            if p.grad is not None:
-                p.grad.zero_()
-        start = time.perf_counter()
+        passes = time.perf_counter()
+        self.model.zero_grad(set_to_none=False)
+        update = time.perf_counter()
         clip_gradient(self.model, self.config.clip).item()
         self.optimizer.try_step()
         self.optimizer.zero_grad()
         end = time.perf_counter()
-        self.timed.append((self.work(indices), passes, end - start))
-        self.spent = [self.spent[0] + end - began, self.spent[1] + time.process_time() - used]
+        self.timed.append((self.work(indices), passes - start, end - update))
+        self.spent = [self.spent[0] + end - start, self.spent[1] + time.process_time() - used]
 
     def rates(self, batches: list[list[int]]) -> tuple[float, float]:
         """Seconds of a position forward and backward, and of the optimiser's step, of steps on these batches."""
@@ -176,6 +173,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
     model, config, device, work = step.model, step.config, step.device, step.work
     plan = [processes.share(indices) or indices[:1] for indices in step.task.train_batches(0)]
     parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    moments = 8 * parameters if config.optimizer != "sgd" else 0
     middle = plan[len(plan) // 2]
     threads = choose_threads(model, work(middle)) if chooses_threads else torch.get_num_threads()
     before = _memory_now(device)
@@ -187,8 +185,7 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
         kept = activations * positions[widest]
         step.micro_batches = config.micro_batches or micro_batches_for(model, device, kept)
         if device.type == "cpu":
-            moments = 8 if config.optimizer != "sgd" else 0
-            needed = round(kept / step.micro_batches) + (4 + moments) * parameters
+            needed = round(kept / step.micro_batches) + 4 * parameters + moments
             when = f"before the first update, for a batch of {positions[widest]:,} positions"
             check_memory(needed, when, lower_step(step.micro_batches))
         # The first step fills caches and pools and touches its memory for the first time: it is not timed.
@@ -200,14 +197,13 @@ def predict_cost(step: TrialStep, processes: Processes, chooses_threads: bool) -
         seconds += processes.seconds_to_sum(parameters)
     memory = [before + 4 * parameters + round(kept / step.micro_batches)]
     if device.type == "cpu":
-        memory += [before + (8 if config.optimizer != "sgd" else 0) * parameters, peak_memory()]
-    if isinstance(step.task, Scores):
-        # The allocator keeps the memory of a batch in pieces too small for scoring.
-        left = round(kept / step.micro_batches) if device.type == "cpu" else 0
-        memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
+        memory += [before + moments, peak_memory()]
+    # The allocator keeps the memory of a batch in pieces too small for scoring.
+    left = round(kept / step.micro_batches) if device.type == "cpu" else 0
+    memory.append(_memory_now(device) + left + step.task.scoring_memory(model, activations))
     network = round(2 * (processes.count - 1) / processes.count * 4 * parameters)
-    alone = device.type == "cpu" and threads == 1 and step.spent[1] > 0
-    delay = step.spent[0] / step.spent[1] if alone else 1.0
+    taken, used = step.spent
+    delay = taken / used if device.type == "cpu" and threads == 1 and used > 0 else 1.0
     return Cost(max(memory), activations, seconds, network, step.micro_batches, threads, delay)
 
 
@@ -235,7 +231,6 @@ def _memory_now(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.memory_allocated(device)
     try:  # the present memory of this process, not its peak
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * 4096
+        return 4096 * int(Path("/proc/self/statm").read_text().split()[1])
     except (OSError, ValueError, IndexError):
         return peak_memory()

@@ -29,7 +29,6 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -95,9 +94,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 def autocast(precision: str, device: torch.device) -> AbstractContextManager[object]:
     """The context in which the forward pass runs."""
-    if precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
-    return contextlib.nullcontext()
+    return torch.autocast(device.type, dtype=torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
 
 
 def predicting(precision: str, device: torch.device) -> AbstractContextManager[object]:
@@ -126,8 +123,7 @@ def peak_memory(device: torch.device | None = None) -> int:
     """Peak memory of this process in bytes; on a GPU, of its tensors."""
     if device is not None and device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak if sys.platform == "darwin" else peak * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 _COMPILERS = ("g++", "clang++", "c++")
@@ -158,16 +154,16 @@ def compiled(model: nn.Module, same_shapes: bool = False) -> Iterator[None]:
     Unless all batches have the same shape, shapes are dynamic from the start: a new length causes no recompilation.
     """
     plain = model.forward
-    model.forward = partial(_choose, model, plain, torch.compile(plain, dynamic=None if same_shapes else True))
+    fast = torch.compile(plain, dynamic=None if same_shapes else True)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return (fast if model.training and watch.here.slot is None else plain)(*args, **kwargs)
+
+    model.forward = forward
     try:
         yield
     finally:
         del model.forward  # the instance's, not the class's
-
-
-def _choose(model: nn.Module, plain: Callable[..., Any], fast: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    forward = fast if model.training and watch.here.slot is None else plain
-    return forward(*given, **named)
 
 
 def recompute_blocks(model: nn.Module, name: str) -> None:
@@ -176,8 +172,7 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
     Raises:
         ConfigError: The model has no blocks.
     """
-    blocks = [module for module in model.modules() if isinstance(module, Recomputable)]
-    if not blocks:
+    if not (blocks := _blocks(model)):
         raise ConfigError(
             f"training.activation_checkpointing is true, but model '{name}' has no Transformer blocks to recompute "
             "(transformer, encoder, bert, gpt and vit have them); set it to false"
@@ -188,8 +183,11 @@ def recompute_blocks(model: nn.Module, name: str) -> None:
 
 def recomputed_blocks(model: nn.Module) -> list[Recomputable]:
     """The blocks that are recomputed, except those of `kept_inside`."""
-    blocks = [module for module in model.modules() if isinstance(module, Recomputable)]
-    return [block for block in blocks if block.recomputed and not block.kept]
+    return [block for block in _blocks(model) if block.recomputed and not block.kept]
+
+
+def _blocks(model: nn.Module) -> list[Recomputable]:
+    return [module for module in model.modules() if isinstance(module, Recomputable)]
 
 
 @contextmanager
@@ -247,8 +245,7 @@ def micro_batches_for(model: nn.Module, device: torch.device, kept: float) -> in
         gradients = 4 * sum(p.numel() for p in model.parameters() if p.requires_grad)
         room = _ROOM * torch.cuda.mem_get_info(device)[0] - gradients
         return max(1, math.ceil(kept / max(1.0, room)))
-    in_blocks = any(isinstance(module, Recomputable) for module in model.modules())
-    return max(1, math.ceil(kept / _KEPT)) if in_blocks and device.type == "cpu" else 1
+    return max(1, math.ceil(kept / _KEPT)) if _blocks(model) and device.type == "cpu" else 1
 
 
 def kept_bytes(model: nn.Module, run: Callable[[], object]) -> int:

@@ -15,20 +15,11 @@ from torch import nn
 
 from heed.config import TrainingConfig
 from heed.data.batch import pin
+from heed.errors import DiskError, counted
 from heed.memory import memory_explained
 from heed.training.batches import Draw, Feed, Place, draws
-from heed.training.checkpoint import (
-    Progress,
-    Saving,
-    Selection,
-    draw_seed,
-    latest_checkpoint,
-    load_checkpoint,
-    random_state,
-    restore,
-    save_checkpoint,
-)
-from heed.training.contracts import Batch, Carries, Groups, Losses, Trainable, TrainResult
+from heed.training.checkpoint import Progress, Saving, Selection, draw_seed, latest_checkpoint, load_checkpoint
+from heed.training.contracts import Batch, Losses, Trainable, TrainResult
 from heed.training.cost import Cost, TrialStep, give_way, may_choose_threads, predict_cost, resumed_threads
 from heed.training.device import (
     LOWER_VALIDATION,
@@ -89,38 +80,32 @@ class Trainer:
         self.device = device_of(config, self.processes)
         self.precision = choose_precision(config.precision, self.device)
         self.model = model.to(self.device)
-        self.task = task
-        self.config = config
-        self.select_by = select_by
+        self.task, self.config, self.select_by = task, config, select_by
         self.checkpoints = folder / "checkpoints"
-        self.judged_by = ""  # hash of the data and settings of validations
-        self.made_of = ""  # hash of what makes the run's model, which checkpoints carry
+        self.judged_by, self.made_of = "", ""  # hashes of the data and settings of validations, and of the model
         self.reporter = reporter
-        self.on_validation = on_validation
-        self._try_scoring = try_scoring
-        groups = task.groups(self.model) if isinstance(task, Groups) else ()
+        self.on_validation, self._try_scoring = on_validation, try_scoring
+        groups = task.groups(self.model)
         self.optimizer = make_optimizer(self.model, config, groups)
         self._unfreezing = Unfreezing(groups)
-        self.progress = Progress()
+        self.progress = Progress(threads=0, micro_batches=config.micro_batches or 1)  # 0: not chosen yet
         self.validation: dict[str, float] = {}
         self._metrics = MetricsLog(folder / "metrics.jsonl", reporter.say, self.processes.is_first)
         self._stop = threading.Event()
         self.budget = Budget(config, task, began)
-        self._selection = Selection(config, select_by, self.checkpoints)
+        judging = self.model, self.evaluate, self._say
+        self._selection = Selection(config.average, select_by, self.checkpoints, *judging)
         self._saved_at = time.perf_counter()
-        self._saving = Saving(self.device, lambda error: not_saved(error, self.progress, self.checkpoints))
-        self._unread: Callable[[], None] | None = None  # logs the last update
+        self._saving = Saving(self.checkpoints, self.device, self.processes, self._not_saved)
+        self._unread: Callable[[], object] = bool  # logs the last update
         self._announced = False  # True once the planned number of updates was printed
-        self._threads = 0  # chosen number of threads; 0 before the choice
-        self._micro_batches = config.micro_batches or 1
         self._chooses_threads = may_choose_threads(config, self.device, self.processes)
         self.listen = self._metrics.listen
         self._rising = RisingLoss(config, lambda: self.progress.total_steps, reporter.say)
         self.listen(self._rising)
         self.enough = threading.Event()  # set by a callback: no further updates
         self._heard: list[bool] | None = None  # what the signs of all processes were after the last update
-        self._ahead: list[Draw] = []  # the next update's batches, if they were made before
-        self._targets: float | None = None  # of these, in all processes
+        self._ahead: tuple[Draw, float] | None = None  # the next update, if it was made before, and all its targets
         self.asks = False  # True in all processes if a callback may set `enough`
 
     # The run --------------------------------------------------------------------------------------------------
@@ -168,9 +153,9 @@ class Trainer:
         self.progress.seconds = self.budget.elapsed
         if reason == "interrupted":
             return self._result(False, reason, "the last update")
-        log = partial(self._metrics.write, "average", self.progress.step)
-        given = self.progress, self.model, self.evaluate, lambda scores: log(**scores), self._say
-        kept, self.validation = self._selection.choose(*given)
+        kept, self.validation, average = self._selection.choose(self.progress)
+        if average is not None:
+            self._metrics.write("average", self.progress.step, **average)
         self._validate_whole()
         self.model.eval()
         return self._result(True, reason, kept)
@@ -183,20 +168,18 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         given = (self.model, self.optimizer, self.task, self.config, self.device, self.precision, work)
-        with step_explained("before the first update", self._micro_batches):
+        with step_explained("before the first update", self.progress.micro_batches):
             cost = predict_cost(TrialStep(*given), self.processes, self._chooses_threads)
         self.budget.expect(cost.seconds)
-        self._micro_batches, self._threads = max(self.processes.gather(cost.micro_batches)), cost.threads
+        p, counts = self.progress, self.processes.gather(cost.micro_batches)
+        p.threads, p.micro_batches = cost.threads, max(counts)
         return cost
 
     def _begin(self) -> None:
         p, c = self.progress, self.config
-        p.micro_batches = self._micro_batches
-        p.threads = self._threads or torch.get_num_threads()
-        p.processes = self.processes.count
-        if isinstance(self.task, Carries):
-            self.task.carry({})  # clear the state left by measured steps
-        p.judged_by = self.judged_by
+        p.threads = p.threads or torch.get_num_threads()
+        p.processes, p.judged_by = self.processes.count, self.judged_by
+        self.task.carry({})  # clear the state left by measured steps
         begin(p, c)
         if self.processes.rank > 0:  # the weights are the same everywhere, dropout is not
             torch.manual_seed(draw_seed(c.seed, self.processes.rank))
@@ -205,22 +188,21 @@ class Trainer:
         c = self.config
         optimizer = None if "training.optimizer" in changed else self.optimizer
         checkpoint, rank = load_checkpoint(path), self.processes.rank
-        self.progress = p = restore(checkpoint, self.model, optimizer, str(path), rank, self.device)
-        if isinstance(self.task, Carries):
-            same = p.processes == self.processes.count  # each process reads streams of its own
-            self.task.carry(checkpoint.carried_by(rank) if same else {})
+        self.progress = p = checkpoint.restore(self.model, optimizer, rank, self.device)
+        # Each process reads streams of its own.
+        self.task.carry(checkpoint.carried_by(rank) if p.processes == self.processes.count else {})
         p.threads = resumed_threads(c, changed, p.threads)
         torch.set_num_threads(p.threads)
         go_on(p, c, changed)
         self.task.valid_share = p.valid_share
-        self._say(f"resumed at update {p.step} ({p.threads} thread{'s' if p.threads > 1 else ''})")
+        self._say(f"resumed at update {p.step} ({counted(p.threads, 'thread')})")
         if (now := self.processes.count) != (before := p.processes):
-            self._say(f"the checkpoint was written by {before} process{'es' * (before > 1)}; resuming with {now}")
+            self._say(f"the checkpoint was written by {counted(before, 'process', 'es')}; resuming with {now}")
             p.processes = now
         if p.judged_by != self.judged_by:
             p.judged_by = self.judged_by
             if p.kept:
-                self._selection.score_again(p, self.model, self.evaluate, self._say)
+                self._selection.score_again(p)
                 scored = f"kept weights scored again, the best are those of update {p.best_step}"
                 self._say(f"data or settings have changed: {scored}")
 
@@ -244,8 +226,7 @@ class Trainer:
             if (unsaved and p.step > 0) or p.due(self.config.snapshots):
                 self._write()
             if self.asks and self.processes.any(self.enough.is_set())[0]:
-                if p.kept[-1:] != [p.step]:
-                    self._validate()
+                self._validate()
                 return f"ended by the callback at update {p.step}"
             if p.step == p.total_steps:
                 if p.ending:
@@ -257,11 +238,11 @@ class Trainer:
                     return said
                 self._say(said)
             if late:
-                if p.kept[-1:] != [p.step]:
-                    self._validate()
+                self._validate()
                 return f"time budget used up at update {p.step} of {p.total_steps}"
             start = time.perf_counter()
-            self._update(self._ahead.pop() if self._ahead else next(feed), start)
+            (draw, targets), self._ahead = self._ahead or (next(feed), None), None
+            self._update(draw, targets, start)
 
     def _signs(self, step: int) -> list[bool]:
         """After `step` updates: is a plan due, was the run interrupted, is time over, is a checkpoint due."""
@@ -290,14 +271,15 @@ class Trainer:
         given = self.task, self.config, self.processes, Place(p.epoch, p.batch, p.plan), self._say
         return Feed(draws(*given, pin, count)) if self.device.type == "cuda" else draws(*given, micro_batches=count)
 
-    def _update(self, draw: Draw, start: float) -> None:
+    def _update(self, draw: Draw, targets: float | None, start: float) -> None:
         """One update; `start` is when its batches were asked for, so that speeds include the data.
+
+        `targets` are those of all processes, None if they have not been summed yet.
 
         Several processes exchange one tensor: the sums, what `_signs` says, and the targets of the next update, whose
         batches are therefore made before, unless a validation comes first.
         """
         p, c = self.progress, self.config
-        targets, self._targets = self._targets, None
         if begun := self._unfreezing.at(p.step):
             self._losses = self._wrapped()  # DDP must sum the gradients of the newly trained parameters too
             self._say(f"update {p.step}: training {' and '.join(begun)} from here on")
@@ -315,10 +297,9 @@ class Trainer:
         closed = sums.close(clip_gradient(self.model, c.clip))
         examples = [i for batch, _ in batches for i in batch.indices]
         if self.processes.count > 1 and not self._owes_validation(p.step + 1):
-            asked = time.perf_counter()
-            self._ahead.append(next(self._batches))
+            asked, following = time.perf_counter(), next(self._batches)
             waited += time.perf_counter() - asked
-            sums.add_counts(*self._signs(p.step + 1), self._ahead[0].targets)
+            sums.counts = [*self._signs(p.step + 1), following.targets]
         numbers = cache(partial(self._numbers, sums, p.step + 1, p.epoch, rate, examples))
         late = self.device.type == "cuda" and self.optimizer.skips and not self.asks and self.processes.count == 1
         if late:
@@ -327,7 +308,8 @@ class Trainer:
         else:
             numbers()
             if sums.counts:
-                self._heard, self._targets = [number > 0 for number in sums.counts[:-1]], sums.counts[-1]
+                *signs, targets = sums.counts
+                self._heard, self._ahead = [number > 0 for number in signs], (following, targets)
             self.optimizer.step()
         self.optimizer.zero_grad()
         p.step += 1
@@ -346,9 +328,10 @@ class Trainer:
         """What `Sums.read` gives of an update, if all is finite."""
         total, parts, norm = sums.read(self.processes)
         if not (math.isfinite(total) and math.isfinite(norm)):
-            described = self.task.describe(examples, epoch)
+            what = f"the gradient's norm is {norm}" if math.isfinite(total) else f"the loss is {total}"
+            at = f"update {step} (pass {epoch + 1}, learning rate {rate:.2g}) on {self.task.describe(examples, epoch)}"
             self._saving.check(wait=True)  # the message names the last checkpoint
-            raise not_finite(total, norm, rate, described, (step, epoch), self.config, self.checkpoints)
+            raise not_finite(f"{what} at {at}", self.config, self.checkpoints)
         return total, parts, norm
 
     def _log(
@@ -363,9 +346,8 @@ class Trainer:
 
     def _read_last(self) -> None:
         """Log the last update, if its numbers have not been read."""
-        if (unread := self._unread) is not None:
-            self._unread = None
-            unread()
+        unread, self._unread = self._unread, bool
+        unread()
 
     def _backward(self, batches: list[tuple[Batch, bool]], count: int) -> Sums:
         """Compute the gradient of (sum of losses / target tokens) over all batches and processes; return the sums.
@@ -415,8 +397,12 @@ class Trainer:
     # Validation and weights -----------------------------------------------------------------------------------
 
     def _validate(self) -> None:
+        """Validate, save and say so, if that has not been done after the last update."""
+        p = self.progress
+        if p.kept[-1:] == [p.step]:
+            return
         self._read_last()
-        p, start = self.progress, time.perf_counter()
+        start = time.perf_counter()
         self.validation = self.evaluate()
         p.validation_seconds = max(0.1, time.perf_counter() - start)
         self._selection.note(p, self.validation)
@@ -439,11 +425,12 @@ class Trainer:
         p, start = self.progress, time.perf_counter()
         p.seconds = self.budget.elapsed
         p.snapshots |= p.due(self.config.snapshots)
-        carried = self.task.carried() if isinstance(self.task, Carries) else {}
-        own = random_state(self.processes.rank, self.device), carried, self.made_of, self._saving, self.processes
-        save_checkpoint(self.checkpoints, self.model, self.optimizer, p, *own)
+        self._saving.save(self.model, self.optimizer, p, self.task.carried(), self.made_of)
         self._saved_at = time.perf_counter()
         self.budget.writing = self._saved_at - start
+
+    def _not_saved(self, error: DiskError) -> DiskError:
+        return not_saved(error, self.progress, self.checkpoints)
 
     # Around it ------------------------------------------------------------------------------------------------
 
@@ -455,5 +442,5 @@ class Trainer:
         return self.processes.wrap(Losses(self.model, self.task, self.config.label_smoothing))
 
     def _result(self, finished: bool, reason: str, kept: str) -> TrainResult:
-        share = self.task.valid_share
-        return TrainResult.of(self.checkpoints.parent, finished, reason, self.progress, self.validation, kept, share)
+        at_end = self.progress, self.validation, kept, self.task.valid_share
+        return TrainResult(self.checkpoints.parent, finished, reason, *at_end)

@@ -74,21 +74,16 @@ class Unfreezing:
     """Groups that are frozen at first: which of them are trained follows from the number of updates done."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
-        self._groups = [
-            (group, [p for p in group.parameters if p.requires_grad])
-            for group in groups
-            if group.since > 0 and group.rate > 0
-        ]
+        late = (group for group in groups if group.since > 0 and group.rate > 0)
+        self._groups = [(group, [p for p in group.parameters if p.requires_grad]) for group in late]
 
     def at(self, step: int) -> list[str]:
         """Freeze and unfreeze for the state after `step` updates; return the names of newly trained groups."""
-        begun = []
-        for group, parameters in self._groups:
-            trained = step >= group.since
-            if trained and parameters and not parameters[0].requires_grad:
-                begun.append(group.name)
-            for parameter in parameters:
-                parameter.requires_grad_(trained)
+        due = [(group, own) for group, own in self._groups if step >= group.since]
+        begun = [group.name for group, own in due if own and not own[0].requires_grad]
+        for group, own in self._groups:
+            for parameter in own:
+                parameter.requires_grad_(step >= group.since)
         return begun
 
     def is_over(self, step: int) -> bool:
@@ -140,48 +135,28 @@ class Optimizer:
             parameters = [p for p in group["params"] if p.grad is not None]
             if not parameters:
                 continue
-            gradients = [p.grad for p in parameters]
-            own = {name: group[name] for name in ("lr", "weight_decay")}
+            gradients, rates = [p.grad for p in parameters], {name: group[name] for name in ("lr", "weight_decay")}
             if self._kind == "sgd":
-                self._descend(parameters, gradients, own)
+                plain: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
+                sgd(parameters, gradients, [None] * len(parameters), **plain, **rates)
             else:
-                self._adam(parameters, gradients, own, skip)
+                self._adam(parameters, gradients, rates, skip)
 
     def try_step(self) -> None:
         """A step that takes the usual time and changes nothing: all gradients and moments must be zero."""
-        rates = [group["lr"] for group in self.param_groups]
-        for group in self.param_groups:
-            group["lr"] = 0.0
+        groups = self.param_groups
+        self.param_groups = [{**group, "lr": 0.0} for group in groups]
         self.step()
-        for group, rate in zip(self.param_groups, rates, strict=True):
-            group["lr"] = rate
+        self.param_groups = groups
         for state in self.state.values():
             state["step"].zero_()
 
-    def _descend(self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any]) -> None:
-        still: dict[str, Any] = {"momentum": 0.0, "dampening": 0.0, "nesterov": False, "maximize": False}
-        sgd(parameters, gradients, [None] * len(parameters), **still, **group)  # type: ignore[arg-type]
-
-    def _adam(
-        self, parameters: list[nn.Parameter], gradients: list[Tensor], group: dict[str, Any], skip: Tensor | None
-    ) -> None:
-        adam(
-            parameters,  # type: ignore[arg-type]
-            gradients,
-            [self.state[p]["exp_avg"] for p in parameters],
-            [self.state[p]["exp_avg_sq"] for p in parameters],
-            [],
-            [self.state[p]["step"] for p in parameters],
-            fused=_is_fused(parameters[0]),
-            found_inf=skip,
-            decoupled_weight_decay=self._kind == "adamw",
-            amsgrad=False,
-            beta1=self._betas[0],
-            beta2=self._betas[1],
-            eps=1e-8,
-            maximize=False,
-            **group,
-        )
+    def _adam(self, parameters: list[Any], gradients: list[Any], rates: dict[str, Any], skip: Tensor | None) -> None:
+        states = [self.state[p] for p in parameters]
+        averages, squares, steps = ([state[key] for state in states] for key in ("exp_avg", "exp_avg_sq", "step"))
+        named: dict[str, Any] = {"beta1": self._betas[0], "beta2": self._betas[1], "eps": 1e-8, "maximize": False}
+        named |= {"fused": _is_fused(parameters[0]), "decoupled_weight_decay": self._kind == "adamw", "amsgrad": False}
+        adam(parameters, gradients, averages, squares, [], steps, found_inf=skip, **named, **rates)
 
 
 def clip_gradient(model: nn.Module, clip: float | None) -> Tensor:

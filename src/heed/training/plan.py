@@ -209,14 +209,12 @@ class Budget:
         A part of the set is tried, then larger ones while they take little time, since the first examples also pay for
         what is done once.
         """
-        share, task = _FEW, self._task
-        while True:
-            task.valid_share, start = share, time.perf_counter()
+        share, seconds, task = _FEW / 4.0, 0.0, self._task
+        while share < 1.0 and 4.0 * seconds <= max(_TRIED * self.seconds, 0.25):
+            task.valid_share = share = min(1.0, 4.0 * share)
+            start = time.perf_counter()
             evaluate()
             seconds = processes.broadcast(time.perf_counter() - start)
-            if share == 1.0 or 4.0 * seconds > max(_TRIED * self.seconds, 0.25):
-                break
-            share = min(1.0, 4.0 * share)
         p.valid_share = task.valid_share = self.part_to_validate(seconds / share)
         p.validation_seconds = seconds / share * p.valid_share
 
@@ -243,26 +241,22 @@ class Budget:
         validation = self._validation(p) + self.writing
         self._planned = self.elapsed
         left = max(0.0, self._deadline(p) - self._planned)
-        given = self._config.validate_every
-        validated = p.kept[-1] if p.kept else 0
-        if given is not None:
-            updates = int((left - validation) / (pace + validation / given))
-            every = given
+        if (given := self._config.validate_every) is not None:
+            updates, every = int((left - validation) / (pace + validation / given)), given
         elif after_validation or p.total_steps is None or p.validate_every is None:
             wanted = min(math.ceil(VALIDATIONS * left / self.seconds), int(_VALIDATING * left / max(1e-6, validation)))
             updates = int((left - max(1, wanted) * validation) / pace)
             every = max(1, math.ceil(updates / max(1, wanted)))
         else:
             every = p.validate_every
-            coming = max(1, math.ceil((p.total_steps - validated) / every))
+            coming = max(1, math.ceil((p.total_steps - max(p.kept, default=0)) / every))
             updates = int((left - coming * validation) / pace)
         most = self._task.most_updates
         if most is not None and p.step + updates > most:
             updates, every = most - p.step, given or math.ceil(most / VALIDATIONS)
+        total = p.step + max(1 if p.total_steps is None else 0, updates)
         if p.total_steps is None:
-            total = p.step + max(1, updates)
             return Plan(total, every, Schedule(warm_up(self._config, total), total))
-        total = p.step + max(0, updates)
         return Plan(total, every, self._onward(p, total))
 
     def _onward(self, p: Progress, total: int) -> Schedule:
@@ -313,8 +307,7 @@ class Budget:
         """Measure occasionally how long scoring will take; `score` is `try_scoring` of `Trainer`."""
         passed = sum(self.elapsed > share * self._deadline(p) for share in _MEASURED_AT)
         if passed > self._tried:
-            self._tried = passed
-            expected = self.scoring(p)
+            self._tried, expected = passed, self.scoring(p)
             measured = score(min(_MEASURING[0] * self.seconds, _MEASURING[1] * expected), expected)
             self._scoring = self._scoring if measured is None else measured
 
@@ -324,9 +317,8 @@ class Budget:
 
     def scoring(self, p: Progress) -> float:
         """Expected seconds of scoring the kept weights on every split."""
-        if self._scoring is not None:
-            return self._scoring
-        return self._validation(p) / p.valid_share * self._task.finishing_work
+        unmeasured = self._validation(p) / p.valid_share * self._task.finishing_work
+        return unmeasured if self._scoring is None else self._scoring
 
     def _deadline(self, p: Progress) -> float:
         """When training must end."""

@@ -17,6 +17,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import count
 from typing import Any, TypeVar
 
 import torch
@@ -59,7 +60,7 @@ class Processes:
 
     def any(self, *values: bool) -> list[bool]:
         """Whether each value is true in any process."""
-        return list(values)
+        return [total > 0 for total in self.total(*values)]
 
     def gather(self, value: T) -> list[T]:
         """The values of all processes, by rank."""
@@ -108,11 +109,7 @@ class _Launched(Processes):
         # Not on mps, which has no float64; there are no several processes there.
         summed = torch.tensor(values, dtype=torch.float64, device=self.device)
         distributed.all_reduce(summed)
-        numbers: list[float] = summed.tolist()
-        return numbers
-
-    def any(self, *values: bool) -> list[bool]:
-        return [value > 0 for value in self.total(*map(float, values))]
+        return list(summed.tolist())
 
     def gather(self, value: T) -> list[T]:
         parts: list[Any] = [None] * self.count
@@ -120,18 +117,16 @@ class _Launched(Processes):
         return parts
 
     def broadcast(self, value: T) -> T:
-        holder: list[Any] = [value]
+        holder = [value]
         distributed.broadcast_object_list(holder, src=0)
-        said: T = holder[0]
-        return said
+        return holder[0]
 
     def wrap(self, module: nn.Module) -> nn.Module:
         return DistributedDataParallel(module, [self.device] if self.device.type == "cuda" else None)
 
     def no_sync(self, module: nn.Module) -> AbstractContextManager[Any]:
         assert isinstance(module, DistributedDataParallel)
-        held: AbstractContextManager[Any] = module.no_sync()
-        return held
+        return module.no_sync()
 
     def seconds_to_sum(self, count: int) -> float:
         numbers = torch.zeros(count, device=self.device)
@@ -162,7 +157,7 @@ class _Launched(Processes):
 
 
 _FINISHED = "heed/finished"
-_groups = 0
+_groups = count(1)
 
 
 def _prefix() -> str:
@@ -172,10 +167,8 @@ def _prefix() -> str:
     there (pytorch issue 135712). On several machines the count of restarts may differ, so there the store must not be
     shared (docs/scaling.md).
     """
-    global _groups
-    _groups += 1
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") if os.environ.get("GROUP_WORLD_SIZE") == "1" else "0"
-    return f"heed/restart-{restarts}/{_groups}"
+    return f"heed/restart-{restarts}/{next(_groups)}"
 
 
 _current = Processes()
@@ -203,12 +196,12 @@ def join(device: str) -> Processes:
         ConfigError: The device is a single one, such as "cuda:1".
     """
     global _current
-    count = int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1 or _current.count > 1:
+    launched = int(os.environ.get("WORLD_SIZE", "1"))
+    if launched == 1 or _current.count > 1:
         return _current
     if device not in ("auto", "cpu", "cuda"):
         raise ConfigError(
-            f"training.device is '{device}', but {count} processes were started and each uses its own device; "
+            f"training.device is '{device}', but {launched} processes were started and each uses its own device; "
             "set training.device to auto or cpu"
         )
     _current = _Launched(device)
@@ -223,28 +216,20 @@ class Sums:
     """The losses of an update's batches, left on their device until all are read together."""
 
     def __init__(self) -> None:
-        self._losses: list[Tensor] = []
-        self._terms: dict[str, list[Tensor]] = {}
+        self._values: list[tuple[str, Tensor]] = []  # the losses, under "", and their terms
         self._closed = torch.empty(0)
         self._sent: torch.cuda.Event | None = None
-        self.counts: list[float] = []  # of this process; after `read`, of all
+        self.counts: list[float] = []  # further numbers to sum over the processes: this one's; after `read`, all
 
     def add(self, loss: Tensor, terms: Mapping[str, Tensor]) -> None:
         """Add the loss of a batch, a single number, and its terms."""
-        self._losses.append(loss.detach())
-        for name, term in terms.items():
-            self._terms.setdefault(name, []).append(term.detach())
-
-    def add_counts(self, *counts: float) -> None:
-        """Have numbers summed over the processes with the losses."""
-        self.counts = list(counts)
+        self._values += [("", loss.detach()), *((name, term.detach()) for name, term in terms.items())]
 
     def close(self, norm: Tensor) -> Tensor:
         """Put all into one tensor with the gradient's norm, of which a GPU begins to send a copy; return the tensor."""
-        device = self._losses[0].device
-        columns = [self._losses, *self._terms.values()]
-        unread = [value.reshape(()).to(device) for column in columns for value in column]
-        self._closed = closed = torch.stack([*unread, norm.reshape(()).to(device)])
+        device = self._values[0][1].device
+        unread = (*(value for _, value in self._values), norm)
+        self._closed = closed = torch.stack([value.reshape(()).to(device) for value in unread])
         if device.type == "cuda":
             self._closed = torch.empty(closed.shape, dtype=closed.dtype, pin_memory=True)
             self._closed.copy_(closed, non_blocking=True)
@@ -254,12 +239,13 @@ class Sums:
 
     def read(self, processes: Processes) -> Numbers:
         """The sum of the losses and of each term over all batches and processes, and the gradient's norm."""
-        columns = [self._losses, *self._terms.values()]
         if self._sent is not None:
             self._sent.synchronize()
-        *values, norm_read = self._closed.tolist()
-        numbers = iter(values)
-        sums = [sum(next(numbers) for _ in column) for column in columns]
-        total, *others = processes.total(*sums, *self.counts)
-        others, self.counts = others[: len(self._terms)], others[len(self._terms) :]
-        return total, dict(zip(self._terms, others, strict=True)), norm_read
+        columns: dict[str, list[float]] = {}
+        *numbers, norm = self._closed.tolist()
+        for (name, _), number in zip(self._values, numbers, strict=True):
+            columns.setdefault(name, []).append(number)
+        totals = processes.total(*map(sum, columns.values()), *self.counts)
+        self.counts = totals[len(columns) :]
+        total, *terms = totals[: len(columns)]
+        return total, dict(zip([*columns][1:], terms, strict=True)), norm

@@ -17,12 +17,13 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 from heed.config import TrainingConfig
-from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError
+from heed.errors import ConfigError, DiskError, HeedWarning, TrainingError, counted
 from heed.evaluation.significance import score_line
 from heed.storage.disk import write_whole
 from heed.storage.files import MissingFileError, read_bytes
@@ -47,10 +48,9 @@ def duration(seconds: float) -> str:
 
 def begin_line(p: Progress, device: object, precision: str) -> str:
     """The line before the first update: where and how the run computes."""
-    threads = f"{p.threads} thread{'s' if p.threads > 1 else ''}"
     many = f", {p.processes} processes" if p.processes > 1 else ""
     divided_in = f", {p.micro_batches} micro-batches per batch" if p.micro_batches > 1 else ""
-    return f"device {device}, {precision}, {threads}{many}{divided_in}"
+    return f"device {device}, {precision}, {counted(p.threads, 'thread')}{many}{divided_in}"
 
 
 def plan_line(p: Progress, budget: Budget) -> str:
@@ -102,17 +102,10 @@ class Quiet(Reporter):
 
 def usual_reporter() -> Reporter:
     """The reporter for where heed runs: one changing output in a notebook, else lines on a terminal or in a log."""
-    publish = _notebook_publish()
-    return TerminalReporter() if publish is None else NotebookReporter(publish)
-
-
-def _notebook_publish() -> Callable[..., Any] | None:
-    """The function that publishes an output in the running notebook cell; None outside an IPython kernel."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    if getattr(shell, "kernel", None) is None:
-        return None
-    return shell.display_pub.publish  # type: ignore[no-any-return, union-attr]
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = None if ipython is None else ipython.get_ipython()
+    in_notebook = getattr(shell, "kernel", None) is not None  # an IPython kernel
+    return NotebookReporter(shell.display_pub.publish) if in_notebook else TerminalReporter()
 
 
 class NotebookReporter(Reporter):
@@ -123,12 +116,9 @@ class NotebookReporter(Reporter):
 
     def __init__(self, publish: Callable[..., Any]) -> None:
         """`publish` is the method of IPython's display publisher."""
-        self._publish = publish
-        self._identity = {"display_id": f"heed-{uuid.uuid4().hex}"}
+        self._publish, self._identity = publish, {"display_id": f"heed-{uuid.uuid4().hex}"}
         self._said: list[str] = []
-        self._moving = ""
-        self._shown = False
-        self._last = -math.inf
+        self._moving, self._shown, self._last = "", False, -math.inf
 
     def say(self, message: str) -> None:
         self._said.append(message)
@@ -146,7 +136,7 @@ class NotebookReporter(Reporter):
             self._show()
 
     def _show(self) -> None:
-        text = lines("\n".join([*self._said, *([self._moving] if self._moving else [])]))
+        text = lines("\n".join([*self._said, *filter(None, [self._moving])]))
         self._publish(data={"text/plain": text}, metadata={}, transient=self._identity, update=self._shown)
         self._shown = True
 
@@ -192,8 +182,8 @@ class TerminalReporter(Reporter):
             print(lines(message), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        if self._live is not None:
-            live, self._live = self._live, None
+        live, self._live = self._live, None
+        if live is not None:
             with suppress(OSError):
                 live.stop()
 
@@ -227,13 +217,11 @@ def handled(handle: Callable[[int], None]) -> Iterator[None]:
 
     These are SIGINT, SIGTERM, and SIGHUP unless it is ignored.
     """
-    before: dict[int, Any] = {}
+    asking: list[Any] = []
     if threading.current_thread() is threading.main_thread():
-        asking: list[int] = [signal.SIGINT, signal.SIGTERM]
-        if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
-            asking.append(_HANG_UP)
-        for number in asking:
-            before[number] = signal.signal(number, lambda sent, _: handle(sent))
+        hangs_up = _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN
+        asking = [signal.SIGINT, signal.SIGTERM, *([_HANG_UP] if hangs_up else [])]
+    before = {number: signal.signal(number, lambda sent, _: handle(sent)) for number in asking}
     try:
         yield
     finally:
@@ -251,25 +239,13 @@ def not_saved(error: DiskError, p: Progress, checkpoints: Path) -> DiskError:
     )
 
 
-def not_finite(
-    loss: float,
-    norm: float,
-    rate: float,
-    examples: str,
-    at: tuple[int, int],
-    config: TrainingConfig,
-    checkpoints: Path,
-) -> TrainingError:
-    """The error for a loss or gradient that is not finite; `norm` is the gradient's, `examples` those of the update.
-
-    `at` is the number of the update and that of its pass, from 0.
-    """
-    what = f"the loss is {loss}" if not math.isfinite(loss) else f"the gradient's norm is {norm}"
+def not_finite(what: str, config: TrainingConfig, checkpoints: Path) -> TrainingError:
+    """The error for a loss or gradient that is not finite; `what` says which, when and on which examples."""
     before = latest_checkpoint(checkpoints)
-    back = f"; the last checkpoint is {before.name}" if before is not None else ""
+    back = "" if before is None else f"; the last checkpoint is {before.name}"
     return TrainingError(
-        f"{what} at update {at[0]} (pass {at[1] + 1}, learning rate {rate:.2g}) on {examples}; lower "
-        f"training.learning_rate (now {config.learning_rate}) or raise training.warmup (now {config.warmup}){back}"
+        f"{what}; lower training.learning_rate (now {config.learning_rate}) or raise training.warmup (now "
+        f"{config.warmup}){back}"
     )
 
 
@@ -294,18 +270,12 @@ class RisingLoss:
         """`total_steps` returns the planned updates, None until decided; `say` prints the warning."""
         self._config, self._total_steps, self._say = config, total_steps, say
         self._first: list[float] = []
-        self._mean = 0.0
-        self._above = 0
-        self._said = False
+        self._mean, self._above, self._said = 0.0, 0, False
 
     def recall(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Read the initial loss from the log of a resumed run."""
-        losses = (event.get("loss") for event in events if event["event"] == "update")
-        for loss in losses:
-            if len(self._first) == _FIRST:
-                return
-            if isinstance(loss, float):
-                self._first.append(loss)
+        losses = (event["loss"] for event in events if event["event"] == "update")
+        self._first = [*islice(losses, _FIRST)]
 
     def __call__(self, event: str, step: int, values: Mapping[str, float]) -> None:
         """Handle one event of the log."""
@@ -324,8 +294,8 @@ class RisingLoss:
             self._say(
                 f"warning: the training loss has been above its initial value ({began:.4g}) for {self._above:,} "
                 f"updates and is now {self._mean:.4g}: the learning rate is probably too high; try "
-                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer training.warmup (now "
-                f"{warmup})"
+                f"training.learning_rate={rate / 10:.2g} (a tenth of {rate:g}), or a longer "
+                f"training.warmup (now {warmup})"
             )
 
 
@@ -339,11 +309,8 @@ class MetricsLog:
 
     def __init__(self, path: Path, say: Callable[[str], None], writes: bool = True) -> None:
         """Open; `say` is called once if writing fails; `writes` is False for all processes but the first."""
-        self._path = path
-        self._folder = Presence(path.parent)
-        self._say = say
-        self._writes = writes
-        self._warned = False
+        self._path, self._folder = path, Presence(path.parent)
+        self._say, self._writes, self._warned = say, writes, False
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
@@ -364,7 +331,7 @@ class MetricsLog:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(line)
         except OSError as error:
-            self._warn(error.strerror or str(error))
+            self._warn(error)
         for listener in self._listeners:
             listener(event, step, values)
 
@@ -378,16 +345,24 @@ class MetricsLog:
             return
         try:
             lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
-            kept = [line for line in lines if _is_before(line, step)]
+            # The average is computed again at every end of training.
+            events = [(_event(line), line) for line in lines]
+            kept = [line for event, line in events if event and event["step"] <= step and event["event"] != "average"]
             if kept != lines or self._path.stat().st_nlink > 1:  # lines must not reach a copy (cp -al) of the folder
                 write_whole(self._path, lambda path: path.write_text("".join(kept), encoding="utf-8"))
         except (OSError, DiskError) as error:
-            self._warn(getattr(error, "strerror", None) or str(error))
+            self._warn(error)
 
-    def _warn(self, problem: str) -> None:
+    def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            self._say(f"warning: {self._path} cannot be written ({problem}); continuing without it")
+            self._say(unwritten(self._path, error))
+
+
+def unwritten(path: Path, error: Exception) -> str:
+    """The warning for a log that cannot be written."""
+    problem = getattr(error, "strerror", None) or str(error)
+    return f"warning: {path} cannot be written ({problem}); continuing without it"
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
@@ -406,7 +381,7 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
     events = [event for event in map(_event, lines) if event is not None]
     cut = bool(lines) and _event(lines[-1]) is None
     if left := len(lines) - len(events) - cut:
-        lost = f"{left:,} line{'s' * (left > 1)} cannot be read and {'are' if left > 1 else 'is'} left out"
+        lost = f"{counted(left, 'line')} cannot be read and {'are' if left > 1 else 'is'} left out"
         warn(f"{path} is damaged: {lost}", HeedWarning, stacklevel=2)
     return events
 
@@ -420,20 +395,11 @@ def _event(line: str) -> dict[str, Any] | None:
         return None
     numbers = all(type(value) in (int, float) for key, value in event.items() if key != "event")
     whole = isinstance(name, str) and _FIELDS.get(name, set()) <= event.keys()
-    return event if whole and type(step) is int and 0 <= step < 1 << 62 and numbers else None
+    return event if whole and numbers and type(step) is int and 0 <= step < 1 << 62 else None
 
 
 _FIELDS = {"update": {"loss", "learning_rate", "seconds"}, "validation": {"loss"}}
 """Fields that events of a name have."""
-
-
-def _is_before(line: str, step: int) -> bool:
-    """True for a complete event up to update `step`; the average is computed again at every end of training."""
-    try:
-        event = json.loads(line)
-        return bool(event["step"] <= step and event["event"] != "average")
-    except (ValueError, KeyError, TypeError):
-        return False  # cut off by a kill
 
 
 FOLDER = "tensorboard"
@@ -461,44 +427,31 @@ def _writer_class() -> Any:
     return SummaryWriter
 
 
-class TensorBoardLog:
-    """Writes the events of training for `tensorboard --logdir RUNS`."""
-
-    def __init__(self, run: Path, say: Callable[[str], None]) -> None:
-        """Prepare; files are written from the first event on, whose step is where a resumed run continues."""
-        self._path = run / FOLDER
-        self._say = say
-        self._writer: Any = None
-        self._broken = False
-
-    def write(self, event: str, step: int, values: Mapping[str, float]) -> None:
-        """Write the values of one event, each under a name such as "update/loss"."""
-        if self._broken:
-            return
-        try:
-            if self._writer is None:
-                self._writer = _writer_class()(str(self._path), purge_step=step)
-            for name, value in values.items():
-                self._writer.add_scalar(f"{event}/{_NAMES.get(name, name)}", value, step)
-        except OSError as error:
-            self._broken = True
-            self._say(f"warning: {self._path} cannot be written ({error.strerror or error}); continuing without it")
-
-    def close(self) -> None:
-        """Write buffered events."""
-        if self._writer is not None and not self._broken:
-            self._writer.close()
-
-
 @contextmanager
 def logged(log: str | None, trainer: Any, run: Path) -> Iterator[None]:
-    """Context manager that also writes the events of a trainer to the log named by `training.log`."""
-    if log is None:
-        yield
-        return
-    events = TensorBoardLog(run, trainer.reporter.say)
-    trainer.listen(events.write)
+    """Context manager that also writes the events of a trainer to the log named by `training.log`.
+
+    It is for `tensorboard --logdir RUNS`; each value has a name such as "update/loss". Files are written from the first
+    event on, whose step is where a resumed run continues.
+    """
+    path, is_broken = run / FOLDER, False
+    writer: Any = None
+
+    def write(event: str, step: int, values: Mapping[str, float]) -> None:
+        nonlocal writer, is_broken
+        try:
+            if not is_broken:
+                writer = writer or _writer_class()(str(path), purge_step=step)
+                for name, value in values.items():
+                    writer.add_scalar(f"{event}/{_NAMES.get(name, name)}", value, step)
+        except OSError as error:
+            is_broken = True
+            trainer.reporter.say(unwritten(path, error))
+
+    if log is not None:
+        trainer.listen(write)
     try:
         yield
     finally:
-        events.close()
+        if writer is not None and not is_broken:
+            writer.close()

@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from heed.errors import RunError
-from heed.storage.files import check_regular
+from heed.memory import is_memory_error
+from heed.storage.files import check_regular, damaged
 
 
 def save_tensors(tensors: Mapping[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
@@ -69,19 +70,22 @@ def load_weights(model: nn.Module, path: Path) -> None:
         RunError: The file is missing, not a regular file, damaged, or of another model; the message names the first
             tensor that differs.
     """
-    try:
-        weights = read_tensors(path)
-    except RunError:
-        raise
-    except Exception as error:
-        raise RunError(f"{path} is damaged: {error}") from None
-    apply_weights(model, weights, str(path))
+    apply_weights(model, read_tensors(path), str(path))
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of a regular file; opening a pipe would block forever."""
+    """Read the tensors of a regular file; opening a pipe would block forever.
+
+    Raises:
+        RunError: The file is missing, not a regular file, or damaged.
+    """
     check_regular(path)
-    return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
+    try:
+        return load_file(str(path))  # type: ignore[no-any-return,unused-ignore]
+    except Exception as error:
+        if is_memory_error(error):
+            raise
+        raise damaged(path, str(error)) from None
 
 
 def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> None:
@@ -113,13 +117,9 @@ def apply_weights(model: nn.Module, weights: dict[str, Tensor], where: str) -> N
 
 def unshared(state: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors of a state dict, each storage only once, under its first name."""
-    seen: set[int] = set()
-    result = {}
-    for name, tensor in state.items():
-        if tensor.data_ptr() not in seen or tensor.numel() == 0:
-            seen.add(tensor.data_ptr())
-            result[name] = tensor.detach().contiguous()
-    return result
+    first = {t.data_ptr(): name for name, t in reversed(state.items())}
+    kept = ((name, t) for name, t in state.items() if first[t.data_ptr()] == name or t.numel() == 0)
+    return {name: t.detach().contiguous() for name, t in kept}
 
 
 def average_weights(paths: list[Path]) -> dict[str, Tensor]:

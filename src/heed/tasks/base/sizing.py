@@ -9,7 +9,6 @@ from typing import Any
 import torch
 
 from heed.config.settling import C, default_batch
-from heed.training.contracts import Carries
 from heed.training.cost import TrialStep
 from heed.training.device import choose_device, choose_precision, step_explained
 from heed.training.optimizer import make_optimizer
@@ -114,8 +113,7 @@ class _Trial:
             operations = 6.0 * self.parameters * self.positions * task.places
             if operations * task.enough_updates < _SLOWEST * budget:
                 return 0.0, operations / _SLOWEST
-            if isinstance(task, Carries):
-                task.carry({})
+            task.carry({})
             step = TrialStep(
                 model,
                 make_optimizer(model, training),

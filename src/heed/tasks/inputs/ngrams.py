@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
@@ -191,10 +190,7 @@ class Ngrams:
             RunError: A file is missing or damaged.
         """
         (fit, names), path = load(folder / VOCABULARY, tuple[Fit, Names]), folder / WEIGHTS
-        try:
-            tensors = read_tensors(path)
-        except (SafetensorError, OSError) as error:
-            raise damaged(path, str(error)) from None
+        tensors = read_tensors(path)
         rows, outputs = sum(map(len, names)), tensors["bias"].numel() if "bias" in tensors else 0
         shapes = {"idf": (rows,), "weight": (rows, outputs), "bias": (outputs,)}
         if (found := {name: tuple(tensor.shape) for name, tensor in tensors.items()}) != shapes:
