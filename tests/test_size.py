@@ -26,30 +26,30 @@ ROOMS = {
     "src/heed/comparison": (1_625, 9),  # predicting speed, which was elsewhere
     "src/heed/config": (649, 6),  # settling in one order, with reasons; kinds of targets
     "src/heed/data": (6_290, 43),  # kinds of examples as values, numbers for texts
-    "src/heed/errors.py": (53, 1),  # counts with their unit, which were elsewhere
+    "src/heed/errors.py": (54, 1),  # counts with their unit, which were elsewhere
     "src/heed/evaluation": (500, 7),  # intervals over seeds and examples, Holm
     "src/heed/exchange": (2_218, 13),  # families and heads of checkpoints, which were in the tasks
-    "src/heed/folder.py": (235, 1),  # seals only what was written; an only begun folder is cleared for an import
+    "src/heed/folder.py": (224, 1),  # seals only what was written; an only begun folder is cleared for an import
     "src/heed/generation": (453, 3),
     "src/heed/kernels": (877, 6),
     "src/heed/layers": (1_484, 12),
     "src/heed/lessons": (1_928, 22),
-    "src/heed/memory.py": (91, 1),
+    "src/heed/memory.py": (80, 1),
     "src/heed/models": (1_907, 23),  # gpt and lstmn for series
     "src/heed/registry.py": (62, 1),
-    "src/heed/runs": (1_377, 10),  # packing and advice, which were elsewhere
+    "src/heed/runs": (1_333, 10),  # packing and advice, which were elsewhere
     "src/heed/serve": (1_113, 8),  # numbers of tables, the second text of a pair
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (166, 1),
-    "src/heed/show": (3_910, 21),  # from observe
-    "src/heed/storage": (866, 6),  # earlier versions that are there
+    "src/heed/show": (3_909, 21),  # from observe
+    "src/heed/storage": (845, 6),  # earlier versions that are there
     "src/heed/tasks": (1_225, 6),  # contracts of inputs and heads, Work, Run
-    "src/heed/tasks/base": (2_417, 19),
+    "src/heed/tasks/base": (2_416, 19),
     "src/heed/tasks/classification": (372, 4),
     "src/heed/tasks/dialogue": (623, 5),
     "src/heed/tasks/heads": (2_175, 13),  # what tasks answer, which was in their folders
     "src/heed/tasks/images": (856, 8),
-    "src/heed/tasks/inputs": (3_162, 17),  # what tasks read, which was in their folders
+    "src/heed/tasks/inputs": (3_159, 17),  # what tasks read, which was in their folders
     "src/heed/tasks/language_modelling": (649, 5),
     "src/heed/tasks/pretraining": (1_116, 9),  # its rows and head, read by no other task
     "src/heed/tasks/series": (106, 3),
@@ -57,15 +57,15 @@ ROOMS = {
     "src/heed/tasks/table": (92, 3),
     "src/heed/tasks/tagging": (246, 4),
     "src/heed/tasks/translation": (475, 4),
-    "src/heed/threads.py": (88, 1),
-    "src/heed/training": (1_976, 14),  # states that go on, which were elsewhere
+    "src/heed/threads.py": (86, 1),
+    "src/heed/training": (1_793, 14),  # states that go on, which were elsewhere
     "src/heed/visible.py": (117, 1),
     "src/heed/watch": (2_521, 17),  # from observe
     "examples": (4_249, 82),  # the scripts that draw packaged dates and sentences, which were in the package
     "tools": (749, 6),  # what predict and look enter
-    "tests": (40_560, 246),  # pages at every width, rows of maps
+    "tests": (40_568, 246),  # pages at every width, rows of maps
 }
-WORDS_OF_DOCS = 38_958
+WORDS_OF_DOCS = 35_000
 
 
 # Of the parts of tasks: the names of a run, the methods of inputs and heads with those that they share (wanted: 40, 16
