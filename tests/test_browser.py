@@ -17,6 +17,7 @@ from heed.show.draw_html import KEPT
 from heed.show.shown import ShownLook
 from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Look
 from heed.watch.maps import Axis, Map, Part, SignedMap, Traces
+from small_runs import SMALL, write_data
 from test_beams import MADE
 from test_draw import look_to_html
 
@@ -368,6 +369,15 @@ def test_the_table_of_a_beam_search_can_be_read_and_reached_by_keyboard(scheme, 
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Candidates"
     assert page.locator("tbody tr").count() == len(MADE.nodes)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(380, 4), (1500, 1)])
+def test_panels_of_a_picture_stand_abreast_where_there_is_room(width, rows, opened, tmp_path):
+    write_data(tmp_path)
+    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", {})
+    page = opened(run.look(tmp_path / "photos" / "a" / "0.png").html(), width=width)
+    tops = {panel.bounding_box()["y"] for panel in page.locator(".panels svg").all()}
+    assert len(tops) == rows and page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_large_pages_fit_phones(large, opened):
