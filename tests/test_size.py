@@ -22,7 +22,7 @@ ROOMS = {
     "src/heed/__init__.py": (34, 1),
     "src/heed/__main__.py": (2, 1),
     "src/heed/attention": (639, 9),
-    "src/heed/cli": (1_999, 13),  # attribute, patch, lens and beams as commands
+    "src/heed/cli": (1_999, 13),  # attribute, patch, lens and beams as commands; PDF, dpi and panels of figures
     "src/heed/comparison": (1_625, 9),  # predicting speed, which was elsewhere
     "src/heed/config": (649, 6),  # settling in one order, with reasons; kinds of targets
     "src/heed/data": (6_290, 43),  # kinds of examples as values, numbers for texts
@@ -41,14 +41,14 @@ ROOMS = {
     "src/heed/serve": (1_113, 8),  # numbers of tables, the second text of a pair
     "src/heed/shapes.py": (11, 1),
     "src/heed/sklearn.py": (166, 1),
-    "src/heed/show": (3_909, 21),  # from observe
+    "src/heed/show": (3_909, 21),  # from observe: maps as wide as the page, PDF, figures of chosen panels
     "src/heed/storage": (845, 6),  # earlier versions that are there
     "src/heed/tasks": (1_225, 6),  # contracts of inputs and heads, Work, Run
     "src/heed/tasks/base": (2_416, 19),
     "src/heed/tasks/classification": (372, 4),
     "src/heed/tasks/dialogue": (623, 5),
     "src/heed/tasks/heads": (2_175, 13),  # what tasks answer, which was in their folders
-    "src/heed/tasks/images": (856, 8),
+    "src/heed/tasks/images": (856, 8),  # a number for each picture; the nearest picture, which had a file
     "src/heed/tasks/inputs": (3_159, 17),  # what tasks read, which was in their folders
     "src/heed/tasks/language_modelling": (649, 5),
     "src/heed/tasks/pretraining": (1_116, 9),  # its rows and head, read by no other task
@@ -60,12 +60,12 @@ ROOMS = {
     "src/heed/threads.py": (86, 1),
     "src/heed/training": (1_793, 14),  # states that go on, which were elsewhere
     "src/heed/visible.py": (117, 1),
-    "src/heed/watch": (2_521, 17),  # from observe
+    "src/heed/watch": (2_521, 17),  # from observe: data frames of looks, the effect of weights on a number
     "examples": (4_249, 82),  # the scripts that draw packaged dates and sentences, which were in the package
     "tools": (749, 6),  # what predict and look enter
-    "tests": (40_568, 246),  # pages at every width, rows of maps
+    "tests": (40_575, 246),  # pages at every width, rows of maps, numbers of pictures, PDF
 }
-WORDS_OF_DOCS = 35_000
+WORDS_OF_DOCS = 34_990
 
 
 # Of the parts of tasks: the names of a run, the methods of inputs and heads with those that they share (wanted: 40, 16
