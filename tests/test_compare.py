@@ -358,8 +358,10 @@ def test_latex_is_a_table_for_a_paper_with_the_rest_in_comments(three):
     assert len(caption.split()) <= 60
     body = [line for line in latex.splitlines() if line.endswith("\\\\")]
     for line in body:
-        assert not re.search(r"(?<!\\)[%#_]|\[", line)
+        assert not re.search(r"(?<!\\)[%#_]|^\[", line)
     row = three.rows[0]
+    low, high = (100 * row[f"token_accuracy_{end}"] for end in ("low", "high"))
+    assert f" & [{low:.1f}, {high:.1f}] & " in latex and "The columns of 95 \\% intervals can be left out" in latex
     assert f"{100 * row['token_accuracy']:.1f} $\\pm$ {100 * row['token_accuracy_sd']:.1f}" in latex
     bold = [three.is_best(measure.name, n) for n in (0, 1) for measure in three.measures]
     assert latex.count("\\textbf{") == sum(bold) >= 3

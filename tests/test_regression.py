@@ -161,6 +161,13 @@ def test_the_loss_and_the_scores_are_those_of_numpy_and_scikit_learn(folder):
     assert scores["r2"] == pytest.approx(r2_score(valid, numbers), rel=1e-5)
 
 
+@pytest.mark.parametrize(("scale", "digits"), [(0.004, 5), (0.4, 3), (4, 2), (40, 1), (4e5, 0)])
+def test_errors_have_digits_by_the_deviation_of_the_numbers(scale, digits):
+    true = scale * np.array([-1.0, 1.0] * 5)
+    mae, rmse, r2 = number_measures(true, true + 0.1 * scale)
+    assert mae.digits == rmse.digits == digits and r2.digits == 3
+
+
 @pytest.mark.parametrize("far", [0.0, 1e9])
 def test_r2_is_exact_far_from_zero_and_of_any_resample(far):
     rng = np.random.default_rng(1)

@@ -51,6 +51,7 @@ from heed.comparison.results import (
     deviation_text,
     difference_text,
     head_of,
+    interval_text,
     intervals_note,
     results_of,
     score_text,
@@ -513,7 +514,7 @@ class Comparison(Predicted, Shown):
         return to_json(content, indent=1) + "\n"
 
     def to_latex(self) -> str:
-        """A `table` of the scores (for each measure, if it is by size), for a paper; needs the package booktabs.
+        """A `table` of the scores with their intervals (of sizes: one for each measure, without), which needs booktabs.
 
         The best scores are bold. All tables and notes as text follow as comments.
         """
@@ -521,6 +522,7 @@ class Comparison(Predicted, Shown):
         caption = (
             f"Scores on {len(self.examples):,} {cut(set_name(self.split), 40)} examples{over * self.has_seeds}. The "
             "best are bold; arrows point to better scores."
+            f"{' The columns of 95 % intervals can be left out.' * (not self.sizes)}"
         )
         if any(entry.shortfall for entry in self.entries):
             caption += f" {_DAGGER}Not trained enough to be compared."
@@ -530,8 +532,14 @@ class Comparison(Predicted, Shown):
                 for one in self.measures
             ]
         else:
-            cell = lambda i, j: self._printed(self.measures[j], i)  # noqa: E731
-            made = [self._table(caption, list(map(best_first, self.measures)), cell, mark=_DAGGER)]
+            heads = [head for one in self.measures for head in (best_first(one), "95 %")]
+
+            def cell(i: int, j: int) -> Cell:
+                measure = self.measures[j // 2]
+                score = self.results[i].scores[measure.name]
+                return Cell(interval_text(score, measure)) if j % 2 else self._printed(measure, i)
+
+            made = [self._table(caption, heads, cell, mark=_DAGGER)]
         head = "% made by heed compare; needs \\usepackage{booktabs}"
         comments = "\n".join(f"% {line}".rstrip() for line in in_text(self.tables(), UNWRAPPED).splitlines())
         return "\n\n".join([head, *map(in_latex, made), comments]) + "\n"

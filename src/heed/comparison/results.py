@@ -175,9 +175,14 @@ def head_of(measure: Measure) -> str:
 
 def score_text(score: Score, measure: Measure) -> str:
     """A score with its spread over seeds and its interval; "-" if there is none."""
-    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
     shown = deviation_text(score, measure, "sd")
-    return shown if shown == "-" else f"{shown} [{ends(vars(score), form, scale)}]"
+    return shown if shown == "-" else f"{shown} {interval_text(score, measure)}"
+
+
+def interval_text(score: Score, measure: Measure) -> str:
+    """The interval of a score, "[0.1, 0.3]"; "-" if there is no score."""
+    scale, form = 100 if measure.is_share else 1, f".{measure.digits}f"
+    return "-" if math.isnan(score.value) else f"[{ends(vars(score), form, scale)}]"
 
 
 def deviation_text(score: Score, measure: Measure, deviation: str = "±") -> str:

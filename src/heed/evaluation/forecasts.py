@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -91,7 +92,13 @@ def number_measures(true: Values, predicted: Values) -> tuple[Measure, ...]:
     scale = np.abs(centred).max() or 1.0
     squares = columns((errors / scale) ** 2, (centred / scale) ** 2, centred / scale, np.ones(len(true)))
     r2 = Measure("r2", "R2", squares, _explained, digits=3)
-    return *_measures("", errors[:, None]).values(), r2
+    return *_measures("", errors[:, None], _digits(centred)).values(), r2
+
+
+def _digits(centred: Values) -> int:
+    """Digits after the point for errors of numbers: the third of their deviation."""
+    deviation = float(np.sqrt((centred**2).mean()))
+    return 1 if deviation == 0 else max(0, 3 - math.ceil(math.log10(deviation)))
 
 
 def _explained(sums: Array) -> Array:
@@ -101,7 +108,7 @@ def _explained(sums: Array) -> Array:
     return np.asarray(1 - wrong / spread)
 
 
-def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measure]:
+def _measures(column: str, errors: Sequence[Values] | Values, digits: int = 1) -> dict[str, Measure]:
     counts = [len(error) for error in errors]
     sizes = {"mae": [np.abs(error).sum() for error in errors], "rmse": [(error**2).sum() for error in errors]}
     return {
@@ -111,6 +118,7 @@ def _measures(column: str, errors: Sequence[Values] | Values) -> dict[str, Measu
             columns(size, counts),
             _root if kind == "rmse" else first_by_second,
             higher_is_better=False,
+            digits=digits,
         )
         for kind, size in sizes.items()
     }
