@@ -274,6 +274,17 @@ def test_data_in_memory_and_what_is_no_task_are_refused(folder):
         heed.compare("clasification", models=["rnn", "cnn"], train="a.tsv")
     with pytest.raises(ConfigError, match="models and train_size are for training"):
         heed.compare([folder / "out"], models=["rnn"])
+    for options in ({"minutes": 1}, {"seeds": 2}, {"settings": {"training.steps": 1}}, {"jobs": 2}, {"train": "a.tsv"}):
+        for runs, what in (
+            ([folder / "out"], "runs"),
+            (folder / "out", re.escape(f"the comparison '{folder / 'out'}'")),
+        ):
+            with pytest.raises(ConfigError, match=rf"{next(iter(options))} is for training; give a task or .* {what}"):
+                heed.compare(runs, **options)
+    with pytest.raises(
+        ConfigError, match=r"out is for training; write what is returned with its method save\('page'\)"
+    ):
+        heed.compare(folder / "out", out="page")
 
 
 # --- the command

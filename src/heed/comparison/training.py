@@ -117,11 +117,27 @@ def compare(
         raise ConfigError(f"on is {on!r}, expected 'ray'")
     options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
-    if not isinstance(runs, str | os.PathLike):
-        if models or sizes:
-            raise ConfigError("models and train_size are for training; give a task or a YAML file instead of runs")
+    several = not isinstance(runs, str | os.PathLike)
+    if several and (models or sizes):
+        raise ConfigError("models and train_size are for training; give a task or a YAML file instead of runs")
+    if several or is_comparison(Path(runs)):  # type: ignore[arg-type]
+        training: dict[str, Any] = {
+            "models": models,
+            "train": train,
+            "valid": valid,
+            "data": data,
+            "minutes": minutes,
+            "steps": steps,
+        }
+        training |= {"size": size, "settings": settings, "jobs": jobs, "on": on, "seeds": None if seeds == 1 else seeds}
+        if meant := [name for name, value in training.items() if value is not None and value != ()]:
+            what = "runs" if several else f"the comparison '{runs}'"
+            raise ConfigError(f"{meant[0]} is for training; give a task or a YAML file instead of {what}")
+        if out is not None:
+            raise ConfigError(f"out is for training; write what is returned with its method save({str(out)!r})")
         if test is not None:
             options = replace(options, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
+    if not isinstance(runs, str | os.PathLike):
         entries = [one for one in runs if isinstance(one, Entry)]
         if not entries:
             given = [one if isinstance(one, Run) or one == "last" else Path(one) for one in runs]  # type: ignore[arg-type]
