@@ -237,6 +237,9 @@ def test_a_post_norm_transformer_of_our_own_is_exported(tmp_path, frame, kind):
     other = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
     source = transformers.AutoTokenizer.from_pretrained(tmp_path / "out")
     target = transformers.AutoTokenizer.from_pretrained(tmp_path / "out" / "target_tokenizer")
+    for folder in (tmp_path / "out", tmp_path / "out" / "target_tokenizer"):
+        fields = json.loads((folder / "tokenizer_config.json").read_text())
+        assert fields["clean_up_tokenization_spaces"] is False and fields["split_special_tokens"] is True
     for text in [*TEXTS[:5], "</s> and <pad>"]:
         inputs = source(text, return_tensors="pt", return_token_type_ids=False)
         assert inputs["input_ids"][0].tolist() == run.input.framed(run.input.source_tokenizer.encode(text).ids)

@@ -143,6 +143,14 @@ def test_a_tokenizer_that_makes_no_sense_is_refused(whole, fields, said):
     assert str(whole) in str(caught.value) and len(str(caught.value)) < 1_000
 
 
+def test_a_model_without_tokens_is_refused_though_other_files_have_them(tmp_path):
+    vocabulary, merges = GPT2
+    merges_txt(tmp_path / "theirs", vocabulary, merges)
+    edit(tmp_path / "theirs/tokenizer.json", model={})
+    with pytest.raises(RunError, match=r"tokenizer\.json is damaged: 'vocab'"):
+        read_tokenizer(tmp_path / "theirs", {"model_type": "gpt2", "vocab_size": len(vocabulary)})
+
+
 def test_an_id_that_no_vocabulary_has_is_refused(whole, tmp_path):
     """The library counts up to the highest id."""
     path = whole / "tokenizer.json"

@@ -215,7 +215,7 @@ def _of_class(files: TokenizerFolder) -> dict[str, Any]:
         }
     if files.form != XLM_ROBERTA:
         cut = {"type": "ByteLevel", "add_prefix_space": flag("add_prefix_space", False), "trim_offsets": True}
-        model = model or _merges(files)
+        model = _merges(files) if model is None else model
         pairs = {"type": "BPE", "vocab": model["vocab"], "merges": model["merges"]}
         return {"model": pairs, "pre_tokenizer": cut, "decoder": {**cut, "add_prefix_space": True}}
     if model is None:
@@ -288,6 +288,8 @@ _KEPT = ("model_max_length", "clean_up_tokenization_spaces", "add_prefix_space")
 """Fields of tokenizer_config.json that are written again."""
 _FRAMES = {"roberta": (1, 2, 1), "xlm-roberta": (1, 2, 1), "gpt2": (0, 0, 0)}
 """Numbers of start tokens before a text, end tokens between two, and after the last, where they are not BERT's."""
+_OF_PAIRS = {"split_special_tokens": True, "clean_up_tokenization_spaces": False}
+"""Fields of a translator's tokenizers: a text that says "</s>" does not end there, and outputs keep their spaces."""
 _SEGMENTS = ("bert",)
 """Families that are told which of two texts a token is of."""
 
@@ -421,7 +423,7 @@ def write_tokenizer(
         **roles,
         **settings["kept"],
         "model_input_names": ["input_ids", *segments, "attention_mask"],
-        **({} if frame is None else {"split_special_tokens": True}),  # a text that says "</s>" does not end there
+        **({} if frame is None else _OF_PAIRS),
     }
     for normal in _steps(state["normalizer"]):
         if normal["type"] == "BertNormalizer":
