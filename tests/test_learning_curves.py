@@ -281,9 +281,7 @@ def test_data_in_memory_and_what_is_no_task_are_refused(folder):
         ):
             with pytest.raises(ConfigError, match=rf"{next(iter(options))} is for training; give a task or .* {what}"):
                 heed.compare(runs, **options)
-    with pytest.raises(
-        ConfigError, match=r"out is for training; write what is returned with its method save\('page'\)"
-    ):
+    with pytest.raises(ConfigError, match=r"out is for training; save the result with its method save\('page'\)"):
         heed.compare(folder / "out", out="page")
 
 

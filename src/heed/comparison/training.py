@@ -134,7 +134,7 @@ def compare(
             what = "runs" if several else f"the comparison '{runs}'"
             raise ConfigError(f"{meant[0]} is for training; give a task or a YAML file instead of {what}")
         if out is not None:
-            raise ConfigError(f"out is for training; write what is returned with its method save({str(out)!r})")
+            raise ConfigError(f"out is for training; save the result with its method save({str(out)!r})")
         if test is not None:
             options = replace(options, files=(str(test),) if isinstance(test, str | Path) else tuple(map(str, test)))
     if not isinstance(runs, str | os.PathLike):

@@ -184,8 +184,10 @@ def is_data(value: Any, task: str) -> bool:
 
 
 def _names_a_file(text: str | Path) -> bool:
-    if isinstance(text, Path) or "\n" in text or len(text) > 4_000 or not text.strip():
-        return isinstance(text, Path)
+    if isinstance(text, Path):
+        return True
+    if "\n" in text or len(text) > 4_000 or not text.strip():
+        return False
     return os.path.exists(text) or (" " not in text and ("/" in text or _FILE_NAME.fullmatch(text) is not None))
 
 

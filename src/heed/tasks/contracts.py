@@ -470,6 +470,8 @@ class Head(Part):
     """True if a run from a parent of the same model is fine-tuning, with its learning rate."""
     has_outputs: ClassVar[bool] = True
     """False if the outputs of `outcomes` are scores of the examples."""
+    is_number: ClassVar[bool] = False
+    """True if its answer to each example is one number."""
     decides: ClassVar[bool] = False
     """True if this head, rather than the first, makes the answers of an ensemble."""
 

@@ -58,7 +58,7 @@ def look_at_texts(
     maps = [view.map for view in views]
     if len(sides) == 2:
         maps += [between(view, *sides.values()) for view in views if view.map.query == view.map.key]
-    explained = explain(work, model, text) if head.names == "number" else None
+    explained = explain(work, model, text) if head.is_number else None
     return Look(
         title or work.title,
         example.texts[0],

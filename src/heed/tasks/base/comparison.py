@@ -103,7 +103,7 @@ class LabelExaminer(Examiner):
     @property
     def known(self) -> tuple[list[str], bool] | None:
         heads = [run.head for run in self.runs]
-        if heads[0].names == "number":
+        if heads[0].is_number:
             return None
         every = [*(head.labels for head in heads), *heads[0].truths(self.examples)]
         return label_order(label for labels in every for label in labels), any(head.several for head in heads)

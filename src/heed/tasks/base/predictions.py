@@ -166,7 +166,7 @@ class Outputs:
 
     def __init__(self, run: Any, options: Mapping[str, Any]) -> None:
         ranked = "sort" if options.get("sort") else "nbest" if options.get("nbest", 1) != 1 else ""
-        if ranked and run.head.names == "number":
+        if ranked and run.head.is_number:
             raise ConfigError(f"--{ranked} is for runs that predict labels; '{run.folder}' predicts a number")
         self.run: Any = run
         self.options = options

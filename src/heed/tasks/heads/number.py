@@ -82,6 +82,7 @@ class Number(Head):
     """One number for each example; `standard` has its name, mean and deviation in the training set."""
 
     names: ClassVar = "number"
+    is_number: ClassVar = True
     select: ClassVar = "loss"
 
     standard: Standard | None = None

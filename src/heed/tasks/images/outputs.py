@@ -61,7 +61,7 @@ class PictureOutputs(TextOutputs):
     def header(self) -> list[str]:
         if not self.options["csv"]:
             return []
-        if self.run.head.names == "number":
+        if self.run.head.is_number:
             return [csv_row(["picture", "number"])]
         if self.options["nbest"] > 1:
             return [csv_row(["picture", "rank", "label", "probability"])]
