@@ -220,5 +220,5 @@ def test_a_tagger_takes_transitions_and_characters(folder, tmp_path):
 
 
 def test_what_does_not_apply_is_named(folder, labels):
-    with pytest.raises(ConfigError, match=r"tokenizer.sampling is 0.1, which does not apply to classification"):
-        child(labels[0], folder, "txt", tokenizer={"sampling": 0.1})
+    with pytest.raises(ConfigError, match=r"tokenizer.shared is true, which does not apply to classification"):
+        child(labels[0], folder, "txt", tokenizer={"shared": True})

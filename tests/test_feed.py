@@ -63,7 +63,7 @@ def config(**training):
     return check_config(
         {
             "data": {"name": "copy", "length": [2, 6], "train": 60, "valid": 16, "test": 16},
-            "tokenizer": {"kind": "bpe", "vocab_size": 60, "sampling": 0.2},
+            "tokenizer": {"kind": "bpe", "vocab_size": 60},
             "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
             "training": {"steps": 6, "batch_tokens": 150, "threads": 1, "device": "cpu", "warmup": 2, **training},
             "evaluation": {"bootstrap": 10},

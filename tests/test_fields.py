@@ -405,7 +405,6 @@ def taken(name, value):
 
 
 EXTENDED = taken("extend", False), taken("extend", True)
-MERGED = taken("new_merges", 0), taken("new_merges", 9)
 MORE = TEXTS | {"model.word_vectors": "more.txt"}
 PRETRAINED = scripted("loss", "next_accuracy")
 LONG = {"generation.beam_size": 3, "generation.max_length": 6}
@@ -457,11 +456,9 @@ CASES = {
     "TokenizerConfig.strip_accents": (PIECES, "tokenizer.strip_accents", BOTH, cleaned, prepared),
     "TokenizerConfig.clean_text": (PIECES, "tokenizer.clean_text", BOTH, cleaned, prepared),
     "TokenizerConfig.chinese_characters": (PIECES, "tokenizer.chinese_characters", BOTH, cleaned, prepared),
-    "TokenizerConfig.sampling": (PAIRS | BPE, "tokenizer.sampling", (0.0, 0.9), tokens, prepared),
     "TextTokenizerConfig.extend": (TEXTS, "tokenizer", EXTENDED, kept_text, prepared),
     "DocumentTokenizer.normalization": (BOOK, "tokenizer.normalization", ("none", "nfkc"), kept_text, prepared),
     "DocumentTokenizer.extend": (BOOK, "tokenizer", EXTENDED, kept_text, prepared),
-    "DocumentTokenizer.new_merges": (BOOK, "tokenizer", MERGED, kept_text, prepared),
     "GenerationConfig.beam_size": (COPY, "generation.beam_size", (1, 4), outputs),
     "GenerationConfig.length_penalty": (COPY | BEAM, "generation.length_penalty", (1.0, 0.5), outputs),
     "GenerationConfig.min_length": (COPY | BEAM | SHORT, "generation.min_length", (0, 9), outputs),

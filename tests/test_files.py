@@ -228,22 +228,18 @@ def test_no_text_is_ever_cut_into_a_tag_or_a_special_token(kind, tmp_path):
         assert one.encode("<bt> cat </s>").spans[0][1] <= len("<bt") or kind == "unigram"
         reserved = {*one.tags.values(), *range(len(SPECIAL_TOKENS))} - {1}
         assert not reserved & {*one.encode(texts[0]).ids, *one.encode_all(texts)[1]}
-    assert not {*range(size, size + 2), *range(len(SPECIAL_TOKENS))} - {1} & {
-        *tokenizer.sampler(0.1).encode(texts[0], 1)
-    }
     assert tokenizer.encode(texts[0]) == before
     assert tokenizer.decode([size, *before.ids, size + 1]) == texts[0]
 
 
-@pytest.mark.parametrize("sampling", [0.0, 0.3])
-def test_the_tag_stands_before_the_sources_of_its_corpus_only(tmp_path, sampling):
+def test_the_tag_stands_before_the_sources_of_its_corpus_only(tmp_path):
     extra = [
         {"files": write(tmp_path, "bt.tsv", spaced(12, "x")), "tag": "<bt>", "weight": 2},
         {"files": [write(tmp_path, "web.tsv", spaced(6, "y"))], "tag": "<web>"},
         {"files": [write(tmp_path, "more.tsv", spaced(4, "z"))]},
     ]
     data = {"train": write(tmp_path, "a.tsv", spaced(20)), "valid": 4, "extra": extra}
-    task = prepared(data, tokenizer={"kind": "bpe", "vocab_size": 40, "sampling": sampling})
+    task = prepared(data, tokenizer={"kind": "bpe", "vocab_size": 40})
     tags = task.input.source_tokenizer.tags
     assert list(tags) == ["<bt>", "<web>"] and task.input.target_tokenizer.tags == {}
     assert task.config.model.source_vocab_size == task.input.source_tokenizer.vocab_size

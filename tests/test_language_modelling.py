@@ -447,8 +447,6 @@ def test_runs_with_different_tokens_are_compared_per_byte(folder, tmp_path):
         ({"fields": {"bidirectional": True}}, "model.bidirectional is true, but a language model predicts the next"),
         ({"fields": {"max_length": 8}}, "model.max_length is 8, but the data has 16"),
         ({"tokenizer": {"extend": True}}, "tokenizer.extend is true, but there is no tokenizer"),
-        ({"tokenizer": {"new_merges": 5}}, "tokenizer.new_merges is 5, which needs tokenizer.extend=true"),
-        ({"tokenizer": {"kind": "bpe", "sampling": 0.1}}, "tokenizer.sampling is 0.1"),
         ({"data": {"separator": "--", "format": "lines"}}, "data.separator is '--'"),
         ({"data": {"hub": "a/b", "train": ["train"], "format": "jsonl"}}, "format is 'jsonl', which applies to files"),
     ],

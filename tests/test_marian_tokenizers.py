@@ -125,8 +125,6 @@ def test_it_is_kept_in_a_file_with_the_model_it_came_from(tmp_path, pieces):
     assert again.tags == {"<bt>": again.vocab_size - 1}
     assert again.tags["<bt>"] not in again.encode("a <bt> <bt>").ids
     assert "<bt>" not in again.decode([4, again.tags["<bt>"]])
-    with pytest.raises(ConfigError, match="cannot sample"):
-        again.sampler(0.1)
     with pytest.raises(ConfigError, match="cannot be extended"):
         extended(again, ["x"])
 

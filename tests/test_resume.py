@@ -73,7 +73,7 @@ def folder(finished, tmp_path):
 def test_a_run_killed_at_any_moment_and_resumed_is_the_uninterrupted_one(tmp_path):
     values = {
         "data": {"name": "copy", "length": [2, 4], "train": 60, "valid": 6, "test": 6},
-        "tokenizer": {"kind": "bpe", "vocab_size": 60, "sampling": 0.2},
+        "tokenizer": {"kind": "bpe", "vocab_size": 60},
         "model": {"d_embedding": 12, "d_hidden": 12, "d_attention": 12, "dropout": 0.3},
         "training": {**SMALL, "batch_tokens": 75, "steps": 6, "validate_every": 2, "accumulate": 2, "average": 2},
         "evaluation": {"bootstrap": 10},

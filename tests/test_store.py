@@ -232,7 +232,6 @@ def test_the_content_of_a_file_that_has_just_been_written_is_not_remembered(tmp_
         ({"data": {"max_length": 5}}, 0),  # the same tokens, fewer pairs
         ({"data": {"columns": {"source": 1, "target": 0}}}, 3),
         ({"training": {"batch_tokens": 500, "seed": 7}, "model": {"size": "tiny"}}, 0),
-        ({"tokenizer": {"sampling": 0.1}}, 0),
     ],
 )
 def test_a_changed_setting_makes_again_what_it_decides(tmp_path, monkeypatch, changed, remade):

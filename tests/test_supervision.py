@@ -119,31 +119,31 @@ def test_links_of_a_file_are_where_words_look(folder):
     [
         {"kind": "char"},
         {"kind": "bpe", "vocab_size": 30},
-        {"kind": "bpe", "vocab_size": 40, "sampling": 0.5},
-        {"kind": "unigram", "vocab_size": 40, "sampling": 0.3},
-        {"kind": "byte_bpe", "vocab_size": 265, "sampling": 0.5},
+        {"kind": "unigram", "vocab_size": 40},
+        {"kind": "byte_bpe", "vocab_size": 265},
     ],
     ids=lambda config: "-".join(map(str, config.values())),
 )
 def test_links_hold_for_every_cut_of_a_text(folder, tokenizer):
     task = prepared(folder, tokenizer=tokenizer)
-    seen = set()
-    for epoch in range(3):
-        task.train_batches(epoch)
-        batch = task.collate([0], epoch)
-        assert batch.targets["alignment"].shape == (1, batch.forced["target"].shape[1], batch.inputs["source"].shape[1])
-        (sources, targets), texts = task.input.spans_of(
-            task, 0, task.splits.examples["train"][0], Draw(task.config.training.seed, epoch)
-        )
-        assert len(sources) == batch.inputs["source"].shape[1] and len(targets) == batch.forced["target"].shape[1] - 1
-        seen.add((tuple(sources), tuple(targets)))
-        by_word = parts_by_word(batch.targets["alignment"][0, :-1], sources, texts[0])
-        for row, (start, end) in zip(by_word, targets, strict=True):
-            if texts[1][start:end].strip():
-                assert_close(row, TRUE[len(texts[1][:end].split()) - 1])
-            else:
-                assert not row.any()
-    assert (len(seen) > 1) == bool(tokenizer.get("sampling"))
+    task.train_batches(0)
+    batch = task.collate([0], 0)
+    assert batch.targets["alignment"].shape == (1, batch.forced["target"].shape[1], batch.inputs["source"].shape[1])
+    sources, targets, texts = spans_of(task)
+    assert len(sources) == batch.inputs["source"].shape[1] and len(targets) == batch.forced["target"].shape[1] - 1
+    by_word = parts_by_word(batch.targets["alignment"][0, :-1], sources, texts[0])
+    for row, (start, end) in zip(by_word, targets, strict=True):
+        if texts[1][start:end].strip():
+            assert_close(row, TRUE[len(texts[1][:end].split()) - 1])
+        else:
+            assert not row.any()
+
+
+def spans_of(task):
+    """The spans of the source's and the target's tokens of the first training pair, and its texts."""
+    texts = task.splits.examples["train"][0].texts
+    both = zip((task.input.source_tokenizer, task.input.target_tokenizer), texts, strict=True)
+    return *(tokenizer.encode(text).spans for tokenizer, text in both), texts
 
 
 def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
@@ -151,18 +151,15 @@ def test_texts_that_normalisation_makes_shorter_keep_their_links(tmp_path):
     write_lines(tmp_path / "my.hi", *[decomposed] * 4)
     write_lines(tmp_path / "my.en", *["green black coffee"] * 4)
     write_lines(tmp_path / "my.links", *["0-2 1-1 2-0"] * 4)
-    for sampling in (0.0, 0.5):
-        task = prepared(tmp_path, tokenizer={"kind": "bpe", "vocab_size": 30, "sampling": sampling})
-        task.train_batches(0)
-        (sources, targets), texts = task.input.spans_of(
-            task, 0, task.splits.examples["train"][0], Draw(task.config.training.seed, 0)
-        )
-        by_word = parts_by_word(task.collate([0]).targets["alignment"][0, :-1], sources, texts[0])
-        words = [len(texts[1][:end].split()) - 1 for start, end in targets if texts[1][start:end].strip()]
-        looked = [
-            int(row.argmax()) for row, (start, end) in zip(by_word, targets, strict=True) if texts[1][start:end].strip()
-        ]
-        assert looked == [2 - word for word in words]
+    task = prepared(tmp_path, tokenizer={"kind": "bpe", "vocab_size": 30})
+    task.train_batches(0)
+    sources, targets, texts = spans_of(task)
+    by_word = parts_by_word(task.collate([0]).targets["alignment"][0, :-1], sources, texts[0])
+    words = [len(texts[1][:end].split()) - 1 for start, end in targets if texts[1][start:end].strip()]
+    looked = [
+        int(row.argmax()) for row, (start, end) in zip(by_word, targets, strict=True) if texts[1][start:end].strip()
+    ]
+    assert looked == [2 - word for word in words]
 
 
 def test_possible_links_are_used_or_ignored(folder):
@@ -350,8 +347,6 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 @pytest.mark.parametrize(
     ("training", "message"),
     [
-        ({"guided_attention": 1.0, "sampling": 0.1}, "guided_attention=1.0 cannot be .*sampling=0.1, .*set only"),
-        ({"alignment": {"automatic": True}, "sampling": 0.1}, "sampling=0.1, because a learned alignment is valid for"),
         ({"alignment": {"files": "a"}, "name": "dates"}, "name=dates, because embedded"),
         ({"alignment": {"data": True, "automatic": True}}, "data=true and training.alignment.automatic=true cannot"),
         ({"alignment": {"weight": 2.0}}, "alignment.weight is 2.0, but there are no links"),
@@ -368,11 +363,10 @@ def test_where_no_word_is_called_0_it_is_said_that_words_may_be_counted_from_1(f
 )  # fmt: skip
 def test_fields_that_say_nothing_or_contradict_are_refused(training, message):
     with pytest.raises(ConfigError, match=message):
-        own = {"name", "train", "sampling"}
-        data = {name: value for name, value in training.items() if name in own - {"sampling"}}
-        sampling = {"sampling": training.get("sampling", 0.0)}
+        own = {"name", "train"}
+        data = {name: value for name, value in training.items() if name in own}
         training = {name: value for name, value in training.items() if name not in own}
-        check_config({"data": data or {"train": "a.tsv"}, "tokenizer": sampling, "training": training}, "test")
+        check_config({"data": data or {"train": "a.tsv"}, "training": training}, "test")
 
 
 @pytest.mark.parametrize(
@@ -505,7 +499,6 @@ def test_few_pairs_of_text_have_settings_of_their_own_and_what_is_given_stays():
     given = chosen(500, training={"guided_attention": 0.0, "minutes": 3}, generation={"beam_size": 1})
     assert (given.model.size, given.training.guided_attention, given.generation.beam_size) == ("scarce", 0.0, 1)
     assert given.training.minutes == 3
-    assert chosen(500, tokenizer={"sampling": 0.1}).training.guided_attention == 0
     assert few.tokenizer.lowercase == "source" and chosen(500, tokenizer={"shared": True}).tokenizer.lowercase is False
 
 

@@ -323,22 +323,7 @@ def test_an_extended_tokenizer_knows_more_and_all_else_as_before(kind):
     assert extended(more, [OTHER]).tokens == more.tokens
 
 
-@pytest.mark.parametrize("kind", ["bpe", "byte_bpe"])
-def test_further_merges_come_after_those_that_were_learned(kind):
-    tokenizer = TextTokenizer.train(TEXTS, TokenizerConfig(kind=kind, vocab_size=300, min_count=1), exact=True)
-    more = extended(tokenizer, [OTHER * 3], merges=15)
-    assert more.tokens[: tokenizer.vocab_size] == tokenizer.tokens
-    assert len(more.encode(OTHER).ids) < len(extended(tokenizer, [OTHER]).encode(OTHER).ids)
-    assert more.decode(more.encode(OTHER).ids) == OTHER
-    assert "\u2581pizza" in [more.piece(i) for i in more.encode(OTHER).ids]
-    for text in TEXTS:
-        assert more.decode(more.encode(text).ids) == tokenizer.decode(tokenizer.encode(text).ids)
-
-
 def test_what_cannot_be_extended_is_refused():
-    for kind in ("char", "word", "unigram", "byte"):
-        with pytest.raises(ConfigError, match="only a tokenizer of the kind bpe or byte_bpe can learn further merges"):
-            extended(trained(kind), [OTHER], merges=3)
     tagged = trained("bpe")
     tagged.add_tags(["<bt>"])
     with pytest.raises(ConfigError, match=r"a tokenizer with tags \(<bt>\) cannot be extended"):

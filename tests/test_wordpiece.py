@@ -11,7 +11,6 @@ from heed.config import TokenizerConfig
 from heed.data.tokens.extend import extended
 from heed.data.tokens.special import UNKNOWN
 from heed.data.tokens.tokenizer import END, PADDING, START, TextTokenizer, beginning
-from heed.errors import ConfigError
 
 TEXTS = [
     "The player was playing; the players played!",
@@ -190,8 +189,6 @@ def test_unknown_characters_are_added_at_the_start_and_within_words():
     assert all(grown.unknown_in(text) == [] for text in new)
     assert grown.mask == 4 and pieces(grown, "the players") == pieces(PIECES, "the players")
     assert len(extended(PIECES, new, most=2).tokens) == PIECES.vocab_size + 2
-    with pytest.raises(ConfigError, match="only a tokenizer of the kind bpe or byte_bpe can learn further merges"):
-        extended(PIECES, new, merges=3)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             "data.test": ["test.en", "test.es"],
             "tokenizer.kind": "bpe",
             "tokenizer.vocab_size": 80,
-            "tokenizer.sampling": 0.1,
             "model.name": "transformer",
             "model.size": "tiny",
             "model.d_model": 16,

@@ -66,7 +66,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
             **PAIRS,
             "tokenizer.kind": "bpe",
             "tokenizer.vocab_size": 120,
-            "tokenizer.sampling": 0.1,
             "model.name": "bahdanau",
             "model.dropout": 0.2,
             "model.token_dropout": 0.1,

@@ -54,7 +54,7 @@ class TokenizerConfig(Section):
     """Tokenization of texts."""
 
     from_: str | None = Field(None, alias="from")
-    """Run whose tokenizers are used, with all fields here except sampling; by default new ones are trained."""
+    """Run whose tokenizers are used, with all fields here; by default new ones are trained."""
     kind: Literal["auto", "char", "byte", "word", "bpe", "unigram", "byte_bpe", "wordpiece"] = "auto"
     """A token is a Unicode character, a byte, a word or a subword (byte_bpe: of bytes, so that nothing is unknown;
     wordpiece: as in BERT, for models that only read); auto is word for grammar, char for other embedded data, bpe for
@@ -79,10 +79,6 @@ class TokenizerConfig(Section):
     """Remove control characters and read every blank as a space (wordpiece only)."""
     chinese_characters: bool = True
     """Treat each Chinese character as a word (wordpiece only)."""
-    sampling: float = Field(0.0, ge=0, lt=1)
-    """Subword sampling in training: share of merges dropped (bpe, byte_bpe), or temperature 1 of sampled segmentations
-    (unigram). Texts are split differently in each pass, by the run's seed, into more tokens (unigram at 0.1: about 1.8
-    times as many), for which batches are planned."""
 
     @model_validator(mode="after")
     def _of_word_pieces(self) -> Self:

@@ -107,7 +107,7 @@ class Unfinished:
         for change in changes:
             if change.name in ("model.name", "model.size"):
                 raise _unfit(folder, [change])
-            if change.name.startswith("tokenizer.") and change.name != "tokenizer.sampling":
+            if change.name.startswith("tokenizer."):
                 raise ConfigError(
                     f"{change}: the tokenizer was trained when the run in {folder} began; start a new run, "
                     "or remove the setting"

@@ -59,8 +59,8 @@ from heed.data.tokens.special import END as END
 from heed.data.tokens.special import PADDING as PADDING
 from heed.data.tokens.special import SPECIAL_TOKENS as SPECIAL_TOKENS
 from heed.data.tokens.special import START as START
-from heed.data.tokens.subwords import NUM_BYTES, SubwordSampler, ends_at_spaces, learn, learn_characters, learn_words
-from heed.errors import ConfigError, RunError
+from heed.data.tokens.subwords import NUM_BYTES, ends_at_spaces, learn, learn_characters, learn_words
+from heed.errors import RunError
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text
 
@@ -456,10 +456,6 @@ class TextTokenizer:
             text[start:end].strip() or text[start:end] for token, (start, end) in pairs if token == self.special.unknown
         ]
 
-    def sampler(self, amount: float) -> SubwordSampler:
-        """Subword sampling, for training; see `SubwordSampler`."""
-        return SubwordSampler(self.library, amount)
-
     @property
     def text(self) -> str:
         """The tokenizer as JSON."""
@@ -588,9 +584,6 @@ class MappedTokenizer(TextTokenizer):
         kept = [given.get(n, self.token(i)) for n, i in enumerate(ids) if n in given or i not in silent]
         text = decoders.ByteFallback().decode(kept) if self._of_bytes else "".join(kept)
         return text.replace(BLANK, " ").strip()
-
-    def sampler(self, amount: float) -> SubwordSampler:
-        raise ConfigError(f"tokenizer.sampling is {amount}, but an imported pair of tokenizers cannot sample")
 
     @property
     def text(self) -> str:

@@ -213,7 +213,7 @@ def is_fine_tuning(config: RunConfig, parent: Parent | None, interfaces: tuple[I
     return issubclass(own, TokenEncoder) and own.fine_tuned
 
 
-_OWN = frozenset({"sampling", "extend", "new_merges"})
+_OWN = frozenset({"extend"})
 """Fields of the `tokenizer` section that a run with another run's tokenizer sets itself."""
 
 
@@ -269,7 +269,7 @@ class Parent:
         return config.model_copy(update={"model": made}).because(f"as in {self.path}", *taken)
 
     def with_tokenizer(self, config: C) -> C:
-        """The configuration with the parent's tokenizer section, except for subword sampling.
+        """The configuration with the parent's tokenizer section.
 
         Raises:
             ConfigError: The user gave a field that contradicts the parent's.

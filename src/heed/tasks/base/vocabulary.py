@@ -95,16 +95,16 @@ def overlap(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[str]:
 
 
 def taken(
-    tokenizer: TextTokenizer, texts: Sequence[str], min_count: int | None = None, merges: int = 0
+    tokenizer: TextTokenizer, texts: Sequence[str], min_count: int | None = None
 ) -> tuple[TextTokenizer, list[str]]:
     """The tokenizer, extended by the tokens that these texts need if `min_count` is given, and remarks on both.
 
-    `min_count` is how often a word must occur, for a tokenizer of words; `merges` is the number of merges to learn.
+    `min_count` is how often a word must occur, for a tokenizer of words.
     """
     remarks = overlap(tokenizer, texts)
     if min_count is None:
         return tokenizer, remarks
-    result = extended(tokenizer, texts, min_count=min_count if tokenizer.unit == "word" else 1, merges=merges)
+    result = extended(tokenizer, texts, min_count=min_count if tokenizer.unit == "word" else 1)
     added = result.vocab_size - tokenizer.vocab_size
     return result, [*remarks, f"tokenizer extended by {added:,} tokens to {result.vocab_size:,}"]
 

@@ -1,4 +1,4 @@
-"""Sources of pairs of texts: two tokenizers or a shared one, further corpora, subword sampling, known alignments."""
+"""Sources of pairs of texts: two tokenizers or a shared one, further corpora, known alignments."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ import torch
 from heed.data.batch import TokenPair, draw_epoch, pad_rows, plan_batches, plan_pass
 from heed.data.corpus import Corpus, Lengths, StoredExamples
 from heed.data.corpus import Rows as Numbers
-from heed.data.examples import Link, Pair, Span, take
+from heed.data.examples import Link, Pair, take
 from heed.data.kinds.contents import no_advice
 from heed.data.kinds.kind import Kind
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.splits import Splits
-from heed.data.tokens.subwords import MEASURED, Growth, SubwordSampler
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Memory, PairDecoder
@@ -41,7 +40,6 @@ from heed.tasks.inputs.few_pairs import (
 from heed.tasks.inputs.supervision import Supervision
 from heed.tasks.inputs.tokens import SAMPLES, Tokens
 from heed.tasks.work import Work
-from heed.training.checkpoint import draw_seed
 
 _TOKENIZERS = "tokenizer.source.json", "tokenizer.target.json"
 VALIDATE_AT_MOST = 500
@@ -140,7 +138,7 @@ class Pairs(Tokens):
     # Data -----------------------------------------------------------------------------------------------------
 
     def check(self, config: Any) -> None:
-        """Nothing: both sides may share a tokenizer, and subwords may be sampled."""
+        """Nothing: both sides may share a tokenizer."""
 
     def learn(self, config: Any, splits: Splits[Pair], parent: Parent | None) -> tuple[Any, Self]:
         seen = [splits.examples["train"], *(corpus.examples for corpus in splits.extra.values())]
@@ -307,15 +305,15 @@ class Pairs(Tokens):
 
     def plan(self, work: Work, split: str, draw: Draw) -> Pass:
         training = self.training(work)
-        costs = self.costs_of(self._grown(work, training.lengths))
+        costs = self.costs_of(training.lengths)
 
         def collate(pieces: Sequence[int]) -> Batch:
             indices = list(pieces)
-            tokens = [*self._cut_anew(work, draw, indices)] if self.samplers else training.tokens_at(indices)
+            tokens = training.tokens_at(indices)
             batch, guide = self._batch(tokens, indices), self.guide(work)
             if guide is None:
                 return batch
-            return replace(batch, targets={**batch.targets, "alignment": guide.of(tokens, indices, draw)})
+            return replace(batch, targets={**batch.targets, "alignment": guide.of(tokens, indices)})
 
         def described(pieces: Sequence[int]) -> str:
             (first,) = training.examples_at(pieces[:1])
@@ -323,63 +321,6 @@ class Pairs(Tokens):
 
         batches = training.batches(costs, work.config.training.batch_tokens, *draw)
         return Pass(batches, collate, costs, described=described)
-
-    @cached_property
-    def samplers(self) -> list[SubwordSampler]:
-        """Cuts the texts of each side into different tokens in each pass; empty without subword sampling."""
-        amount = self.config.tokenizer.sampling
-        return [tokenizer.sampler(amount) for tokenizer in self.tokenizers().values()] if amount > 0 else []
-
-    def _grown(self, work: Work, lengths: Lengths) -> Lengths:
-        """The most tokens that pairs of these lengths have in training, `(pairs, 2)`: more with subword sampling."""
-        if not self.samplers:
-            return lengths
-
-        def growth() -> list[Growth]:
-            examples = work.splits.examples["train"]
-            pairs = take(examples, range(0, len(examples), max(1, len(examples) // MEASURED))[:MEASURED])
-            sides = zip(self.samplers, zip(*(pair.texts for pair in pairs), strict=True), strict=True)
-            return [Growth.measured(sampler, texts) for sampler, texts in sides]
-
-        measured = work.once("growth", growth)
-        bounds = [growth.bound(lengths[:, side]) for side, growth in enumerate(measured)]
-        grown: Lengths = np.minimum(np.stack(bounds, axis=1), np.maximum(lengths, self.most(work)))
-        return grown
-
-    def _cut_anew(self, work: Work, draw: Draw, indices: Sequence[int]) -> Iterator[TokenPair]:
-        training = self.training(work)
-        for index, pair in zip(indices, training.examples_at(indices), strict=True):
-            source, target = (
-                sampler.encode(text, draw_seed(*draw, index, side), most)
-                for side, (sampler, text, most) in enumerate(self._to_cut(work, index, pair))
-            )
-            yield TokenPair(self._tagged(source, training.corpus_of(index)[1]), target)
-
-    def _to_cut(self, work: Work, index: int, pair: Pair) -> list[tuple[SubwordSampler, str, int]]:
-        """The sampler, the text and the most tokens of both sides, without tag and frame."""
-        training = self.training(work)
-        source, target = self._grown(work, training.lengths[[index]])[0].tolist()
-        most = source - len(self.framed([])) - (training.corpus_of(index)[1] is not None), target
-        return list(zip(self.samplers, pair.texts, most, strict=True))
-
-    def spans_of(
-        self, work: Work, index: int, pair: Pair, draw: Draw
-    ) -> tuple[tuple[list[Span], list[Span]], tuple[str, str]]:
-        """The spans of the tokens of both texts of a training pair, as they are cut in a pass.
-
-        Returns:
-            Spans of the source and the target, without frame and tag; and the texts that the spans refer to, which are
-            normalised with subword sampling.
-        """
-        both = self.source_tokenizer, self.target_tokenizer
-        if not self.samplers:
-            source, target = (tokenizer.encode(text).spans for tokenizer, text in zip(both, pair.texts, strict=True))
-            return (source, target), (pair.source, pair.target)
-        source, target = (
-            sampler.encode_spans(text, draw_seed(*draw, index, side), most)[1]
-            for side, (sampler, text, most) in enumerate(self._to_cut(work, index, pair))
-        )
-        return (source, target), (both[0].normalize(pair.source), both[1].normalize(pair.target))
 
     # Writing --------------------------------------------------------------------------------------------------
 
@@ -480,7 +421,7 @@ class Pairs(Tokens):
 
 def _of_parent(config: Any) -> Mapping[str, TextTokenizer]:
     """The tokenizers that come with a parent's body, by side; none if the user set fields of the tokenizer."""
-    if config.model.from_ is None or config.tokenizer.model_fields_set - {"sampling"}:
+    if config.model.from_ is None or config.tokenizer.model_fields_set:
         return {}
     parent = Parent.open(config.model.from_, "model.from")
     if (part := taken_part(config, parent)) is None:

@@ -10,7 +10,7 @@ cross-entropy is that of a under A, not the other way round.
 
 A trace records this one layer: the pass runs as without a trace, and the weights, before dropout, are computed from the
 recorded queries and keys. Links between words become links between characters, and then rows of weights over the tokens
-of any tokenization, so they are valid with subword sampling. The line of a pair in a file of links is found by the
+of any tokenization. The line of a pair in a file of links is found by the
 pair's origin, so pairs that are held out, left out or kept on disk cannot shift the links.
 
 Source: Mi, Wang and Ittycheriah 2016 (arXiv:1608.00112), section 3; Chen et al. 2016 (arXiv:1607.01628); Liu et al.
@@ -206,8 +206,8 @@ class Supervision:
             tables.append(table)
         return tables
 
-    def of(self, tokens: Sequence[TokenPair], indices: Sequence[int], draw: tuple[int, int]) -> Tensor:
-        """The wanted weights of training pairs, `(pairs, target, source)`, for their tokens in a pass."""
+    def of(self, tokens: Sequence[TokenPair], indices: Sequence[int]) -> Tensor:
+        """The wanted weights of training pairs, `(pairs, target, source)`, for their tokens."""
         longest = max(len(pair.target) for pair in tokens) + 1, max(1, *(len(pair.source) for pair in tokens))
         alignment = torch.zeros(len(tokens), *longest)
         if self._section.automatic:
@@ -215,7 +215,7 @@ class Supervision:
                 guide = self._automatic[index]
                 alignment[row, : guide.shape[0], : guide.shape[1]] = guide
         else:
-            for row, (targets, sources, weights) in enumerate(self._cells(indices, draw)):
+            for row, (targets, sources, weights) in enumerate(self._cells(indices)):
                 alignment.numpy()[row, targets, sources] = weights
         return alignment
 
@@ -229,13 +229,13 @@ class Supervision:
     def _training(self) -> Any:
         return self._work.input.training(self._work)
 
-    def _cells(self, indices: Sequence[int], draw: tuple[int, int]) -> list[Cells]:
-        """The rows of each pair, cached unless texts are cut differently in each pass."""
+    def _cells(self, indices: Sequence[int]) -> list[Cells]:
+        """The rows of each pair, cached."""
         made = {index: held for index in indices if (held := self._held.get(index)) is not None}
         missing = [index for index in indices if index not in made]
         for index, pair in zip(missing, self._training.examples_at(missing) if missing else (), strict=True):
-            made[index] = cells = self._cells_of(index, pair, draw)
-            if len(self._held) < _HELD and not self._work.input.samplers:
+            made[index] = cells = self._cells_of(index, pair)
+            if len(self._held) < _HELD:
                 self._held[index] = cells
         return [made[index] for index in indices]
 
@@ -252,29 +252,13 @@ class Supervision:
         said = [f"{pair.source[slice(*one.source)]}-{pair.target[slice(*one.target)]}" for one in links[:most]]
         return "  ".join(said) + (" ..." if len(links) > most else "")
 
-    def _cells_of(self, index: int, pair: Pair, draw: tuple[int, int]) -> Cells:
+    def _cells_of(self, index: int, pair: Pair) -> Cells:
         input, tag = self._work.input, self._training.corpus_of(index)[1]
-        pair = self.linked(index, pair)
-        (sources, targets), texts = input.spans_of(self._work, index, pair, draw)
-        links = pair.links or ()
-        if texts != pair.texts:
-            links = tuple(
-                Link(target=_moved(link.target, pair.target, texts[1], input.target_tokenizer),
-                     source=_moved(link.source, pair.source, texts[0], input.source_tokenizer))
-                for link in links
-            )  # fmt: skip
-        rows = rows_of(links, sources, targets).numpy()
+        sources, targets = input.source_tokenizer.encode(pair.source), input.target_tokenizer.encode(pair.target)
+        rows = rows_of(self.linked(index, pair).links or (), sources.spans, targets.spans).numpy()
         target, source = np.nonzero(rows)
         first = len(input.frame[0]) + (tag is not None)
         return target.astype(np.int32), (source + first).astype(np.int32), rows[target, source]
-
-
-def _moved(span: Span, text: str, normal: str, tokenizer: TextTokenizer) -> Span:
-    """A span of a text as the corresponding span of the normalised text."""
-    if len(normal) == len(text):
-        return span
-    start, end = (len(tokenizer.normalize(text[:place])) for place in span)
-    return start, end
 
 
 _APART, _TOGETHER = 2, 4

@@ -75,9 +75,8 @@ class Tokens(Input):
     # Data -----------------------------------------------------------------------------------------------------
 
     def check(self, config: Any) -> None:
-        for name in ("sampling", "shared"):
-            if value := getattr(config.tokenizer, name):
-                raise ConfigError(f"tokenizer.{name} is {value}, which does not apply to {config.task}; remove it")
+        if config.tokenizer.shared:
+            raise ConfigError(f"tokenizer.shared is true, which does not apply to {config.task}; remove it")
 
     def open(self, config: Any, given: Mapping[str, Sequence[Any]] | None) -> Splits[Any]:
         data = config.data
@@ -113,7 +112,7 @@ class Tokens(Input):
             texts, section = [" ".join(reading.texts_of(example)) for example in sample_of(train)], config.tokenizer
             least = section.min_count if section.extend else None
             theirs = parent.tokenizer("tokens", self.alternatives)
-            tokenizer, remarks = taken(theirs, texts, least, getattr(section, "new_merges", 0))
+            tokenizer, remarks = taken(theirs, texts, least)
             splits.remarks += remarks
         return config, replace(self, tokenizer=with_words(tokenizer, config.model))
 

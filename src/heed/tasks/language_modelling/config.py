@@ -26,14 +26,6 @@ class DocumentTokenizer(TokenizerConfig):
     extend: bool = False
     """Add unknown characters (with kind word, unknown words) to the tokenizer of another run (tokenizer.from, or
     --from); existing tokens keep their numbers and weights."""
-    new_merges: int = Field(0, ge=0)
-    """With extend: merges to learn from the new text on top of those of a bpe or byte_bpe tokenizer."""
-
-    @model_validator(mode="after")
-    def _of_extension(self) -> Self:
-        if self.new_merges and not self.extend:
-            raise ValueError(f"tokenizer.new_merges is {self.new_merges}, which needs tokenizer.extend=true")
-        return self
 
 
 class LanguageModelSection(ModelSection):
@@ -104,15 +96,6 @@ class LanguageModelConfig(RunConfig):
             raise ValueError(
                 f"evaluation.stride is {stride}, more than data.context {context}: tokens between two windows would "
                 f"not be scored; expected at most {context}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _cut_once(self) -> Self:
-        if self.tokenizer.sampling:
-            raise ValueError(
-                f"tokenizer.sampling is {self.tokenizer.sampling}, but documents are cut into tokens only once; set it "
-                "to 0"
             )
         return self
 

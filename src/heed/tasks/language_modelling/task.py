@@ -36,9 +36,6 @@ from heed.tasks.work import Baselines, Looks, Task
 from heed.watch.looks import Shading
 from heed.watch.maps import Axis
 
-_GROWTH = frozenset({"extend", "new_merges"})
-"""Fields that extend the tokenizer of another run."""
-
 
 def with_tokenizer(config: LanguageModelConfig) -> LanguageModelConfig:
     """The configuration with the tokenizer of a run of this task whose weights are taken, unless one is configured.
@@ -47,7 +44,7 @@ def with_tokenizer(config: LanguageModelConfig) -> LanguageModelConfig:
         ConfigError: The run cannot be opened; or there is no tokenizer to extend.
     """
     section, taken_from = config.tokenizer, config.model.from_
-    if taken_from is not None and not section.model_fields_set - _GROWTH:
+    if taken_from is not None and not section.model_fields_set - {"extend"}:
         if Parent.open(taken_from, "model.from").task.config.task == config.task:
             section = section.model_copy(update={"from_": taken_from})
     if section.extend and section.from_ is None:

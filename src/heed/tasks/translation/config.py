@@ -154,7 +154,7 @@ class TranslationTraining(TrainingConfig):
 
     guided_attention: float = Field(0.0, ge=0)
     """Weight of a loss that pulls the attention to the source towards a word alignment learned beforehand from the
-    training pairs; not with tokenizer.sampling. Short for alignment.automatic=true and alignment.weight."""
+    training pairs. Short for alignment.automatic=true and alignment.weight."""
     alignment: AlignmentSection = AlignmentSection()
     """Guided attention: links between words that the attention to the source should follow (docs/alignment.md)."""
 
@@ -187,9 +187,6 @@ def why_not(section: AlignmentSection, config: TranslationConfig) -> str:
     if config.training.activation_checkpointing:
         reads = "because guided attention reads the activations of every block"
         return f"{with_} training.activation_checkpointing=true, {reads}; {only_one}"
-    if section.automatic and (sampling := config.tokenizer.sampling):
-        holds = "because a learned alignment is valid for only one tokenization of a text"
-        return f"{with_} tokenizer.sampling={sampling}, {holds}; {only_one}, or use training.alignment.files"
     if section.data and not data.is_embedded:
         own = f"needs embedded data, which comes with an alignment, but data.train is {', '.join(data.train)}"
         return f"{own}; use training.alignment.files, or learn links with training.alignment.automatic=true"

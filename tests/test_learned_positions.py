@@ -1,4 +1,4 @@
-"""Subword sampling and learned positions: what is trained on keeps within what batches and positions have room for."""
+"""Learned positions: what is trained on keeps within what positions have room for."""
 
 import json
 import random
@@ -6,16 +6,10 @@ import random
 import pytest
 
 import heed
-from heed.config import TokenizerConfig
-from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError
 from heed.tasks import check_config, task_class
 
-KINDS = (
-    {"kind": "unigram", "vocab_size": 200},
-    {"kind": "bpe", "vocab_size": 200},
-    {"kind": "byte_bpe", "vocab_size": 400},
-)
+UNIGRAM = {"kind": "unigram", "vocab_size": 200}
 
 
 def sentences(count, words=(3, 12)):
@@ -34,59 +28,25 @@ def file(tmp_path_factory):
     return path
 
 
-def prepared(file, tokenizer=KINDS[0], data=None, training=None, task="translation", **model):
+def prepared(file, tokenizer=UNIGRAM, data=None, training=None, task="translation", **model):
     values = {
         "task": task,
         "data": {"train": str(file), "valid": 20, **(data or {})},
-        "tokenizer": {"sampling": 0.1, **tokenizer},
+        "tokenizer": tokenizer,
         "model": {"name": "transformer", "size": "tiny", "num_layers": 1, **model},
         "training": {"steps": 4, "batch_tokens": 400, "threads": 1, "device": "cpu", **(training or {})},
     }
     return task_class(task).prepare(check_config(values, "test"))
 
 
-@pytest.mark.parametrize("tokenizer", KINDS)
-def test_a_sampled_text_has_at_most_so_many_tokens_and_the_same_characters(tokenizer):
-    texts = sentences(60)
-    cutter = TextTokenizer.train(texts, TokenizerConfig(**tokenizer))
-    sampler = cutter.sampler(0.1 if tokenizer["kind"] == "unigram" else 0.9)
-    longer = 0
-    for seed, text in enumerate(texts):
-        plain, free = cutter.encode(text).ids, sampler.encode(text, seed)
-        longer += len(free) > len(plain) + 2
-        within = sampler.encode(text, seed, len(plain) + 2)
-        assert len(within) <= max(len(plain) + 2, len(plain))
-        assert cutter.decode(within) == cutter.decode(free)
-        assert within == (free if len(free) <= len(plain) + 2 else within)
-        ids, spans = sampler.encode_spans(text, seed, len(plain) + 2)
-        assert ids == within and len(spans) == len(ids)
-        assert all(0 <= start < end <= len(text) for start, end in spans) and spans == sorted(spans)
-    assert longer > 10  # else nothing was tested
-
-
-@pytest.mark.parametrize("tokenizer", KINDS)
-def test_sampling_never_fills_a_batch_beyond_its_tokens_or_a_side_beyond_the_largest_length(file, tokenizer):
-    task = prepared(file, {**tokenizer, "sampling": 0.1 if tokenizer["kind"] == "unigram" else 0.5}, {"max_length": 40})
-    sampled = plain = 0
-    for epoch in range(2):
-        for indices in task.train_batches(epoch):
-            batch = task.collate(indices, epoch)
-            assert batch.inputs["source"].numel() + batch.forced["target"].numel() <= task.work(indices)
-            assert task.work(indices) <= 400 or len(indices) == 1
-            assert batch.inputs["source"].shape[1] <= 40 and batch.forced["target"].shape[1] <= 40 + 1
-            sampled += int(batch.inputs["source_mask"].sum())
-            plain += int(task.input.training(task).lengths[indices, 0].sum())
-    assert sampled > 1.2 * plain
-
-
-def test_learned_positions_bound_what_is_trained_on_sampled_or_not(file):
+def test_learned_positions_bound_what_is_trained_on(file):
     fields = {"positions": "learned", "max_length": 48}
     task = prepared(file, **fields)
     for indices in task.train_batches(0):
         batch = task.collate(indices)
         assert max(batch.inputs["source"].shape[1], batch.forced["target"].shape[1]) <= 48
     assert task.config.generation.max_length <= 48
-    letters = {"kind": "char", "sampling": 0.0}
+    letters = {"kind": "char"}
     whole = prepared(file, letters)
     short = sum(max(map(len, pair.texts)) < 50 for pair in whole.splits.examples["train"])
     held_out = {"valid": str(file.with_name("valid.tsv"))}
@@ -101,7 +61,7 @@ def test_held_out_pairs_that_no_position_is_left_for_are_said_before_training(fi
     (tmp_path / "valid.tsv").write_text("the cat sat\tthe mat\n" + "housey" * 50 + "\tthe cat\n")
     fields = {"positions": "learned", "max_length": 80}
     with pytest.raises(ConfigError) as error:
-        prepared(file, {"kind": "char", "sampling": 0.0}, {"valid": str(tmp_path / "valid.tsv")}, **fields)
+        prepared(file, {"kind": "char"}, {"valid": str(tmp_path / "valid.tsv")}, **fields)
     said = str(error.value)
     assert said.startswith("model.max_length is 80, the number of learned positions, but a text of valid needs 300")
     assert said.endswith("set model.max_length=300, or model.positions=sinusoidal")
@@ -116,7 +76,7 @@ def test_a_run_with_few_learned_positions_trains_scores_and_predicts(tmp_path, f
     (tmp_path / "test.tsv").write_text("".join(file.read_text().splitlines(keepends=True)[:40]))
     values = {
         "data": {"train": str(file), "valid": 20, "test": str(tmp_path / "test.tsv")},
-        "tokenizer": {"kind": "unigram", "vocab_size": 200, "sampling": 0.1},
+        "tokenizer": {"kind": "unigram", "vocab_size": 200},
         "model": {"name": "transformer", "size": "tiny", "num_layers": 1, "positions": "learned", "max_length": 80},
         "training": {"steps": 2, "batch_tokens": 400, "threads": 1, "device": "cpu"},
         "evaluation": {"bootstrap": 10},
