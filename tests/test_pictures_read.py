@@ -15,7 +15,7 @@ from PIL import Image
 
 from contract import data_of
 from heed.cli import main
-from heed.data.kinds.contents import picture_content
+from heed.data.kinds.contents import picture_in
 from heed.data.pictures import store
 from heed.data.pictures.store import Pixels
 from heed.errors import DataError
@@ -199,7 +199,7 @@ def test_what_would_never_end_is_not_waited_for(photos, kind, problem):
         path.unlink(missing_ok=True)
         os.mkfifo(path) if kind == "pipe" else path.symlink_to(kind)
     for path in (photos / "dog/2.png", photos / "dog/0-images-idx3-ubyte", photos / "dog"):
-        picture_content(path)
+        picture_in(path)
     assert f"{problem}, expected a file" in refusal(photos)
     assert "contains no pictures" in refusal(photos / "dog/0-images-idx3-ubyte")
 
@@ -432,20 +432,25 @@ def test_the_digits_are_those_of_scikit_learn_and_every_set_has_all_classes():
 
 @pytest.mark.parametrize("task", ["classification", "translation", "tagging", "language_modelling", "table", "series"])
 def test_a_task_of_texts_or_numbers_says_that_it_was_given_pictures(task, photos, idx, tmp_path, capsys):
-    (tmp_path / "list.csv").write_text("file,label\n" + "".join(f"photos/cat/{i}.png,cat\n" for i in range(6)))
     given = {
-        "photos": "it is a folder of pictures (as cat/0.png)",
-        "mnist": "it is a folder of pictures (as t10k-images-idx3-ubyte.gz)",
-        "mnist/train-images-idx3-ubyte.gz": "it is an idx file, like those of MNIST",
-        "photos/cat/1.png": "it is a picture",
-        "list.csv": "its column 'file' names pictures (as photos/cat/0.png)",
+        "photos": "photos/cat/0.png",
+        "mnist": "mnist/t10k-images-idx3-ubyte.gz",
+        "mnist/train-images-idx3-ubyte.gz": "mnist/train-images-idx3-ubyte.gz",
+        "photos/cat/1.png": "photos/cat/1.png",
     }
-    for name, why in given.items():
+    for name, picture in given.items():
         with pytest.raises(SystemExit):
             main(["train", task, str(tmp_path / name), "--minutes", "1", "--out", str(tmp_path / "run")])
         said = capsys.readouterr().err
-        assert f"'{tmp_path / name}': {why}; {task} reads " in " ".join(said.split()), said
+        assert f"'{tmp_path / picture}' is a picture or an idx file; {task} reads " in " ".join(said.split()), said
         assert not (tmp_path / "run").exists()
+
+
+def test_names_of_pictures_are_no_texts(tmp_path, capsys):
+    (tmp_path / "list.csv").write_text("file,label\n" + "".join(f"photos/cat/{i}.png,cat\n" for i in range(6)))
+    with pytest.raises(SystemExit):
+        main(["check", "classification", str(tmp_path / "list.csv")])
+    assert "list.csv': no column contains texts" in capsys.readouterr().err
 
 
 def test_texts_beside_pictures_stay_texts(tmp_path):
@@ -454,5 +459,6 @@ def test_texts_beside_pictures_stay_texts(tmp_path):
     (tmp_path / "texts" / "good").mkdir(parents=True)
     for name in ("1.txt", "2.txt", "cover.png"):
         (tmp_path / "texts" / "good" / name).write_text("a text")
-    assert picture_content(tmp_path / "captions.csv") is None and picture_content(tmp_path / "texts") is None
-    assert picture_content(tmp_path / "none") is None
+    assert (
+        picture_in(tmp_path / "captions.csv") == picture_in(tmp_path / "texts") == picture_in(tmp_path / "none") == ""
+    )

@@ -1,7 +1,5 @@
 """The tokenizer: what goes in comes out, each token knows its characters, the unknown is counted."""
 
-import json
-import math
 import unicodedata
 
 import pytest
@@ -134,39 +132,6 @@ def test_no_token_joins_a_mark_to_anything(kind):
     for token in range(4, tokenizer.vocab_size):
         text = tokenizer.token(token)
         assert len(text) == 1 or not any(is_mark(c) for c in text), text
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sampler_that_leaves_nothing_to_chance_cuts_as_the_tokenizer_does(kind):
-    sampler = TOKENIZERS[kind].sampler(1000.0 if kind == "unigram" else 0.0)
-    for text in (*TEXTS, "the zebra \u4e00\u4e01 sat", " two  blanks ", ""):
-        assert sampler.encode(text, 1) == TOKENIZERS[kind].encode(text).ids
-
-
-def test_dropping_every_merge_leaves_characters():
-    tokenizer = TOKENIZERS["bpe"]
-    ids = tokenizer.sampler(1.0).encode("the cat", 1)
-    assert [tokenizer.token(i) for i in ids] == list("\u2581the\u2581cat")
-
-
-def test_cuts_are_drawn_in_proportion_to_their_probability():
-    tokenizer = TOKENIZERS["unigram"]
-    scores = {text: score for text, score in json.loads(tokenizer.library.to_str())["model"]["vocab"]}
-    word = "\u2581the"
-
-    def cuts(text):
-        if not text:
-            yield ()
-        for end in range(1, len(text) + 1):
-            if text[:end] in scores:
-                yield from ((text[:end], *rest) for rest in cuts(text[end:]))
-
-    weights = {cut: math.exp(0.5 * sum(scores[token] for token in cut)) for cut in cuts(word)}
-    assert len(weights) > 1
-    sampler = tokenizer.sampler(0.5)
-    drawn = [tuple(tokenizer.token(i) for i in sampler.encode("the", seed)) for seed in range(3000)]
-    for cut, weight in weights.items():
-        assert drawn.count(cut) / len(drawn) == pytest.approx(weight / sum(weights.values()), abs=0.03)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -356,7 +321,6 @@ def test_a_text_on_which_a_regular_expression_fails_is_refused():
     for ask in (
         tokenizer.encode,
         tokenizer.unknown_in,
-        tokenizer.sampler(0.1).count,
         lambda one: tokenizer.encode_all([one]),
     ):
         ask("a")

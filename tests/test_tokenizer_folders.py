@@ -206,13 +206,6 @@ def test_words_of_byte_tokens_have_the_blank_before_them(tmp_path):
     assert [i for word in ids for i in word] == expected
 
 
-def test_subwords_of_an_imported_tokenizer_are_sampled(tmp_path):
-    merges_txt(tmp_path / "g", *GPT2)
-    ours, _ = read_tokenizer(tmp_path / "g", {"model_type": "gpt2"})
-    assert ours.sampler(0.0).encode(LINES[0], 1) == ours.encode(LINES[0]).ids
-    assert ours.decode(ours.sampler(0.5).encode(LINES[0], 1)) == LINES[0]
-
-
 def damaged(text):
     def make(folder):
         bert(CASED, False)(folder)

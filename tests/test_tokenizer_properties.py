@@ -127,22 +127,6 @@ def test_spans_cover_the_text_and_words_have_every_token_once(kind, text):
             assert "\ufffd" not in tokenizer.decode([encoded.ids[n] for n in group]) or "\ufffd" in text
 
 
-SAMPLERS = {kind: TOKENIZERS[kind, "nfc", False].sampler(0.5) for kind in KINDS}
-
-
-@pytest.mark.parametrize("kind", SAMPLERS)
-@some
-@given(text=st.one_of(any_text, known_text), seed=st.integers(0, 2**63))
-def test_sampled_cuts_decode_to_the_same_text(kind, text, seed):
-    tokenizer = TOKENIZERS[kind, "nfc", False]
-    ids = SAMPLERS[kind].encode(text, seed)
-    assert ids == SAMPLERS[kind].encode(text, seed)
-    assert all(i == UNKNOWN or len(SPECIAL_TOKENS) <= i < tokenizer.vocab_size for i in ids)
-    plain = tokenizer.encode(text).ids
-    assert tokenizer.decode(ids) == tokenizer.decode(plain)
-    assert (UNKNOWN in ids) == (UNKNOWN in plain)
-
-
 @pytest.mark.parametrize("kind", ["char", "byte", "word", "bpe", "byte_bpe"])
 @some
 @given(sentences=st.lists(st.lists(any_text, max_size=4), max_size=4))

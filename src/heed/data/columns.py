@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from heed.data.pictures.files import is_picture
 from heed.errors import counted
 
 R = TypeVar("R", bound=Sequence[str])
@@ -97,8 +98,8 @@ class Facts:
 
     @property
     def is_text(self) -> bool:
-        """True if it can be the text: no lists, and most of its cells are not numbers."""
-        return self.cells > 0 and self.numbers < 0.5 and not self.lists
+        """True if it can be the text: no lists or names of pictures, and most of its cells are not numbers."""
+        return self.cells > 0 and self.numbers < 0.5 and not self.lists and not all(map(is_picture, self.first))
 
     @property
     def shown(self) -> str:

@@ -4,13 +4,13 @@ A line ends at LF or CRLF. A CR alone inside a line is read as a space, so that 
 line only in a file whose beginning has more of them than LFs.
 
 `incoming` gives input lines for prediction in batches, as they arrive: standard input, a pipe or a file. A batch of a
-file has the requested number of lines. Batches of a pipe are sent when nothing more has come for 0.02 s, or after
-0.2 s, so that no answer waits for later lines; its first full batches are smaller (4, 16, 64, ... lines). A line cannot
-be used if it is not in UTF-8 (nor `data.encoding`), contains a NUL byte, has more than a million characters (or
-`data.max_line`, if that is more), lacks the text column, is not JSON where the others are, has no mask or second text
-where the run needs one, or is longer than the positions that a model has learned. The first ten such lines are
-reported, and all are counted. A truncated compressed file is reported after its last readable line. An unreadable
-picture has an empty answer and leads to exit status 4; only `--bad-lines error` stops there.
+file has the requested number of lines; that of a pipe, the lines that have come 0.02 s after the first, so that no
+answer waits for later lines. A line cannot be used if it is not in UTF-8 (nor `data.encoding`), contains a NUL byte,
+has more than a million characters (or `data.max_line`, if that is more), lacks the text column, is not JSON where the
+others are, has no mask or second text where the run needs one, or is longer than the positions that a model has
+learned. The first ten such lines are reported, and all are counted. A truncated compressed file is reported after its
+last readable line. An unreadable picture has an empty answer and leads to exit status 4; only `--bad-lines error` stops
+there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Queue
 from threading import Thread
 from typing import Any, TypeVar, cast
 
@@ -68,18 +68,6 @@ _TMX = (
 """What a translation memory is, with the command that prints its units, to be followed by the name of the file."""
 
 
-def size_of(path: Path) -> int:
-    """The size of a file of a folder that is being read.
-
-    Raises:
-        DataError: It vanished.
-    """
-    try:
-        return path.stat().st_size
-    except OSError:
-        raise DataError(f"'{path}' vanished while its folder was being read; put it back and start again") from None
-
-
 def ending_of(path: Path) -> str:
     """The ending that gives the format: the one before that of a compression, if there is one."""
     return without_compression(path).suffix
@@ -116,9 +104,9 @@ def lines_of(
 ) -> Generator[str | BadLine]:
     """The lines of a text file, compressed or not, without their ends; a `BadLine` in place of one that is left out.
 
-    Memory use is a few times 64 KiB plus the longest allowed line. Bad lines are errors without `findings`, which
-    list them under the file, or under a folder `root`. With `exact` the lines joined are the text of the file: each
-    ends in LF where it ends in the file, and a CR alone inside a line stays.
+    Memory use is a few times 64 KiB plus the longest allowed line. Bad lines are errors without `findings`, which list
+    them under the file, or under a folder `root`, in which files may be empty. With `exact` the lines joined are the
+    text of the file: each ends in LF where it ends in the file, and a CR alone inside a line stays.
 
     Raises:
         DataError: The file is missing, empty, cut off, not text, or changes while it is read; or a line is bad and the
@@ -126,7 +114,7 @@ def lines_of(
     """
     reader = _Lines(path, Findings() if findings is None else findings, root, exact)
     yield from reader.read()
-    if reader.number == 0:
+    if reader.number == 0 and root is None:
         raise DataError(f"'{path}' is empty; expected one text a line")
 
 
@@ -155,7 +143,7 @@ class _Lines:
         """The encoding of lines that are not UTF-8."""
         self._returns = False  # True if CR alone ends a line
         self._unended = 0  # lines whose end was not read
-        self._crlf = self._first_crlf = self._leading = 0  # lines that end in CRLF, the first, and those before any LF
+        self._crlf = self._first_crlf = 0  # lines that end in CRLF, and the first
 
     def read(self) -> Iterator[str | BadLine]:
         """The lines; I/O errors become messages about the file.
@@ -236,8 +224,7 @@ class _Lines:
             self._note("lines end in CR, read as line breaks", 1, self.number)
         if 0 < self._crlf < ends:
             what = f"mixed line endings ({ends - self._crlf:,} LF and {self._crlf:,} CRLF), all read as line breaks"
-            odd = (self._leading + 1, ends - self._crlf) if self._leading else (self._first_crlf, self._crlf)
-            self._note(what, *odd)
+            self._note(what, self._first_crlf, self._crlf)
         elif self._exact and self._crlf:
             self._note("lines end in CRLF, read as LF", 1, self._crlf)
 
@@ -261,7 +248,6 @@ class _Lines:
         text = whole.removesuffix("\n")
         self._unended += not end
         if end and text.endswith("\r"):
-            self._leading += self._crlf == self.number - 1
             self._crlf += 1
             self._first_crlf = self._first_crlf or self.number
         text = text.removesuffix("\r")
@@ -335,11 +321,7 @@ Numbered = tuple[int, Any]
 """The number of a line, from 1, and its input (a text, or a pair of texts) or a `BadLine`."""
 
 _QUIET = 0.02
-"""Seconds without a further line after which a batch is complete."""
-_LONGEST = 0.2
-"""Longest time in seconds that a line waits for others."""
-_FIRST, _GROWTH = 4, 4
-"""Lines in the first full batch of a pipe, and the growth factor of batches: the first answers are quick."""
+"""Seconds that the first line of a batch from a pipe waits for others."""
 MAX_LINE = 1_000_000
 """Characters that a line may always have, even if `data.max_line` is lower: each line is read by itself."""
 _TOLD = 10
@@ -367,12 +349,12 @@ def incoming(path: Path | None, findings: Findings, most: int) -> Iterator[list[
         is_file = stat.S_ISREG(os.stat(path or sys.stdin.buffer.fileno()).st_mode)
     except OSError:  # reading reports a missing file
         is_file = True
-    return in_batches(lines, most) if is_file else in_batches(_as_they_arrive(lines), most, _FIRST)
+    return in_batches(lines, most) if is_file else _as_they_arrive(lines, most)
 
 
-def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:
-    """The lines, read by a thread, and None where those before should not wait for more."""
-    arrived: Queue[Numbered | BaseException | None] = Queue(_WAITING)
+def _as_they_arrive(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+    """The lines that have come, read by a thread, in batches."""
+    arrived: Queue[Any] = Queue(_WAITING)
 
     def read() -> None:
         try:
@@ -384,42 +366,34 @@ def _as_they_arrive(lines: Iterable[Numbered]) -> Iterator[Numbered | None]:
 
     Thread(target=read, name="heed-lines", daemon=True).start()
     while True:
-        line = arrived.get()
-        until = time.monotonic() + _LONGEST
-        while line is not None:
-            if isinstance(line, StopIteration):
-                return
-            if isinstance(line, BaseException):
-                raise line
-            yield line
-            try:
-                line = arrived.get(timeout=max(0, min(_QUIET, until - time.monotonic())))
-            except Empty:
-                line = None
-        yield None
-
-
-def in_batches(lines: Iterable[Numbered | None], most: int, first: int = 0) -> Iterator[list[Numbered]]:
-    """Batches of at most `most` lines, which end at None; lines before an error come before it.
-
-    Where batches begin with `first` lines, full ones grow.
-    """
-    batch: list[Numbered] = []
-    size = min(first or most, most)
-    try:
-        for line in chain(lines, [None]):
-            if line is not None:
-                batch.append(line)
-            if len(batch) == size:
-                size = min(_GROWTH * size, most)
-            elif line is not None or not batch:
-                continue
+        batch = [arrived.get()]
+        time.sleep(_QUIET)
+        while len(batch) < most and not arrived.empty():
+            batch.append(arrived.get())
+        end = batch.pop() if isinstance(batch[-1], BaseException) else None
+        if batch:
             yield batch
-            batch = []
+        if isinstance(end, StopIteration):
+            return
+        if end is not None:
+            raise end
+
+
+def in_batches(lines: Iterable[Numbered], most: int) -> Iterator[list[Numbered]]:
+    """Batches of at most `most` lines; lines before an error come before it."""
+    batch: list[Numbered] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == most:
+                yield batch
+                batch = []
     except DataError:
         if batch:
             yield batch
         raise
+    if batch:
+        yield batch
 
 
 def with_gaps(items: Iterable[T], findings: Findings) -> Iterator[T | BadLine]:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 from heed.data.columns import facts_of, has_header, is_number, is_regular, pick, regular_rows, some
 from heed.data.examples import OUTSIDE, is_entity_tag
-from heed.data.findings import Findings
 from heed.data.pictures.files import files_below, is_idx, is_picture
 from heed.data.tables import SEPARATORS, Head, is_table
 from heed.errors import DataError
@@ -161,47 +160,14 @@ def _of_columns(head: Head, separator: str) -> Content | None:
 
 _LOOKED_AT = 50
 """Files of a folder whose names are examined."""
-_ROWS = 200
-"""Rows of a table whose cells are examined."""
 
 
-def picture_content(path: Path, findings: Findings | None = None) -> Content | None:
-    """Description of a file or folder of pictures, for messages; None for anything else.
-
-    With the `findings` of its later reader, the beginning of a table is read once for both.
-    """
+def picture_in(path: Path) -> str:
+    """The first picture or idx file of a folder most of whose files are such, or of a file alone; "" for others."""
     try:
-        if os.path.isdir(path):
-            return _of_folder(path)
-        if not os.path.isfile(path):
-            return None
-        if is_picture(path.name):
-            return Content("pictures", "it is a picture")
-        if is_table(path):
-            return _of_table(path, Findings("skip") if findings is None else findings)
-        return Content("pictures", "it is an idx file, like those of MNIST") if is_idx(path) else None
-    except (OSError, DataError):
-        return None  # reading the file reports why
-
-
-def _of_folder(folder: Path) -> Content | None:
-    """The content of a folder if most of the first files below it are pictures or idx files."""
-    some = [Path(folder, *parts) for parts in islice(files_below(str(folder)), _LOOKED_AT)]
-    found = [file for file in some if is_picture(file.name) or is_idx(file)]
-    if len(found) * 2 <= len(some):
-        return None
-    return Content("pictures", f"it is a folder of pictures (as {found[0].relative_to(folder).as_posix()})")
-
-
-def _of_table(path: Path, findings: Findings) -> Content | None:
-    """The content of a table with a column of picture names and no texts."""
-    head = Head.of(path, findings)
-    separator = head.separator("\t" if path.suffix == ".tsv" else ",") if head.filled else None
-    if separator is None:
-        return None
-    rows = regular_rows(head.rows(separator))
-    columns = facts_of(rows[1:_ROWS], rows[0])
-    named = [one for one in columns if one.first and all(map(is_picture, one.first))]
-    if not named or any(one.words > 2 for one in columns):
-        return None
-    return Content("pictures", f"its column '{named[0].name}' names pictures (as {named[0].first[0]})")
+        inside = files_below(str(path)) if os.path.isdir(path) else [()]
+        files = [Path(path, *parts) for parts in islice(inside, _LOOKED_AT)]
+    except DataError:  # reading the folder reports why
+        return ""
+    found = [file for file in files if is_picture(file.name) or (os.path.isfile(file) and is_idx(file))]
+    return str(found[0]) if 2 * len(found) > len(files) else ""

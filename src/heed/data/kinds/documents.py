@@ -33,7 +33,7 @@ from heed.data.findings import BadLine, Findings
 from heed.data.readers import Reader, table_reader
 from heed.data.splits import Splits, open_splits
 from heed.data.tables import FORMATS, Field, HeldTable, Row, Table
-from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
+from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import ConfigError, DataError
 
 _LARGEST = 1 << 29
@@ -82,7 +82,7 @@ def document_reader(data: Any) -> Reader[Document]:
         for file in [path] if root is None else _files_below(root, findings):
             form = FORMATS.get(ending_of(file), "text") if kind == "auto" else kind
             name = file.name if root is None else str(file.relative_to(root))
-            if root is not None and not size_of(file):
+            if root is not None and os.path.isfile(file) and not os.path.getsize(file):
                 yield Document("", name)
             elif form == "text":
                 yield from _texts(file, root, name, separator, findings)

@@ -43,7 +43,7 @@ from heed.data.tables import (
     described,
     note_header,
 )
-from heed.data.text_files import ending_of, lines_of, size_of, unless_bad
+from heed.data.text_files import ending_of, lines_of, unless_bad
 from heed.errors import DataError, suggest
 
 _SEVERAL = "data.several_labels=true allows several"
@@ -249,7 +249,7 @@ class _Texts:
             raise DataError(f"folder '{path}' has no folders in it; {what}")
 
         def text(file: Path) -> Text:
-            lines = lines_of(file, findings, path) if size_of(file) else ()
+            lines = lines_of(file, findings, path)
             labels = labels_in(file.parent.name, self.data, self.known)
             return Text("\n".join([*map(unless_bad, [*lines])]), labels, f"{file.parent.name}/{file.name}")
 

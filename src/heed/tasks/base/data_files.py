@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from heed.config import RunConfig, data_files
-from heed.data.findings import Findings
-from heed.data.kinds.contents import picture_content
+from heed.data.kinds.contents import picture_in
 from heed.errors import DataError, RunError
 from heed.storage.cache import digest_of
 from heed.storage.disk import write_whole
@@ -102,7 +101,6 @@ def refuse_pictures(config: Any) -> None:
     if not isinstance(files, list) or config.data.origin != "files" or "pictures" in takes:
         return
     for file in files:
-        content = picture_content(Path(file), Findings.of(config.data))
-        if content is not None:
+        if picture := picture_in(Path(file)):
             unit, remedy = spec_of(config.task).unit, suggest_task("pictures", Path(file))
-            raise DataError(f"'{file}': {content.why}; {config.task} reads {unit}s{remedy}")
+            raise DataError(f"'{picture}' is a picture or an idx file; {config.task} reads {unit}s{remedy}")
