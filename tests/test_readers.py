@@ -98,7 +98,7 @@ def test_columns_by_number(tmp_path):
     tsv, table = write(tmp_path, a__tsv=b"7\tein\tone\n8\tzwei\ttwo\n", a__csv=b'7,"ein",one\n8,zwei,"t,wo"\n')
     assert texts_of([tsv], 1, 2) == [("ein", "one"), ("zwei", "two")]
     assert texts_of([tsv], 2, 0) == [("one", "7"), ("two", "8")]
-    assert texts_of([tsv], 1) == [("ein", "ein"), ("zwei", "zwei")]  # the target is column 1 unless it is said
+    assert texts_of([tsv], 1) == [("ein", "one"), ("zwei", "two")]  # the only other texts
     assert texts_of([table], 1, 2) == [("ein", "one"), ("zwei", "t,wo")]
 
 

@@ -375,8 +375,8 @@ def test_a_header_of_pairs_in_unknown_words_is_said_and_named_columns_leave_it_o
         found, findings = pairs(tmp_path, name, content)
         assert found == [names, *PAIRS]  # it may be a pair
         assert findings.remarks == [
-            f"warning: line 1 of {name} looks like a header (Anglais | Deutsch) but is read as a pair; "
-            "set data.columns.source='Anglais' data.columns.target='Deutsch' to skip it"
+            f"warning: line 1 of {name} looks like a header (Anglais | Deutsch) but is read as an example; "
+            "delete it, or give the columns by name"
         ]
         found, findings = pairs(tmp_path, name, content, source=names[0], target=names[1])
         assert found == PAIRS and not findings.remarks
@@ -401,8 +401,8 @@ def test_labelled_texts_given_as_pairs_are_said_or_refused(tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     _, findings = pairs(tmp_path, "c.tsv", tabbed(ROWS))
     assert findings.remarks == [
-        "warning: c.tsv: the targets look like labels (3 different: very good, good, bad), read as texts; train on it "
-        "with: heed train classification c.tsv"
+        "warning: c.tsv: column 1 (very good, good, bad) repeats its values next to the texts of column 0, separated "
+        "by tabs; read as pairs; train on it with: heed train classification c.tsv"
     ]
     for name, content, what, command in (
         (
@@ -428,8 +428,7 @@ def test_stored_corpora_are_recognised_too(tmp_path, monkeypatch):
         splits = open_pairs(data_of("translation", train=[str(tmp_path / "a.csv")], in_memory=20, valid=5))
         assert splits.examples["train"][1] in [Pair(*pair) for pair in PAIRS]
         notes = splits.notes  # of the second one from the cache
-        assert "train: columns separated by semicolons" in notes
-        assert "train: columns: source is 'en', target is 'fr'" in notes
+        assert "train: columns separated by semicolons; columns: source is 'en', target is 'fr'" in notes
         assert splits.columns == {"source": "en", "target": "fr"}
 
 
@@ -711,7 +710,8 @@ def test_a_header_that_is_read_as_a_text_is_said(tmp_path):
         tmp_path, "a.txt", "label text\n" + "".join(f"{label.split()[0]} {text}\n" for text, label in ROWS)
     )
     assert findings.remarks == [
-        "warning: line 1 of a.txt looks like a header (label | text) but is read as a text; delete it"
+        "warning: line 1 of a.txt looks like a header (label | text) but is read as an example; delete it, or give the "
+        "columns by name"
     ]
     _, findings = read(
         tmp_path,

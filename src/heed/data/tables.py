@@ -473,6 +473,8 @@ class CsvTable(Table):
     def rows(self) -> Iterator[Row]:
         by_name = any(isinstance(column, str) for column in self.columns.values())
         self._places = {} if by_name else {field: int(column) for field, column in self.columns.items()}
+        if self.header is None and not by_name and self.has_header:
+            note_header(self.names, self.path, self.findings)
         read = _quoted if self.has_quotes else _tabbed
         for number, cells in read(self.path, self.findings, self.separator):
             if number == 1 and by_name:
@@ -936,7 +938,7 @@ def is_table(path: Path) -> bool:
     return ending_of(path) in (".csv", ".tsv")
 
 
-def note_header(row: Sequence[str], path: Path, unit: str, findings: Findings, fix: str = "delete it") -> None:
+def note_header(row: Sequence[str], path: Path, findings: Findings) -> None:
     """Remark that the first line of a file looks like names of columns, but is read as an example."""
-    names = " | ".join(row)[:40]
-    findings.remark(f"warning: line 1 of {path.name} looks like a header ({names}) but is read as a {unit}; {fix}")
+    looks = f"warning: line 1 of {path.name} looks like a header ({' | '.join(row)[:40]})"
+    findings.remark(f"{looks} but is read as an example; delete it, or give the columns by name")

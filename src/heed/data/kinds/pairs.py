@@ -15,7 +15,7 @@ recognised from the beginning of the file; other kinds of data are refused.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -24,17 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from heed.config import Columns
-from heed.data.columns import HEADER_NAMES, Column, Facts, facts_of, some
+from heed.data.columns import HEADER_NAMES, Column, Facts, listing
 from heed.data.examples import Pair
 from heed.data.findings import CUT_OFF, BadLine, Findings
 from heed.data.kinds.contents import Advice, content_of, no_advice
 from heed.data.readers import Reader, table_reader
-from heed.data.tables import FEW, CsvTable, Field, HeldTable, JsonTable, Row, Table, note_header
+from heed.data.tables import FEW, CsvTable, Field, HeldTable, Row, Table, note_header
 from heed.data.text_files import INNER_RETURN, ending_of, lines_of, unless_bad
 from heed.errors import DataError, counted
 
-_MANY = 50
-"""Pairs below which sides are not compared with labels."""
 COPY = "the model can only learn to copy"
 Names = tuple[Sequence[str], Sequence[str]]
 SIDES: Names = (("source",), ("target",))
@@ -59,24 +57,19 @@ def pair_reader(
     fields = Field("source", columns.source, names[0]), Field("target", columns.target, names[1])
 
     def choose(table: Table, after: bool) -> str:
-        given = table.given(fields, after, again)
+        said = ""
         if isinstance(table, CsvTable):
-            taken = given.values()
-            usual = (next((name for name in known if table.has(name) and name not in taken), None) for known in names)
-            sides = [name if one is None else one for one, name in zip(taken, usual, strict=True)]
-            # One name alone is a chance match: "text" may be the first word of a file without a header.
-            _choose_csv(table, [*taken] if None in sides else sides, advice)
-            said = ""
+            _check(table, advice, any(isinstance(column, str) for column in (columns.source, columns.target)))
+        if isinstance(table, CsvTable) and not table.is_regular:  # reading reports what is missing
+            given = table.given(fields, after, again)
+            table.columns = {side: n if given[side] is None else given[side] for n, side in enumerate(given)}
         else:
-            recognise = partial(_recognised, table=table, advice=advice, alone=len(names[0]) == 1)
+            recognise = partial(_recognised, table=table, advice=advice)
             said = table.choose(fields, recognise, again=after, trained=again, least=1)
-        if isinstance(table, HeldTable) and not table.names and table.width > len(given):
-            numbers = {side: None if one is None else table.columns[side] for side, one in given.items()}
-            table.columns = {**_not_numbers(table, table.facts(), numbers)}
         if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
             where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
             table.findings.remark(f"warning: source and target are the same {where}; {COPY}")
-        return said
+        return "; ".join(table.said) if [*table.columns.values()] == [0, 1] else said
 
     def table_in(path: Path, findings: Findings) -> Table:
         fixed = ending_of(path) not in (".csv", ".jsonl", ".json", ".parquet")
@@ -92,9 +85,7 @@ def pair_reader(
             raise DataError(f"{listed}; expected two parallel files, or one with both sides")
         return of_one.read(files, findings)
 
-    # Columns by number are the default, so that a run that has recorded them finds what it has stored.
-    both = 0 if columns.source is None else columns.source, 1 if columns.target is None else columns.target
-    of_one = table_reader(Pair, choose, _pair, table_in, {"columns": [*both], "recognised": 2})
+    of_one = table_reader(Pair, choose, _pair, table_in, {"columns": [columns.source, columns.target]})
     return replace(of_one, read=read)
 
 
@@ -132,94 +123,45 @@ def _different_lengths(short: Path, count: int, long: Path, findings: Findings) 
     return DataError(f"{counts}; line N of one must belong to line N of the other{hint}")
 
 
+def _check(table: CsvTable, advice: Advice, by_name: bool) -> None:
+    """Refuse a file of other data, or remark on it, and on a first line that may name columns in unknown words."""
+    content, is_narrow = content_of(table.head), not table.is_regular and all(len(row) < 2 for row in table.sample)
+    if content is not None and (is_narrow or (content.kind == "tagged" and content.sure)):
+        what = "expected both sides of a pair on each line, with a tab between them, or two parallel files"
+        raise DataError(f"{table.called}: {content.why}; {what}{advice(content.kind, table.path)}")
+    if content is not None and content.kind == "labelled":
+        what = f"{table.name}: {content.why}; read as pairs{advice('labelled', table.path)}"
+        table.findings.remark(f"warning: {what}")
+    if (
+        table.is_regular
+        and table.has_header
+        and not by_name
+        and len({*map(str.casefold, table.names)} & HEADER_NAMES) < 2
+    ):
+        note_header(table.names, table.path, table.findings)
+        table.header = False
+
+
 def _recognised(
-    facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice, alone: bool
+    facts: Sequence[Facts], known: Mapping[str, Column], table: Table, advice: Advice
 ) -> dict[str, int | str] | str:
-    """The columns of both sides: the only others with texts; lists of turns are refused."""
+    """The columns of both sides: in CSV the first and the second, unless these are numbers; else the only texts."""
     open_ = [side for side, column in known.items() if column is None]
-    if table.judged < FEW or (len(open_) == 1 and isinstance(table, JsonTable) and not (alone or table.findings.skips)):
+    if table.judged < FEW and not isinstance(table, CsvTable):
         return ""
-    texts = others = [one for one in facts if one.name not in known.values()]
-    if not isinstance(table, HeldTable):
-        texts = [one for one in others if one.is_text]
-    elif len(others) > len(open_):
-        texts = _with_texts(facts, known.values(), len(open_))
-    if len(texts) == len(open_):
-        return {side: one.name for side, one in zip(open_, texts, strict=True)}
+    others = [one for one in facts if one.name not in known.values()]
+    texts = [one for one in others if one.is_text]
+    usual = [facts[n] for n, side in enumerate(known) if side in open_ and n < len(facts)]
+    if isinstance(table, CsvTable) and all(one in others and one.numbers <= 0.9 for one in usual):
+        texts = usual
+    for able in (texts, [one for one in texts if not one.repeats]):
+        if len(able) == len(open_):
+            return {side: one.name for side, one in zip(open_, able, strict=True)}
+    if isinstance(table, CsvTable | HeldTable) and len(others) == len(open_):
+        table.findings.remark(f"warning: columns of numbers, read as texts: {listing(others)}")
+        return {side: one.name for side, one in zip(open_, others, strict=True)}
     lists = [(name, {*map(type, value)}) for name, value in table.first.items() if isinstance(value, list)]
     if turns := next((name for name, types in lists if types in ({dict}, {str})), None):
         why = f"each line is a conversation (field '{turns}' is a list of turns); expected two texts in each line"
         raise DataError(f"{table.called}: {why}{advice('conversations', Path(table.path))}")
     return f"{len(texts)} of its {table.column_word}s contain texts"
-
-
-def _choose_csv(table: CsvTable, sides: Sequence[Column], advice: Advice) -> None:
-    source, target = sides
-    table.columns = {"source": 0 if source is None else source, "target": 1 if target is None else target}
-    rows, findings, content = table.sample, table.findings, content_of(table.head)
-    for said in table.said:
-        findings.remark(said)
-    narrow = not table.is_regular and all(len(row) < 2 for row in rows[:_MANY])
-    others = ("labelled", "rows", "tagged") if narrow else ("tagged",)  # reading reports what sentences lack
-    if content is not None and content.kind in others and (narrow or (table.is_regular and content.sure)):
-        what = "expected both sides of a pair on each line, with a tab between them, or two parallel files"
-        raise DataError(f"{table.called}: {content.why}; {what}{advice(content.kind, table.path)}")
-    if not rows or not table.is_regular:
-        return
-    first = rows[0]
-    columns = facts_of(rows[1:] if table.has_header else rows, range(len(first)))
-    given = {side: first.index(one) if one in first else one for side, one in zip(table.columns, sides, strict=True)}
-    places = _not_numbers(table, columns, given)
-    table.columns |= {side: places[side] for side, one in given.items() if one is None}
-    if not {*places.values()} <= {*range(len(first))}:
-        return  # reading reports the missing column
-    if table.has_header and all(isinstance(one, int) for one in table.columns.values()):
-        chosen = [first[place] for place in places.values()]
-        if source is target is None and table.named and all(one.casefold() in HEADER_NAMES for one in chosen):
-            table.columns = dict(zip(table.columns, chosen, strict=True))
-            findings.remark(f"columns: source is '{chosen[0]}', target is '{chosen[1]}'")
-        else:
-            fix = "set data.columns.source='{}' data.columns.target='{}' to skip it".format(*map(str.strip, chosen))
-            note_header(first, table.path, "pair", findings, fix)
-    note_labels([columns[place] for place in places.values()], table.path, findings, advice("labelled", table.path))
-
-
-def _with_texts(columns: Sequence[Facts], known: Collection[Column], count: int) -> list[Facts]:
-    """The columns of texts besides the known ones; without those that repeat their values if `count` are left."""
-    texts = [one for one in columns if one.is_text and one.name not in known]
-    unlike = [one for one in texts if not one.repeats]
-    return unlike if len(unlike) == count else texts
-
-
-def _not_numbers(table: Table, columns: Sequence[Facts], given: Mapping[str, Column]) -> dict[str, int]:
-    """The number of each side's column: the given one, else the first or second, or if it has numbers one with texts.
-
-    Raises:
-        DataError: It has numbers, and not as many columns as are needed have texts.
-    """
-    usual: dict[str, Any] = {side: number if one is None else one for number, (side, one) in enumerate(given.items())}
-    open_ = [side for side, one in given.items() if one is None]
-    numbers = [one for one in columns if one.numbers > 0.9 and one.name in {usual[side] for side in open_}]
-    texts = _with_texts(columns, given.values(), len(open_))
-    if not numbers or not texts:
-        return usual
-    where = f"column {numbers[0].shown} contains numbers ({some(numbers[0].first)})"
-    if len(texts) == len(open_):
-        usual |= {side: one.name for side, one in zip(open_, texts, strict=True)}
-        table.findings.remark(f"columns: source is {usual['source']}, target is {usual['target']}; {where}")
-    elif len(columns) == 2:
-        table.findings.remark(f"warning: {where}, read as texts")
-    else:
-        fields = " and ".join(f"data.columns.{side}" for side in open_)
-        listed = ", ".join(f"{one.shown} '{some(one.first, 1)}'" for one in columns)
-        raise DataError(f"{table.where(1)}: {where}; set {fields} to the columns of the texts, of {listed}")
-    return usual
-
-
-def note_labels(sides: Sequence[Facts], where: Path | str, findings: Findings, advice: str = "") -> None:
-    """Remark that one side of the pairs looks like labels: few different texts, each many times."""
-    for name, side, other in zip(("source", "target"), sides, reversed(sides), strict=True):
-        if side.cells < _MANY or side.values > 0.1 * side.cells or not side.repeats or other.repeats or other.words < 2:
-            continue
-        what = f"the {name}s look like labels ({side.values:,} different: {some(side.first)}), read as texts{advice}"
-        findings.remark(f"warning: {Path(where).name}: {what}")

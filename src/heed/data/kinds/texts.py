@@ -173,11 +173,8 @@ class _Texts:
                 unclear.
         """
         marks, known = (self.marks if table.names or not isinstance(table, HeldTable) else ()), self.known
-        by_number = all(isinstance(one.given, int) for one in self.fields if one.name != "second")
         if isinstance(table, CsvTable) and marks:
             table.header = True
-        elif isinstance(table, CsvTable) and by_number and table.has_header:
-            note_header(table.names, table.path, "text", table.findings)
 
         def recognise(facts: Sequence[Facts], found: Mapping[str, Column]) -> Mapping[str, int | str] | str:
             able = [one for one in facts if one.name not in (found.get("second"), *marks)]
@@ -266,7 +263,7 @@ class _Texts:
             number, line = numbered[0], unless_bad(numbered[1])
             word, rest, *_ = *line.split(maxsplit=1), "", ""
             if number == 1 and [word.casefold(), rest.strip().casefold()] in _HEADERS:
-                note_header([word, rest], path, "text", findings)
+                note_header([word, rest], path, findings)
             origin = f"{path.name}:{number}"
             if not word.startswith(LABEL_PREFIX):
                 return Text(rest, labels_in(word, self.data, self.known), origin)
