@@ -343,15 +343,16 @@ def test_idx_files_find_their_labels_by_name(idx):
     assert (Pixels().read([f"{idx}/train-images-idx3-ubyte.gz#7"])[0][:, :, 0] == images[7]).all()
 
 
-def test_a_folder_of_idx_files_gives_both_sets_and_classes_have_names(idx):
-    splits, _ = opened(idx, valid=5, classes=["shirt", "shoe", "bag"])
+def test_classes_of_idx_files_have_names(idx):
+    files = {"valid": 5, "test": [str(idx / "t10k-images-idx3-ubyte.gz")]}
+    splits, _ = opened(idx / "train-images-idx3-ubyte.gz", **files, classes=["shirt", "shoe", "bag"])
     assert len(splits.examples["test"]) == 10 and labels_of(splits, "test") == ["bag", "shirt", "shoe"]
     assert splits.examples["test"][1].label == "shoe"
     (idx.parent / "names.txt").write_text("shirt\nshoe\nbag\n")
-    named, _ = opened(idx, valid=5, classes=str(idx.parent / "names.txt"))
+    named, _ = opened(idx / "train-images-idx3-ubyte.gz", **files, classes=str(idx.parent / "names.txt"))
     assert [one.label for one in named.examples["test"]] == [one.label for one in splits.examples["test"]]
     assert "has the label 2 (the first one too large is at position 2), but data.classes names 2 classes" in refusal(
-        idx, classes=["a", "b"]
+        idx / "train-images-idx3-ubyte.gz", classes=["a", "b"]
     )
 
 

@@ -75,8 +75,6 @@ class Findings:
         self.left_out: Counter[str] = Counter()
         self.remarks: list[str] = []
         self._found: dict[tuple[str, str], Found] = {}
-        self.encodings: dict[Path, str] = {}
-        """Recognised encodings of the lines of a file that are not UTF-8; of other files it is `encoding`."""
 
     @classmethod
     def of(cls, data: Any, *, strict: bool = False) -> Findings:
@@ -155,10 +153,6 @@ class Findings:
         self.left_out += other.left_out
         self.remarks += other.remarks
         self._found |= other._found
-
-    def encoding_of(self, path: Path) -> str:
-        """The encoding of lines that are not UTF-8."""
-        return self.encodings.get(path, self.encoding)
 
     def remark(self, text: str) -> None:
         """Add a remark for the user, once."""

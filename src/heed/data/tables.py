@@ -29,7 +29,7 @@ from heed.data.columns import (
     shown,
 )
 from heed.data.findings import BadLine, Findings
-from heed.data.text_files import MARK, MARKED, as_windows, ending_of, good_lines, lines_of, opened, unless_bad
+from heed.data.text_files import MARK, MARKED, ending_of, good_lines, lines_of, unless_bad
 from heed.errors import ConfigError, DataError, counted, suggest
 
 _KINDS = {str: "text", int: "number", float: "number", list: "list", tuple: "tuple", dict: "dict", bool: "value"}
@@ -423,7 +423,7 @@ class CsvTable(Table):
         self, path: Path, findings: Findings, usual: str, expected: Sequence[Column] = (), fixed: bool = False
     ) -> None:
         super().__init__(findings, path)
-        self.head = Head.of(path, findings, excel=usual == ",")
+        self.head = Head.of(path, findings)
         self.whole = self.head.whole
         rows = self.head.rows(usual)
         named = bool(expected) and bool(rows) and all(one in rows[0] for one in expected)
@@ -583,7 +583,7 @@ def _items(head: Head, findings: Findings) -> list[Any] | None:
         return None
     if objects > 1 and 2 * objects >= len(lines):
         return None
-    text, of_text = "", Findings(encoding=findings.encoding_of(head.path), max_line=1 << 40, hint=False)
+    text, of_text = "", Findings(encoding=findings.encoding, max_line=1 << 40, hint=False)
     try:
         text = "\n".join(good_lines(head.path, of_text))
         value = load_json(text)
@@ -850,7 +850,6 @@ def _whole_lines(lines: Iterable[str | BadLine], bad: list[BadLine]) -> Iterator
 _TOGETHER = 256
 _LINES = 10_000
 _CHARACTERS = 1 << 22
-_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -863,23 +862,16 @@ class Head:
     odd: int = 0  # unreadable lines among them, not in `lines`
 
     @classmethod
-    def of(cls, path: Path, findings: Findings, excel: bool = False) -> Head:
+    def of(cls, path: Path, findings: Findings) -> Head:
         """The head of a regular file; empty for a pipe, a folder or an unreadable file.
 
-        The last few heads are remembered, since several readers look at the beginning of the same file. With `excel`,
-        a file that is separated by semicolons and not UTF-8 is read as Windows-1252, as Excel exports it.
+        The last few heads are remembered, since several readers look at the beginning of the same file.
         """
         if not os.path.isfile(path):
             return cls(path, (), True)
         state = path.stat()
-        seen = path, (state.st_mtime_ns, state.st_size, state.st_ino), findings.max_line
-        head = _read_head(*seen, findings.encoding_of(path))
-        if excel and head.odd and findings.encoding == "utf-8" and head.is_windows:
-            wide = _read_head(*seen, "windows-1252")
-            if wide.separator(",") == ";":
-                findings.encodings[path] = "windows-1252"
-                return wide
-        return head
+        seen = state.st_mtime_ns, state.st_size, state.st_ino
+        return _read_head(path, seen, findings.max_line, findings.encoding)
 
     @cached_property
     def filled(self) -> tuple[str, ...]:
@@ -906,14 +898,6 @@ class Head:
             if is_regular(rows) and len(rows[0]) == len(regular_rows(rows)[0]):
                 return separator
         return None
-
-    @property
-    def is_windows(self) -> bool:
-        """True if the file begins with text in Windows-1252: lines that are not UTF-8, and none that needs UTF-8."""
-        with opened(self.path) as file:
-            lines = file.read(_BYTES).split(b"\n")[:-1]
-        odd = [line.removesuffix(b"\r") for line in lines if not line.isascii()]
-        return bool(odd) and all(line.decode("utf-8", "ignore").encode() != line and as_windows(line) for line in odd)
 
 
 @lru_cache(maxsize=4)

@@ -47,6 +47,9 @@ _ENDLESS = 1 << 28
 MARK = "\ufeff"
 MARKED = "byte-order mark, left out"
 _UNSEEN = "\u200b"
+_LF = ord("\n")
+_ODD = MARK.encode(), _UNSEEN.encode(), b"\r", b"\0"
+"""What a line may contain that is noted or refused."""
 _TYPOGRAPHY = "\xa0\xa1\xab\xb0\xb7\xbb\xbf\u2013\u2014\u2018\u2019\u201c\u201d\u201e\u2026\u20ac\xa3\xa7"
 _OPENERS: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open}
 _UTF_16 = "UTF-16; convert it (iconv -f UTF-16 -t UTF-8)"
@@ -139,9 +142,9 @@ class _Lines:
         self._where = self._path if root is None else root
         self._inside = "" if root is None else f"{self._path.relative_to(root)}:"
         self._most = findings.max_line
-        self._encoding = findings.encoding_of(self._path)
+        self._encoding = findings.encoding
         """The encoding of lines that are not UTF-8."""
-        self._returns = False  # True if CR alone ends a line
+        self._returns = False  # True if CR alone ends lines
         self._unended = 0  # lines whose end was not read
         self._crlf = self._first_crlf = 0  # lines that end in CRLF, and the first
 
@@ -155,8 +158,7 @@ class _Lines:
             with opened(self._path) if self._is_file else _standard_input() as file:
                 before = os.fstat(file.fileno()) if self._is_file else None
                 try:
-                    with self._decoded(file) as text:
-                        yield from self._lines(text)
+                    yield from self._lines(file)
                 except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
                     where = f"after line {self.number}" if self.number else "at its start"
                     self._refuse_change(before)
@@ -188,31 +190,28 @@ class _Lines:
                 f"read up to line {self.number:,}); start again when no other program writes to it"
             )
 
-    def _decoded(self, file: Any) -> io.TextIOWrapper:
-        """The text of a file, with half a surrogate pair for each byte that is not UTF-8."""
+    def _lines(self, file: Any) -> Iterator[str | BadLine]:
         start = file.peek(_CHUNK)
         self._refuse_what_is_no_text(start)
-        alone = start.count(b"\r") - start.count(b"\r\n")
-        self._returns = alone > start.count(b"\n")
-        return io.TextIOWrapper(file, "utf-8", "surrogateescape", None if self._returns else "\n")
-
-    def _lines(self, text: io.TextIOWrapper) -> Iterator[str | BadLine]:
-        longest = 4 * self._most + 4  # a character of another encoding has at most 4 bytes
-        for self.number, line in enumerate(iter(partial(text.readline, longest), ""), start=1):
-            is_plain = "\r" not in line and "\0" not in line and (line.isascii() or not _is_odd(line))
-            if is_plain and line[-1] == "\n" and len(line) <= self._most:
-                yield line if self._exact else line[:-1]
-            elif len(line) < longest or line[-1] == "\n":
-                yield self._line(line)
+        self._returns = start.count(b"\r") - start.count(b"\r\n") > start.count(b"\n")
+        if self._returns:
+            file = io.BytesIO(file.read().replace(b"\r\n", b"\n").replace(b"\r", b"\n"))
+        longest = 4 * self._most + 4  # a character has at most 4 bytes
+        for self.number, raw in enumerate(iter(partial(file.readline, longest), b""), start=1):
+            is_ended = raw[-1] == _LF
+            if is_ended and not any(odd in raw for odd in _ODD) and (text := _utf_8(raw)) and len(text) <= self._most:
+                yield text if self._exact else text[:-1]
+            elif is_ended or len(raw) < longest:
+                yield self._line(raw)
             else:
                 self._unended += 1
                 yield self._too_long()
-                self._skip_line(text, longest)
+                self._skip_line(file, longest)
 
-    def _skip_line(self, text: io.TextIOWrapper, size: int) -> None:
+    def _skip_line(self, file: Any, size: int) -> None:
         """Skip the rest of a line; a compressed file may have a line without end."""
         for _ in range(_ENDLESS // size + 1):
-            if text.readline(size)[-1:] in ("", "\n"):
+            if file.readline(size)[-1:] in (b"", b"\n"):
                 return
         what = f"has more than {_ENDLESS:,} bytes without a line break"
         raise DataError(f"{self.name} line {self.number} {what}; it is not a file of lines")
@@ -242,19 +241,18 @@ class _Lines:
         if len(chunk) >= 8 and max(chunk[::2].count(0), chunk[1::2].count(0)) > 0.3 * len(chunk):
             raise DataError(f"{self.name} is not UTF-8 text: it looks like {_UTF_16}")
 
-    def _line(self, whole: str) -> str | BadLine:
+    def _line(self, raw: bytes) -> str | BadLine:
         """A line, given with its end, that may contain something to be noted or refused."""
-        end = whole[-1] == "\n"
-        text = whole.removesuffix("\n")
+        line = raw.removesuffix(b"\n")
+        end = len(line) < len(raw)
         self._unended += not end
-        if end and text.endswith("\r"):
+        if end and line.endswith(b"\r"):
             self._crlf += 1
             self._first_crlf = self._first_crlf or self.number
-        text = text.removesuffix("\r")
-        if MARK in text:
-            text = text.replace(MARK, "")
+        line = line.removesuffix(b"\r")
+        if _ODD[0] in line:
+            line = line.replace(_ODD[0], b"")
             self._note(MARKED, self.number)
-        line = text.encode("utf-8", "surrogateescape")
         try:
             text = line.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -298,12 +296,12 @@ class _Lines:
         return self.findings.bad(rule, self._where, f"{self._inside}{self.number}", message, fix=fix, text=text)
 
 
-def _is_odd(line: str) -> bool:
-    """True if a line may contain characters that are noted, or bytes that are not UTF-8."""
+def _utf_8(line: bytes) -> str:
+    """A line as text; "" if it is not UTF-8."""
     try:
-        return MARK in line or _UNSEEN in line or not line.encode()
-    except UnicodeEncodeError:  # a byte that is not UTF-8
-        return True
+        return line.decode("utf-8")
+    except UnicodeDecodeError:
+        return ""
 
 
 def as_windows(line: bytes) -> str:

@@ -1,20 +1,18 @@
 """Rows of columns from CSV and TSV or passed in Python: numbers and categories; errors name file, line and column.
 
-pandas parses the cells, so numbers, missing values (`NA`, `null`, `?`, ...) and booleans are written as its readers
-take them. `.tsv` is separated by tabs, anything else by commas; files may be compressed (.gz, .xz). Other separators,
-decimal commas and a missing header are recognised from the beginning of the file. Percent and currency signs and
-separators of thousands are left out. A column that is mostly numbers is one of numbers, and its other cells are
-errors; the others are categories. A column that only counts the rows is left out unless it is asked for.
+Numbers, missing values (`NA`, `null`, `?`, ...) and booleans are written as pandas takes them. `.tsv` is separated by
+tabs, anything else by commas; files may be compressed (.gz, .xz). Other separators, decimal commas and a missing header
+are recognised from the beginning of the file. Percent and currency signs and separators of thousands are left out. A
+column that is mostly numbers is one of numbers, and its other cells are errors; the others are categories. A column
+that only counts the rows is left out unless it is asked for.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,8 +50,6 @@ _MOSTLY = 0.9
 """Share of the cells that look like numbers from which a column is one of numbers."""
 LARGEST = 1e150
 """Largest accepted magnitude; sums of many squares stay finite."""
-_AT_ONCE = 10_000
-"""Lines given to pandas at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,26 +195,13 @@ def iter_rows(
     elif table.header and len(table.sample) > 1 and all(map(is_number, names)):
         what = f"line 1 contains only numbers ({some(names)}) and was read as column names"
         findings.remark(f"warning: {what}; if the file has no header, add one")
-    texts = [str(n) for n in choice.read if choice.kinds.get(n) is False or n == choice.label]
-    parts: Any = pd.read_csv(
-        _Stream(rows),
-        header=None,
-        names=["line", *map(str, range(len(names)))],  # pandas takes numbers in `usecols` for positions
-        index_col="line",
-        usecols=["line", *map(str, choice.read)],
-        dtype=dict.fromkeys(texts, str),
-        decimal="," if comma else ".",
-        keep_default_na=False,
-        na_values={str(n): [*_MISSING] for n in choice.kinds},
-        skipinitialspace=True,
-        low_memory=False,
-        chunksize=most,
-    )
     count = 0
-    for part in [parts] if most is None else parts:
+    while part := list(islice(rows, most)):
         count += len(part)
-        if len(part):
-            yield choice.rows(part.rename(columns=int), comma)
+        lines, *columns = zip(*part, strict=True)
+        cells = {n: pd.Series(columns[n], dtype=object).str.lstrip(" ") for n in choice.read}
+        gaps = {n: column.mask(column.isin(_MISSING), None) for n, column in cells.items() if n in choice.kinds}
+        yield choice.rows(pd.DataFrame(cells | gaps).set_axis(lines), comma)
     if not count:
         raise DataError(f"'{path}' has a header ({', '.join(names)[:60]}) but no rows")
 
@@ -241,22 +224,6 @@ def _names_columns(first: Sequence[str], rows: Sequence[Sequence[str]], needed: 
         return True
     columns = ([row[n] for row in rows if n < len(row)] for n in range(len(first)))
     return any(all(map(is_number, c)) and not is_number(name) for name, c in zip(first, columns, strict=True))
-
-
-class _Stream:
-    """Rows as a file of CSV, as pandas reads it."""
-
-    def __init__(self, rows: Iterator[list[Any]]) -> None:
-        self._rows = rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.read, "")
-
-    def read(self, size: int = -1) -> str:
-        """The next rows, more or fewer characters than `size`; "" at the end."""
-        text = StringIO(newline="")
-        csv.writer(text, lineterminator="\n").writerows(islice(self._rows, _AT_ONCE))
-        return text.getvalue()
 
 
 def _label_column(
@@ -416,14 +383,15 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
     """
     if cells.dtype.kind == "M" or isinstance(cells.dtype, pd.PeriodDtype):  # dates
         return cells
-    if pd.api.types.is_numeric_dtype(cells) and numbers is not False:
-        made = cells.to_numpy(np.float64, na_value=np.nan)
-    elif numbers is False:
+    if numbers is False:
         return as_texts(cells)
-    else:
-        texts = cells.dropna().astype(str).str.strip()
-        if numbers is None and texts.str.lower().isin(("true", "false")).all():
-            return (texts.str.lower() == "true").astype(float).reindex(cells.index)
+    if pd.api.types.is_numeric_dtype(cells):
+        return _finite(pd.Series(cells.to_numpy(np.float64, na_value=np.nan), cells.index), refused)
+    texts = cells.dropna().astype(str).str.strip()
+    if len(texts) and texts.str.lower().isin(("true", "false")).all():
+        return (texts.str.lower() == "true").astype(float).reindex(cells.index)
+    values = pd.to_numeric(texts, errors="coerce").astype(float)
+    if comma or values.isna().any():
         plain = texts.str.replace(_SIGNS, "", regex=True)
         if numbers is None and plain.str.fullmatch(_LIKE).mean() < _MOSTLY:
             return as_texts(cells)
@@ -432,19 +400,22 @@ def typed(cells: pd.Series[Any], refused: Refuse, numbers: bool | None = None, c
             usual = sign.mode()[0]
             other = cells.index.isin(sign.index[sign != usual])
             refused(other, lambda row: f"{cells.iloc[row]!r:.40} is not written like the other values, with '{usual}'")
-        grouped = plain.str.fullmatch(_GROUPED[comma])
         ungrouped = plain.str.replace("." if comma else ",", "", regex=False)
-        plain = plain.where(~grouped, ungrouped)
+        plain = plain.where(~plain.str.fullmatch(_GROUPED[comma]), ungrouped)
         if comma:
             plain = plain.where(~plain.str.contains(".", regex=False), "").str.replace(",", ".", regex=False)
         values = pd.to_numeric(plain, errors="coerce").astype(float)
         none = cells.index.isin(values.index[values.isna()])
         refused(none, lambda row: _not_a_number(cells.iloc[row], comma, bool(numbers)))
-        made = values.reindex(cells.index).to_numpy()
-    refused(np.isinf(made), lambda row: f"'{cells.iloc[row]!s:.40}' is not a finite number")
+    return _finite(values.reindex(cells.index), refused)
+
+
+def _finite(values: pd.Series[Any], refused: Refuse) -> pd.Series[Any]:
+    """Numbers that are not too large."""
+    refused(np.isinf(values), lambda row: f"'{values.iloc[row]:g}' is not a finite number")
     large = "is too large: its square is not finite; give the column in larger units, or leave it out (data.columns)"
-    refused(np.abs(made) > LARGEST, lambda row: f"'{cells.iloc[row]!s:.40}' {large}")
-    return pd.Series(made, cells.index)
+    refused(values.abs() > LARGEST, lambda row: f"'{values.iloc[row]:g}' {large}")
+    return values
 
 
 def as_texts(cells: pd.Series[Any]) -> pd.Series[Any]:

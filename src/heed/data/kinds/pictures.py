@@ -243,12 +243,8 @@ class PictureReader:
     def _folder(self, path: str, findings: Findings) -> Iterator[Picture]:
         """The pictures of a folder with a folder for each class, or with idx files of one set."""
         listing = Listing(path)
-        bundles = {} if listing.pictures else listing.bundles()
-        if sets := listing.splits() or (bundles if len(bundles) > 1 else {}):
+        if sets := listing.splits():
             raise DataError(f"'{path}' contains several sets; give only one: {', '.join(sorted(sets.values()))}")
-        if bundles:
-            yield from self.files(list(bundles.values()), findings)
-            return
         entries = _entries_of(listing, findings)
         if not any(is_picture(entry.place) for entry in entries):
             errors = [result for _, _, result in map(self._read, entries[:8])]

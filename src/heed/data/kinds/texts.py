@@ -152,7 +152,7 @@ class _Texts:
         if kind == "lines" and auto:
             table = self._of_lines(path, findings)
         elif kind in ("csv", "tsv", "jsonl", "parquet"):
-            if auto and is_prefixed(Head.of(path, findings, excel=kind == "csv").filled):
+            if auto and is_prefixed(Head.of(path, findings).filled):
                 findings.remark("lines `__label__LABEL text`")
             else:
                 columns = self.data.columns
@@ -210,7 +210,11 @@ class _Texts:
         if content is not None and content.kind == "tagged":
             raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
         table = CsvTable(path, findings, "\t", fixed=True)
-        if table.is_regular and self._is_clear(table):
+        given = [
+            one for one in table.given(self.fields, False, self.trained).values() if one not in (None, self.second)
+        ]
+        few = table.judged < (1 if self.known else FEW)
+        if table.is_regular and not few and (given or not pick(table.facts(self.known), whole=table.whole).unclear):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""
             return table
         known = sum(line.split(maxsplit=1)[0] in self.known for line in head.filled)
@@ -222,16 +226,6 @@ class _Texts:
                 "the first words as labels anyway"
             )
         return None
-
-    def _is_clear(self, table: CsvTable) -> bool:
-        """True if columns of lines with tabs are given, or clear and not `label TAB text`."""
-        given = [one for one in table.given(self.fields, False, self.trained).values() if one is not None]
-        columns = table.facts(self.known, given)
-        if table.judged < (1 if self.known else FEW) or not {*given} <= {one.name for one in columns}:
-            return False
-        label_first = columns[0].repeats and columns[0].words == 1 and not table.header
-        unclear = label_first or pick(columns, whole=table.whole).unclear
-        return any(one != self.second for one in given) or not unclear
 
     def _folders(self, path: Path, findings: Findings) -> Iterator[Text]:
         if not os.path.isdir(path):

@@ -118,31 +118,16 @@ class Listing:
         return self.prefix + "/".join(parts)
 
     def splits(self) -> dict[str, str]:
-        """Split -> its folder, if there are folders such as train and test with class folders in them, or its idx file.
+        """Split -> its folder, if there are folders such as train and test with class folders in them.
 
         Empty without a training set or without another one.
         """
-        bundles = self.bundles()
-        if len(bundles) > 1 and "train" in bundles:
-            return {split: file for split, file in bundles.items() if split}
         depth = len(self.root) + 1
         below = [parts for parts in self.pictures or self.files if len(parts) > depth]
         named = {SPLITS.get(parts[depth - 1].lower(), ""): parts[:depth] for parts in below if len(parts) > depth + 1}
         if "train" not in named or len(named) < 2 or any(parts[depth - 1].lower() not in SPLITS for parts in below):
             return {}
         return {split: self.place(parts) for split, parts in named.items()}
-
-    def bundles(self) -> dict[str, str]:
-        """Split -> its idx file of pictures, in a folder of such files; else empty."""
-        files: dict[str, str] = {}
-        for name in (parts[0] for parts in self.files if len(parts) == 1):
-            if "label" not in name and "idx1" not in name and is_idx(Path(self.path, name)):
-                splits = {SPLITS[word] for word in re.split(r"[^a-z0-9]+", name.lower()) if word in SPLITS}
-                split = splits.pop() if len(splits) == 1 else ""
-                if split in files:  # several files for the same split
-                    return {}
-                files[split] = self.place((name,))
-        return files
 
 
 _NUMBERS = {0x08: "uint8", 0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
