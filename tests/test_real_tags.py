@@ -346,7 +346,7 @@ BOTH = "data.columns.word=NAME and data.columns.label=NAME choose from "
         (
             "a.csv",
             "word,tag\n" + "Ann,B-PER\nleft,O\n" * 9,
-            "no blank line ends a sentence, and which column numbers the sentences is unclear; "
+            "no blank line ends a sentence, and which column numbers them is unclear; "
             "data.columns.sentence=NAME chooses from 0 (word, Ann, left), 1 (tag, B-PER, O)",
         ),
         (
@@ -371,7 +371,7 @@ def test_a_number_beyond_the_names_of_tags_is_named(tmp_path):
 
 def test_what_was_recognised_is_said(tmp_path):
     findings = Findings()
-    read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings)
+    read_tags(tmp_path / "a.csv", table(",", ["satz", "word", "pos", "tag"], "{}"), findings, columns={"sentence": 0})
     assert findings.remarks == ["columns: word is 'word', label is 'tag', sentence is 'satz'"]
     assert [str(one) for one in findings.found] == ["a header (satz | word | pos | tag), left out: 1 line (1)"]
     findings = Findings()

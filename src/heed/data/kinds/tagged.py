@@ -26,12 +26,11 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,7 +112,6 @@ def find_scheme(sentences: Iterable[Sequence[str]]) -> str:
 
 _FEW = 8
 """Lines below which a file is not judged."""
-_STOPS = (".", "!", "?", "\u0964", "\u3002")
 _WORDS = ("words", "tokens", "word", "token", "form")
 _TEXTS = ("text", "sentence", "content")
 _TAGS = ("ner_tags", "tags", "labels", "label", "tag", "ner", "upos", "pos_tags", "pos")
@@ -225,6 +223,7 @@ class ColumnFile(Table):
         first, *others = self.words
         rows, by_default = [row.cells for row in others], self.is_conll_u or given.label in (None, -1)
         gaps = self.is_conll_u or any(row.blank for row in self._rows[self._rows.index(first) :])
+        is_one = tagged and not gaps and (self.is_csv or self.width > 2) and len(rows) >= _FEW
         if self.is_conll_u:
             self.names = CONLL_U
         elif self._is_header(first.cells, rows, given):
@@ -233,22 +232,13 @@ class ColumnFile(Table):
         self.header = bool(self.names)
 
         def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str]:
-            chosen: dict[str, int | str] = {}
             rest = [n for n in range(self.width) if n not in known.values()]
-            if known["sentence"] is None and not gaps:
-                able = rest if self.header or known["label"] is not None else rest[:-1]
-                ids = [n for n in able if self.width > 2 and _are_ids([row[n] for row in rows])]
-                if len(ids) == 1:
-                    chosen["sentence"] = ids[0]
-                    rest.remove(ids[0])
-                elif tagged and self.is_csv and len(rows) >= _FEW:
-                    self._refuse(
-                        "no blank line ends a sentence, and which column numbers the sentences is unclear", "sentence"
-                    )
+            if known["sentence"] is None and is_one:
+                self._refuse("no blank line ends a sentence, and which column numbers them is unclear", "sentence")
             open_ = [field for field in ("word", "label") if known.get(field, 0) is None]
             if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
                 self._refuse(f"the {open_[-1]} column is unclear", *open_)
-            return chosen | {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
+            return {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
 
         self.choose([*self._fields(given, tagged)], recognise, least=0)
         columns = {field: one for field, one in self.columns.items() if isinstance(one, int)}
@@ -311,12 +301,6 @@ class ColumnFile(Table):
             why = "" if tags == [OUTSIDE] else f"column {label} contains only {' and '.join(tags)}"
         if why:
             self._refuse(why, field)
-
-
-def _are_ids(cells: Sequence[str]) -> bool:
-    """True if cells number sentences of several words: equal ones, and the blank ones after them, are neighbours."""
-    runs = [cell for cell, _ in groupby(filter(None, cells))]
-    return len(cells) >= 2 * len(runs) > 2 and len({*runs}) == len(runs) and all(re.search(r"\d", one) for one in runs)
 
 
 def _split(line: str, separator: str | None) -> list[str]:
@@ -397,11 +381,8 @@ def _choose(table: Table, given: Any) -> None:
     pairs = [(_field(table, "word", given, words), _field(table, "label", given, tags)) for words, tags in usual]
     fields = next((pair for pair in pairs if all(one.usual for one in pair)), pairs[0])
 
-    def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str] | str:
-        lists = [one for one, value in table.first.items() if is_list(value) and one not in known.values()]
-        lists.sort(key=lambda one: _are_tags(table.first[one]))  # words before tags
-        open_ = [field for field, column in known.items() if column is None]
-        return dict(zip(open_, lists, strict=True)) if len(lists) == len(open_) else f"the {open_[0]} column is unclear"
+    def recognise(facts: object, known: Mapping[str, Column]) -> str:
+        return f"the {next(field for field, column in known.items() if column is None)} column is unclear"
 
     table.choose(fields, recognise, least=1)
     columns, first = table.columns, table.first
@@ -412,10 +393,6 @@ def _choose(table: Table, given: Any) -> None:
         table.columns = columns | table.columns
     if first:
         table.findings.remark(_said(table.column_word, table.columns))
-
-
-def _are_tags(values: Any) -> bool:
-    return all(isinstance(one, int) or one == OUTSIDE or is_entity_tag(str(one)) for one in map(python_value, values))
 
 
 def by_sentence(table: Table) -> Iterator[list[Row]]:
@@ -564,27 +541,19 @@ def _in_bio(read: Iterable[_Read], scheme: str, findings: Findings) -> list[Sent
 
 
 def _refuse_texts(head: Head, given: Any, advice: Advice) -> None:
-    """Refuse a file of texts, whose lines have any number of words."""
+    """Refuse a file of texts: lines of one column, or mostly of other numbers of words than the first, or of texts."""
     lines = [line for line in head.filled if not line.startswith(("#", "-DOCSTART-"))]
-    if len(lines) < _FEW:
+    if len(lines) < _FEW or given.sentence is not None:
         return
     separator = _separator(lines)
     rows, most = [_split(line, separator) for line in lines], 0.5 * len(lines)
-    names = {cell.casefold() for cell in rows[0]}
-    if given.sentence is not None or (names & {*_WORDS} and names & {*_TAGS}):
+    names, content = {cell.casefold() for cell in rows[0]}, content_of(head)
+    if (content is not None and content.kind == "tagged") or (names & {*_WORDS} and names & {*_TAGS}):
         return
-    even = sum(len(row) == len(rows[0]) for row in rows) >= most
-    blanks = sum(" " in row[0] or " " in row[-1] for row in rows) > most
-    content = content_of(head)
-    kind = "" if content is None else content.kind
-    ends = {row[-1] for row in rows}
-    texts = kind == "sentences" and (sum(line.endswith(_STOPS) for line in lines) > most or len(ends) > max(50, most))
-    dense = (len(head.lines) - len(head.filled)) * 100 < len(lines)  # without blank lines, which end sentences
-    texts |= kind == "labelled" and given.word in (None, 0) and dense and len(rows[0]) > 2
-    alone = all(len(row) == 1 for row in rows)
-    if kind == "tagged" or (even and not blanks and not texts and not alone):
-        return
-    why = "its lines have different numbers of words" if content is None else content.why
-    why = "its lines have one column" if alone and kind != "rows" else why
-    what = f"{why}; expected one word a line, with its tag in another column"
-    raise DataError(f"'{head.path}': {what}{advice(kind or ('' if even else 'sentences'), head.path)}")
+    uneven = sum(len(row) == len(rows[0]) for row in rows) < most
+    texts = sum(" " in row[0] or " " in row[-1] for row in rows) > most
+    if uneven or texts or all(len(row) == 1 for row in rows):
+        why = "its lines have one column, or different numbers of words" if content is None else content.why
+        what = f"{why}; expected one word a line, with its tag in another column"
+        kind = "sentences" if content is None and uneven else "" if content is None else content.kind
+        raise DataError(f"'{head.path}': {what}{advice(kind, head.path)}")
