@@ -61,7 +61,7 @@ from heed.data.tables import (
     is_table,
 )
 from heed.data.text_files import ending_of, good_lines
-from heed.errors import DataError, suggest
+from heed.errors import DataError, counted, suggest
 
 PATH_NAMES = ("path", "file", "filename", "file_name", "filepath", "file_path", "image", "img", "picture", "image_path")
 """Usual names of columns with paths of pictures."""
@@ -411,11 +411,14 @@ def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:
     Raises:
         DataError: There are no class folders.
     """
-    root, depth = listing.root, len(listing.root)
-    inside = [parts for parts in listing.files if parts[:depth] == root and len(parts) > depth]
+    depth, top = len(listing.root), listing.place(listing.root)
+    inside = [parts for parts in listing.files if parts[:depth] == listing.root and len(parts) > depth]
     within = [parts for parts in inside if len(parts) > depth + 1]
     if not within:
-        raise DataError(f"'{listing.path}' {_no_classes(listing)}")
+        tables = [listing.place(parts) for parts in listing.files if Path(parts[-1]).suffix in (".csv", ".tsv")]
+        hint = f"; to read its table, give {tables[0]}" if tables else ", or a table (.csv) of paths and labels"
+        has = f"{counted(len(listing.files), 'file')} and no folders; expected a folder for each class"
+        raise DataError(f"'{listing.path}' contains {has}, with its pictures{hint}")
     for parts in inside:
         if len(parts) == depth + 1 and is_picture(parts[-1]):
             message = f"'{listing.place(parts)}' is next to the class folders; move it into one of them"
@@ -425,24 +428,7 @@ def _entries_of(listing: Listing, findings: Findings) -> list[_Entry]:
         _Entry(parts[depth], place, "/".join(parts[depth:]), f"'{place}'", listing.path)
         for parts, place in ((parts, listing.place(parts)) for parts in within)
     ]
-    if deeper := next((parts[depth:-1] for parts in within if len(parts) > depth + 2), ()):
-        what = f"{'/'.join(deeper)} is class '{deeper[0]}'"
-        findings.remark(f"pictures in subfolders belong to the class of the outer folder: {what}")
-    known, top = {entry.label for entry in entries}, listing.place(root)
-    for name in sorted(os.listdir(top)):
-        if os.path.isdir(os.path.join(top, name)) and name not in known and not is_hidden((name,)):
+    for name in sorted({*os.listdir(top)} - {entry.label for entry in entries}):
+        if os.path.isdir(os.path.join(top, name)) and not is_hidden((name,)):
             findings.note("class folder without a picture", listing.path, name, unit="folder", warning=True)
     return entries
-
-
-def _no_classes(listing: Listing) -> str:
-    tables = [parts[-1] for parts in listing.files if len(parts) == 1 and Path(parts[-1]).suffix in (".csv", ".tsv")]
-    if not listing.files:
-        return "is empty; expected a folder for each class, with its pictures"
-    if tables:
-        return f"has no class folders but contains a table; to read it, give {listing.place((tables[0],))}"
-    count, unit = len(listing.pictures or listing.files), "picture" if listing.pictures else "file"
-    return (
-        f"contains {count:,} {unit}{'s' * (count != 1)} and no folders; expected a folder for each class, or a table "
-        "(.csv) of paths and labels"
-    )

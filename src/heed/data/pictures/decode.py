@@ -16,7 +16,6 @@ Only formats that Pillow reads without other programs are opened.
 
 from __future__ import annotations
 
-import codecs
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from heed.data.pictures.files import PictureError
 
@@ -210,15 +209,7 @@ def _looks_like(data: bytes) -> str:
     """Description of the content of a file that is not a picture."""
     if data[4:12] in (b"ftypheic", b"ftypheix", b"ftypmif1", b"ftyphevc"):
         return "it is HEIC, which heed cannot read; save it as JPEG"
-    if data[:4] == b"%PDF":
-        return "it is a PDF; save its pages as PNG"
-    if data.lstrip()[:5].lower() in (b"<?xml", b"<svg "):
-        return "it is SVG or XML; save it as PNG"
-    with suppress(UnicodeDecodeError):
-        text = codecs.getincrementaldecoder("utf-8")().decode(data[:200])
-        if all(c.isprintable() or c.isspace() for c in text):
-            return f"it is text that begins with {text.strip().splitlines()[0][:30] if text.strip() else text[:9]!r}"
-    return f"it begins with the bytes {data[:8].hex(' ')}"
+    return f"it begins with {data[:20]!r}"
 
 
 @_damage_named()
@@ -228,19 +219,9 @@ def from_pillow(image: Image.Image) -> Decoded:
     Raises:
         PictureError: The image is damaged.
     """
-    pixels, turn = _pixels(image), 1
-    with suppress(Exception):  # a damaged EXIF block; the pixels are intact
-        turn = int(image.getexif().get(ExifTags.Base.Orientation, 1))
-    if turn in (5, 6, 7, 8):
-        pixels = pixels.transpose(1, 0, 2)
-    if turn in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    return np.ascontiguousarray(pixels[:, ::-1] if turn in (2, 3, 6, 7) else pixels)
-
-
-def _pixels(image: Image.Image) -> Decoded:
-    """The pixels as they are stored."""
     image.load()  # may change its mode
+    with suppress(Exception):  # a damaged EXIF block; the pixels are intact
+        image = ImageOps.exif_transpose(image)
     if image.mode == "F" or image.mode.startswith("I"):
         return np.array(image, dtype=_WIDE.get(image.mode, _WIDE["I;16"]))[:, :, None]
     is_grey = image.mode in _GREY or (image.mode in ("P", "PA") and _is_grey(image))

@@ -28,7 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field
 from torch import Tensor
 
 from heed.config.pictures import AugmentSection
@@ -36,7 +36,7 @@ from heed.data.examples import STEP, mixed
 from heed.data.pictures.decode import Array, Decoded, eight_bits, with_channels
 from heed.errors import DataError
 from heed.storage.disk import write_whole
-from heed.storage.files import damaged, read_object
+from heed.storage.files import damaged, read_object, validated
 
 Crop = Literal["centre", "pad", "squash"]
 Resample = Literal["nearest", "bilinear", "bicubic", "lanczos"]
@@ -285,14 +285,8 @@ class PictureForm:
         path = folder / FILE
         values = read_object(path)
         normal = {name: values.pop(name) for name in ("mean", "deviation") if name in values}
-        try:
-            sizing = TypeAdapter(Sizing).validate_json(json.dumps(values), strict=True)
-            normalisation = TypeAdapter(Normalisation).validate_json(json.dumps(normal), strict=True)
-        except ValidationError as error:
-            first = error.errors()[0]
-            raise damaged(
-                path, f"{'.'.join(map(str, first['loc']))}: {first['msg']} ({first['input']!r:.40})"
-            ) from None
+        sizing = validated(path, json.dumps(values), Sizing)
+        normalisation = validated(path, json.dumps(normal), Normalisation)
         numbers = len(normalisation.mean), len(normalisation.deviation)
         if sizing.channels not in (1, 3) or numbers != (sizing.channels, sizing.channels):
             raise damaged(path, f"{sizing.channels} channels, but {numbers[0]} means, {numbers[1]} deviations")
