@@ -86,7 +86,9 @@ def test_a_constant_column_is_named(call, tmp_path, task):
     table(tmp_path / "a.csv", "x,y,label" if task == "table" else "x,y", *rows)
     code, out, err = call("check", task, "a.csv")
     assert code == 0, err
-    assert "warning: column 'y' is 0.1 in every training row, so nothing can be learned from it" in out
+    assert (
+        "warning: 1 column is constant in the training rows ('y' (0.1)); nothing can be learned from a constant" in out
+    )
     assert "column 'x' is" not in out
 
 

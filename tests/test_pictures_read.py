@@ -72,7 +72,6 @@ def test_folders_inside_those_of_the_classes_belong_to_them(photos):
     (photos / "cat" / "siamese" / "1.png").write_bytes(encoded(noise(77)))
     splits, _ = opened(photos, valid=2)
     assert labels_of(splits) == ["cat", "dog"] and splits.counts["train"].read == 13
-    said = "\n".join(splits.remarks)
 
 
 def test_the_folder_above_the_classes_is_found(tmp_path):

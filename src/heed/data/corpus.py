@@ -22,7 +22,6 @@ Hub are kept as long as the process lives.
 from __future__ import annotations
 
 import copy
-import gc
 import hashlib
 import io
 import mmap
@@ -31,7 +30,7 @@ import shutil
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
@@ -162,27 +161,14 @@ def _write(chunks: Iterable[Sequence[Rows]], kinds: Sequence[str], files: Sequen
     """Write each row into its file, and the offsets into the last file."""
     ends = np.zeros((1, len(kinds)), np.int64)
     files[-1].write(ends.tobytes())
-    with _without_collection():
-        for rows in chunks:
-            sizes = []
-            for column, kind, file in zip(zip(*rows, strict=True), kinds, files, strict=False):
-                is_plain = isinstance(column[0], bytes | np.ndarray)
-                file.write(b"".join(column) if is_plain else np.fromiter(chain.from_iterable(column), kind).tobytes())
-                sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
-            ends = ends[-1] + np.stack(sizes, axis=1).cumsum(0)
-            files[-1].write(ends.tobytes())
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    """Context manager without garbage collection, which would look through the millions of lists of rows in vain."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
+    for rows in chunks:
+        sizes = []
+        for column, kind, file in zip(zip(*rows, strict=True), kinds, files, strict=False):
+            is_plain = isinstance(column[0], bytes | np.ndarray)
+            file.write(b"".join(column) if is_plain else np.fromiter(chain.from_iterable(column), kind).tobytes())
+            sizes.append(np.fromiter(map(len, column), np.int64, len(column)))
+        ends = ends[-1] + np.stack(sizes, axis=1).cumsum(0)
+        files[-1].write(ends.tobytes())
 
 
 def joined(parts: Sequence[Sequence[int]]) -> Rows:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat
 
 from heed.data.kinds.numbers import Rows, as_texts
-from heed.errors import DataError
+from heed.errors import DataError, counted
 from heed.storage.disk import write_whole
 from heed.storage.files import read_text, validated
 
@@ -24,7 +24,7 @@ _RARE = 3
 _MOST = 100
 """Most categories of a column with a column each, the most frequent ones."""
 _NAMED = 5
-"""Most constant columns with a warning each."""
+"""Most constant columns that a warning names."""
 _OTHER, _NONE = "(other)", "(missing)"
 
 
@@ -133,19 +133,11 @@ def constants(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def constant_lines(columns: Sequence[str], values: NDArray[np.float64]) -> list[str]:
-    """A warning for each column that is constant in the training rows, for many columns one with the first of them."""
+    """A warning if columns are constant in the training rows, with the first of them."""
     found = np.flatnonzero(constants(values)).tolist()
-    if len(found) > _NAMED:
-        some = ", ".join(f"'{columns[n]}'" for n in found[:_NAMED])
-        return [
-            f"warning: {len(found):,} columns are constant in the training rows ({some}, ...), so nothing can be "
-            "learned from them; data.columns can leave them out"
-        ]
-    return [
-        f"warning: column '{columns[n]}' is {values[0, n]:.6g} in every training row, so nothing can be learned "
-        "from it; data.columns can leave it out"
-        for n in found
-    ]
+    some = ", ".join(f"'{columns[n]}' ({values[0, n]:.6g})" for n in found[:_NAMED]) + ", ..." * (len(found) > _NAMED)
+    what = f"warning: {counted(len(found), 'column')} with one value in all training rows: {some}"
+    return [f"{what}; nothing can be learned from these, and data.columns can leave them out"] if found else []
 
 
 @dataclass(frozen=True)

@@ -28,8 +28,6 @@ from heed.threads import cores
 
 T = TypeVar("T")
 R = TypeVar("R")
-_KEPT = 256 * 2**20
-"""Most bytes of pixels that are kept between reading, when every picture is decoded, and training."""
 _TOGETHER = 8
 """Pictures that one thread reads at a time."""
 _OPENING = Lock()
@@ -52,9 +50,6 @@ class Pixels:
         self.sources: dict[str, Any] = {}
         self.known: dict[str, PictureFacts] = {}
         self.problems: dict[str, DataError] | None = None
-        self._same: dict[PictureFacts, PictureFacts] = {}
-        self._kept: dict[str, Decoded] = {}
-        self._room = _KEPT
 
     @classmethod
     def of(cls, data: object, given: Mapping[str, Any] | None = None) -> Pixels:
@@ -92,9 +87,8 @@ class Pixels:
         Raises:
             PictureError: As for `get` and the function `decode`.
         """
-        kept = self._kept.pop(place, None)
         try:
-            return decode(self.get(place) if kept is None else kept, max_pixels=self.max_pixels)
+            return decode(self.get(place), max_pixels=self.max_pixels)
         except DataError as error:
             if self.problems is None:
                 raise
@@ -121,7 +115,7 @@ class Pixels:
         return [self.known[place] for place in places]
 
     def examine(self, place: str, data: bytes | NDArray[Any]) -> PictureFacts:
-        """Decode the data at a place; keep its facts, and the pixels of small pictures while there is room.
+        """Decode the data at a place and keep its facts.
 
         Raises:
             PictureError: The data cannot be decoded.
@@ -129,10 +123,7 @@ class Pixels:
         pixels, notes = decoded(data, self.max_pixels)
         height, width, channels = pixels.shape
         facts = PictureFacts(height, width, channels, notes, levels_of(pixels))
-        self.known[place] = self._same.setdefault(facts, facts)
-        if isinstance(data, bytes) and pixels.nbytes <= self._room:
-            self._room -= pixels.nbytes
-            self._kept[place] = pixels
+        self.known[place] = facts
         return facts
 
     def each(self, function: Callable[[T], R], items: Iterable[T], together: int = _TOGETHER) -> Iterator[R]:
