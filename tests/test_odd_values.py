@@ -86,9 +86,7 @@ def test_a_constant_column_is_named(call, tmp_path, task):
     table(tmp_path / "a.csv", "x,y,label" if task == "table" else "x,y", *rows)
     code, out, err = call("check", task, "a.csv")
     assert code == 0, err
-    assert (
-        "warning: 1 column is constant in the training rows ('y' (0.1)); nothing can be learned from a constant" in out
-    )
+    assert "warning: 1 column with one value in all training rows: 'y' (0.1); nothing can be learned" in out
     assert "column 'x' is" not in out
 
 
