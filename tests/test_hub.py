@@ -94,7 +94,7 @@ def test_files_of_the_kinds_the_library_reads(tmp_path):
             {"columns": {**COLUMNS, "target": "translation.yoo"}},
             r"data.columns.target: .* did you mean 'translation.yo'",
         ),
-        ({"columns": {**COLUMNS, "target": "id"}}, r"no text column 'id'"),
+        ({"columns": {**COLUMNS, "target": "id"}}, r"column 'id' is the number 0, expected text"),
         ({"train": "trian"}, r"data.hub '.*set': Unknown split \"trian\"\. Should be one of \['train', 'validation'"),
         ({"config": "de-en"}, r"data.hub '.*set': BuilderConfig 'de-en' not found\. Available: \['default'\]"),
     ],

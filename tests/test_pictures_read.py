@@ -2,12 +2,8 @@
 
 import gzip
 import os
-import re
-import shlex
 import shutil
 import struct
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -19,7 +15,7 @@ from heed.data.kinds.contents import picture_in
 from heed.data.pictures import store
 from heed.data.pictures.store import Pixels
 from heed.errors import DataError
-from heed.tasks.inputs.pictures import open_pictures, places_of
+from heed.tasks.inputs.pictures import open_pictures
 from pictures import encoded, folder_of, noise
 
 
@@ -226,27 +222,6 @@ def test_the_same_picture_in_training_and_test_is_found(photos, tmp_path):
 
 
 # --- archives
-
-
-@pytest.mark.parametrize(
-    ("name", "module"),
-    [("my photos.zip", "zipfile"), ("a.b.tar", "tarfile"), ("a.tar.gz", "tarfile"), ("A.TGZ", "tarfile")],
-)
-def test_an_archive_is_refused_with_the_command_that_unpacks_it(photos, tmp_path, name, module):
-    archive, folder = tmp_path / name, tmp_path / re.sub(r"(\.tar)?\.\w+$", "", name)
-    kind = {"zipfile": "zip", "tarfile": "gztar" if archive.suffix.lower() in (".gz", ".tgz") else "tar"}[module]
-    shutil.move(shutil.make_archive(str(tmp_path / "made"), kind, photos), archive)
-    before = opened(photos, valid=2)[0]
-    for said in (refusal(archive), refusal(photos, test=[str(archive)])):
-        start = f"'{archive}' is an archive; unpack it and give the folder: python -m {module} -e "
-        assert said.startswith(start)
-        assert shlex.split(said.removeprefix(start)) == [str(archive), str(folder)]
-    with pytest.raises(DataError, match="is an archive; unpack it"):
-        places_of([str(archive)])
-    subprocess.run([sys.executable, "-m", module, "-e", archive, folder], check=True)
-    assert [one.digest for one in opened(folder, valid=2)[0].examples["train"]] == [
-        one.digest for one in before.examples["train"]
-    ]
 
 
 # --- tables

@@ -124,7 +124,7 @@ class Candidates(Generic[E]):
 
     def shared(self, other: Candidates[E]) -> NDArray[np.intp]:
         """The places of the examples whose groups the other part has too."""
-        return np.flatnonzero(among(self.groups, other.groups))
+        return np.flatnonzero(np.isin(self.groups, other.groups))
 
     def note(self, what: str, places: NDArray[np.intp], warning: bool = False) -> None:
         """Note examples as findings."""
@@ -422,23 +422,10 @@ def combined(hashes: Hashes) -> Hashes:
     return result
 
 
-def among(hashes: Hashes, known: Hashes) -> NDArray[np.bool_]:
-    """Mask of the `hashes` that are among the `known` ones."""
-    if not len(known):
-        return np.zeros(len(hashes), dtype=bool)
-    ordered = np.sort(known)
-    places = np.minimum(np.searchsorted(ordered, hashes), len(ordered) - 1)
-    equal: NDArray[np.bool_] = ordered[places] == hashes
-    return equal
-
-
 def _first(hashes: Hashes) -> NDArray[np.intp]:
     """For each hash, the place of the first equal one."""
-    ordered, result = np.sort(hashes), np.arange(len(hashes))
-    places = np.flatnonzero(among(hashes, ordered[1:][ordered[1:] == ordered[:-1]]))  # few, so this is fast
-    _, first, inverse = np.unique(hashes[places], return_index=True, return_inverse=True)
-    result[places] = places[first[inverse]]
-    return result
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return np.asarray(first[inverse])
 
 
 def _smallest(hashes: Hashes, wanted: int) -> NDArray[np.bool_]:

@@ -281,7 +281,6 @@ class Table:
         fields: Sequence[Field],
         recognise: Recognise | None = None,
         *,
-        again: bool = False,
         trained: bool = False,
         known: Collection[str] = (),
         least: int = FEW,
@@ -292,9 +291,8 @@ class Table:
             fields: The fields.
             recognise: Finds the columns of all fields by facts, given those that are known; or returns why it cannot.
                 By default fields without a column have the columns that are left, if these are as many.
-            again: True if the given columns are those of a training set; they are as if not given if this table lacks
-                one of them.
-            trained: True if the given columns are those of a run, which a table that names its columns must have.
+            trained: True if the given columns are those of a training set, which a table that names its columns must
+                have.
             known: The labels of the training set.
             least: Rows below which nothing is recognised; reading them then reports what is missing.
 
@@ -304,7 +302,7 @@ class Table:
         Raises:
             DataError: A column is missing or unclear; the message lists the columns and names the option to set.
         """
-        given, columns = self.given(fields, again, trained), dict[str, Column]()
+        given, columns = self.given(fields, trained), dict[str, Column]()
         for number, one in enumerate(fields):
             able = (name for name in one.names if name in self.names)
             able = (name for name in able if not {name, self.names.index(name)} & {*given.values()})
@@ -341,11 +339,9 @@ class Table:
             said[-1] += f" ({label.counted(self.whole)})"
         return "; ".join((*self.said, f"{self.column_word}s: {', '.join(said)}{self.numbered}{self.other}"))
 
-    def given(self, fields: Sequence[Field], again: bool, trained: bool) -> dict[str, Column]:
+    def given(self, fields: Sequence[Field], trained: bool) -> dict[str, Column]:
         """The columns of fields that count as given; arguments and errors as for `choose`."""
-        given = self.of_training(fields) if trained else {one.name: one.given for one in fields}
-        is_other = again and self.names and not self.has(*(one for one in given.values() if isinstance(one, str)))
-        return dict.fromkeys(given) if is_other else given
+        return self.of_training(fields) if trained else {one.name: one.given for one in fields}
 
     def place_of(self, column: Column, number: int) -> Column:
         """The column of the field `number`; None if it is unknown."""
@@ -378,10 +374,6 @@ class Table:
     def made(self, make: Callable[[Row], E | None]) -> Iterator[E]:
         """The examples made of usable rows; the others are counted."""
         return self.findings.usable(self.rows(), make)
-
-    def has(self, *columns: Column) -> bool:
-        """True if these are names of columns."""
-        return all(column in self.names for column in columns)
 
 
 def characters_of(
@@ -610,8 +602,6 @@ class ColumnTable(Table):
     width: int
     column: Callable[[int], Iterable[Any]]
     """The values of a column."""
-    texts: Sequence[str] | None = None
-    """Names of the columns of texts, if these are known."""
     start = 0
     """Number of the first row."""
 
@@ -631,16 +621,14 @@ class ColumnTable(Table):
         """The position of each chosen column.
 
         Raises:
-            DataError: There is no such column, or it cannot have the field; the message lists or suggests columns.
+            DataError: There is no such column; the message lists or suggests columns.
         """
         for name, column in sorted(self.columns.items(), key=_is_usual):
-            able, word = (self.names or range(self.width)), "column"
-            if self.texts is not None and not name.startswith(("label", "path", "word", "sentence")):
-                able, word = self.texts, "text column"
+            able = self.names or range(self.width)
             if column not in able:
-                listed = f"; its {word}s: {', '.join(map(str, able))}"
+                listed = f"; its columns: {', '.join(map(str, able))}"
                 hint = listed if column == name or isinstance(column, int) else suggest(column, map(str, able))
-                raise DataError(f"data.columns.{name}: {self.path or self.called} has no {word} {shown(column)}{hint}")
+                raise DataError(f"data.columns.{name}: {self.path or self.called} has no column {shown(column)}{hint}")
         return {one: self.names.index(one) if isinstance(one, str) else one for one in self.columns.values()}
 
     def rows(self) -> Iterator[Row]:
@@ -747,7 +735,7 @@ class HubTable(ColumnTable):
             data = data.cast_column(column, type(data.features[column])(decode=False))
         self.split, self.data, self.names, self.width = split, data, [*data.features], len(data.features)
         texts = ("string", "large_string")
-        self.texts: list[str] = [name for name, one in data.features.items() if getattr(one, "dtype", "") in texts]
+        self.texts = [name for name, one in data.features.items() if getattr(one, "dtype", "") in texts]
         self.classes = [column for column, one in data.features.items() if hasattr(one, "int2str")]
         """Names of the columns of class numbers."""
 
@@ -816,7 +804,7 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
         rows = csv.reader(_whole_lines(lines, bad), strict=True, delimiter=separator)
         number = 1
         while True:
-            others = csv.field_size_limit(largest)  # global: other libraries set it too
+            csv.field_size_limit(largest)  # global: other libraries set it too
             try:
                 row = next(rows, None)
             except csv.Error as error:
@@ -830,8 +818,6 @@ def _quoted(path: Path, findings: Findings, separator: str) -> Iterator[tuple[in
                 if not bad:
                     bad.append(findings.bad("not CSV", path, number, message))
                 row = []
-            finally:
-                csv.field_size_limit(others)
             if row is None:
                 return
             yield number, bad[0] if bad else row

@@ -94,7 +94,7 @@ def document_reader(data: Any) -> Reader[Document]:
                 yield table
 
     def choose(table: Table, again: bool) -> str:
-        return table.choose([Field("text", given)], None if isinstance(table, HeldTable) else text_of, again=again)
+        return table.choose([Field("text", given)], None if isinstance(table, HeldTable) else text_of, trained=again)
 
     return table_reader(Document, choose, _document, source)
 

@@ -57,7 +57,7 @@ def inputs_in(
     number, sure, comma = None, True, ""
     if isinstance(table, JsonTable) and table.items is None and 2 * len(table.objects) <= len(table.head.filled):
         return None
-    columns = table.given(fields, again=False, trained=True)
+    columns = table.given(fields, trained=True)
     if isinstance(table, CsvTable):
         named = all(any(name in table.names for name in (columns[one.name], *one.names)) for one in fields)
         # The only column: a comma outside quotes is part of the text.
@@ -158,7 +158,7 @@ def pairs_of(data: Any, what: str, fields: Sequence[Field]) -> list[TextPair]:
     if not are_dicts and column_names(data) is None:
         return [pair_of(value, f"{what}[{i}]") for i, value in enumerate(data)]
     table = HeldTable(data, what, [one.name for one in fields], Findings(hint=False))
-    if not table.has(*(one.given for one in fields)):
+    if not all(one.given in table.names for one in fields):
         fields = [replace(one, given=None) for one in fields]
     table.choose(fields, _in_order, trained=True)
     first, second = (one.name for one in fields)

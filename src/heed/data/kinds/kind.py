@@ -83,7 +83,7 @@ def kind_of(unit: str, texts: Sequence[str], truth: Mapping[str, type], groups: 
             return "which column is which is unclear"
 
         def choose(table: Table, again: bool) -> str:
-            return table.choose(fields, recognise, again=again, least=1)
+            return table.choose(fields, recognise, trained=again, least=1)
 
         def example(row: Row) -> Any:
             values: dict[str, Any] = {name: row.text(name) for name in texts}

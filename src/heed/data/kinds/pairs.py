@@ -61,11 +61,11 @@ def pair_reader(
         if isinstance(table, CsvTable):
             _check(table, advice, any(isinstance(column, str) for column in (columns.source, columns.target)))
         if isinstance(table, CsvTable) and not table.is_regular:  # reading reports what is missing
-            given = table.given(fields, after, again)
+            given = table.given(fields, after or again)
             table.columns = {side: n if given[side] is None else given[side] for n, side in enumerate(given)}
         else:
             recognise = partial(_recognised, table=table, advice=advice)
-            said = table.choose(fields, recognise, again=after, trained=again, least=1)
+            said = table.choose(fields, recognise, trained=after or again, least=1)
         if table.columns["source"] == table.columns["target"] and not isinstance(table, HeldTable):
             where = f"{table.column_word}, '{table.columns['source']}' of '{Path(table.path).name}'"
             table.findings.remark(f"warning: source and target are the same {where}; {COPY}")

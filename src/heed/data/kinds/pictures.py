@@ -43,7 +43,6 @@ from heed.data.pictures.files import (
     is_picture,
     labels_beside,
     read_idx,
-    refuse_archive,
 )
 from heed.data.pictures.store import Pixels, picture_digest
 from heed.data.readers import Held, Reader
@@ -223,7 +222,6 @@ class PictureReader:
             if os.path.isdir(path):
                 yield from self._folder(name, findings)
                 continue
-            refuse_archive(path)
             if is_table(path):
                 yield from self.of_table(CsvTable(path, findings, "\t" if ending_of(path) == ".tsv" else ","))
             elif is_idx(path):

@@ -190,12 +190,12 @@ class _Texts:
 
         fields, least = (self.fields[:-1], 1) if marks else (self.fields, 1 if known else FEW)
         rule = None if self.second is not None and isinstance(table, HeldTable) and not marks else recognise
-        again = bool(known) and not marks
-        said = table.choose(fields, rule, again=again, trained=self.trained, known=known, least=least)
+        trained = self.trained or (bool(known) and not marks)
+        said = table.choose(fields, rule, trained=trained, known=known, least=least)
         if self.trained and marks:
             table.of_training([Field(f"label[{n}]", one) for n, one in enumerate(marks)])
         for n, mark in enumerate(marks):
-            if not table.has(mark):
+            if mark not in table.names:
                 raise DataError(f"{table.called} has no {table.column_word} '{mark}'{suggest(mark, table.names)}")
             table.columns[f"label[{n}]"] = mark
         return f"{said}, labels are {', '.join(marks)}" if said and marks else said
@@ -210,9 +210,7 @@ class _Texts:
         if content is not None and content.kind == "tagged":
             raise DataError(f"'{path}': {content.why}; expected a text with its label on each line{advice}")
         table = CsvTable(path, findings, "\t", fixed=True)
-        given = [
-            one for one in table.given(self.fields, False, self.trained).values() if one not in (None, self.second)
-        ]
+        given = [one for one in table.given(self.fields, self.trained).values() if one not in (None, self.second)]
         few = table.judged < (1 if self.known else FEW)
         if table.is_regular and not few and (given or not pick(table.facts(self.known), whole=table.whole).unclear):
             table.other = "; data.format=lines reads lines `label text`" if first.are_labels else ""

@@ -1,4 +1,4 @@
-"""Files of pictures: by name (pictures, archives, ignored ones), in folders, and the idx format of MNIST.
+"""Files of pictures: by name (pictures, ignored ones), in folders, and the idx format of MNIST.
 
 An idx file has numbers of one type in any number of dimensions. Source: LeCun, Cortes and Burges, the MNIST database of
 handwritten digits, "FILE FORMATS".
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from heed.errors import DataError
 from heed.storage.files import open_regular
-from heed.visible import shell_word
 
 
 class PictureError(DataError):
@@ -42,26 +41,12 @@ SPLITS = {
     **dict.fromkeys(("test", "testing", "t10k"), "test"),
 }
 """Words in names of folders and files -> their split."""
-_ARCHIVE = re.compile(r"(.+?)\.(zip|tar|tar\.gz|tgz|tar\.bz2|tbz2?|tar\.xz|txz)", re.IGNORECASE)
 _SYSTEM = {"thumbs.db", "desktop.ini", "__macosx", "icon\r"}
 
 
 def is_picture(name: str) -> bool:
     """True if a name has the ending of a picture."""
     return Path(name).suffix.lower() in ENDINGS
-
-
-def refuse_archive(path: Path | str) -> None:
-    """Refuse an archive, recognised by its ending, with the command that unpacks it.
-
-    Raises:
-        DataError: It is an archive.
-    """
-    if (found := _ARCHIVE.fullmatch(Path(path).name)) is None:
-        return
-    module, folder = "zipfile" if found[2].lower() == "zip" else "tarfile", Path(path).with_name(found[1])
-    command = f"python -m {module} -e {shell_word(path)} {shell_word(folder)}"
-    raise DataError(f"'{path}' is an archive; unpack it and give the folder: {command}")
 
 
 def is_hidden(parts: Sequence[str]) -> bool:

@@ -28,6 +28,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,7 +42,7 @@ from heed.data.findings import Counts
 from heed.data.kinds.contents import Advice, no_advice
 from heed.data.kinds.pairs import SIDES, Names, pair_reader
 from heed.data.readers import Reader
-from heed.data.splits import Candidates, ExtraCorpus, Splits, among, open_splits
+from heed.data.splits import Candidates, ExtraCorpus, Splits, open_splits
 from heed.data.tokens.tokenizer import TextTokenizer
 from heed.errors import ConfigError, DataError
 from heed.models.base import Body
@@ -116,7 +117,7 @@ def _read_extra(extra: Sequence[tuple[Extra, Reader[Pair]]], data: Any, splits: 
                 part.leave_out(shared, f"source in the {split} set")
         # The real side of a back-translation is its target; a model trained on it has seen the reference.
         for split, held in held_out.items():
-            if count := among(part.hashes[:, 1], held.hashes[:, 1]).sum():
+            if count := np.isin(part.hashes[:, 1], held.hashes[:, 1]).sum():
                 part.remarks.append(f"warning: {count:,} targets of {name} are also in the {split} set")
         if not part.examples:
             part.remarks.append(f"warning: {name} has no pair to train on")

@@ -24,7 +24,7 @@ from heed.data.findings import Findings, found_table
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
 from heed.data.kinds.target import labels_are_classes
 from heed.data.pictures.decode import PictureError
-from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx, refuse_archive
+from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size
 from heed.data.pictures.store import PictureStore, Pixels
 from heed.data.splits import Splits, drawn_splits, open_splits
@@ -154,7 +154,6 @@ def _places(name: str) -> Sequence[str]:
     if os.path.isdir(path):
         return _inside(path)
     if os.path.isfile(path):
-        refuse_archive(path)
         if not is_picture(name) and is_idx(path):
             return [f"{name}#{i}" for i in range(len(read_idx(path)))]
         return [name]
