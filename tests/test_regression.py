@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 import heed
 from commands import call
 from heed.data.examples import evenly
-from heed.data.kinds.target import target_of
+from heed.data.kinds.numbers import target_of
 from heed.errors import ConfigError, DataError
 from heed.evaluation.forecasts import number_measures
 from heed.serve.served import Served

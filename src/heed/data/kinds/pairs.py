@@ -62,7 +62,7 @@ def pair_reader(
             _check(table, advice, any(isinstance(column, str) for column in (columns.source, columns.target)))
         if isinstance(table, CsvTable) and not table.is_regular:  # reading reports what is missing
             given = table.given(fields, after or again)
-            table.columns = {side: n if given[side] is None else given[side] for n, side in enumerate(given)}
+            table.columns = {side: n if one is None else one for n, (side, one) in enumerate(given.items())}
         else:
             recognise = partial(_recognised, table=table, advice=advice)
             said = table.choose(fields, recognise, trained=after or again, least=1)

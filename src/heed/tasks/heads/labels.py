@@ -18,7 +18,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from heed.data.corpus import label_sets_in
 from heed.data.examples import Kept, LabelSet, label_order
-from heed.data.kinds.target import likely_target
+from heed.data.kinds.numbers import likely_target
 from heed.data.splits import Splits
 from heed.errors import ConfigError, DataError, suggest
 from heed.evaluation.labels import f1_measures

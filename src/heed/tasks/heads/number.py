@@ -17,7 +17,7 @@ from heed.data.columns import shown
 from heed.data.corpus import label_sets_in
 from heed.data.kinds.features import Standard, load, save
 from heed.data.kinds.numbers import Rows as Table
-from heed.data.kinds.target import numbers_in, target_of
+from heed.data.kinds.numbers import numbers_in, target_of
 from heed.data.splits import Splits
 from heed.errors import ConfigError
 from heed.evaluation.forecasts import number_measures

@@ -21,8 +21,8 @@ from heed.data.batch import plan_even
 from heed.data.embedded.pictures import DIGITS, draw_digits
 from heed.data.examples import Picture
 from heed.data.findings import Findings, found_table
+from heed.data.kinds.numbers import labels_are_classes
 from heed.data.kinds.pictures import hold_pictures, picture_reader, pictures_of
-from heed.data.kinds.target import labels_are_classes
 from heed.data.pictures.decode import PictureError
 from heed.data.pictures.files import Listing, files_below, is_idx, is_picture, read_idx
 from heed.data.pictures.sizing import Augment, PictureForm, Sizing, settled_size

@@ -19,8 +19,7 @@ from heed.data.corpus import hashes_in
 from heed.data.examples import Kept
 from heed.data.findings import Findings
 from heed.data.kinds.features import Feature, Features, Standard, constant_lines, load, save
-from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows
-from heed.data.kinds.target import target_of
+from heed.data.kinds.numbers import Row, Rows, hold_rows, iter_rows, read_rows, target_of
 from heed.data.splits import Splits, default_held_out, hold_out
 from heed.data.tables import column_names
 from heed.errors import ConfigError, DataError

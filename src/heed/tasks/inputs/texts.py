@@ -22,7 +22,7 @@ from heed.data.examples import Text, is_blank, split_sentences, take, without_br
 from heed.data.kinds.inputs import Input as Given
 from heed.data.kinds.inputs import is_pair, pair_of, pairs_of, pairs_typed
 from heed.data.kinds.kind import Kind
-from heed.data.kinds.target import labels_are_classes
+from heed.data.kinds.numbers import labels_are_classes
 from heed.data.kinds.texts import text_reader
 from heed.data.readers import check_order, to_texts
 from heed.data.splits import open_splits
