@@ -84,14 +84,20 @@ LISTED = (
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (NUMBERED * 2, f"column 0 numbers the words; {LISTED}"),
-        (NUMBERED.replace(" B-", "\tB-").replace(" ", "\t").replace(".\tO", ".\tO"), "column 0 numbers the words"),
+        (NUMBERED * 2, f"the words are numbers; {LISTED}"),
+        (NUMBERED.replace(" B-", "\tB-").replace(" ", "\t").replace(".\tO", ".\tO"), "the words are numbers"),
         (
             "".join(f"{line} {'+-'[n % 2]}\n" for n, line in enumerate(FORTY * 2)),
-            "column 3 contains only + and -; data.columns.label=NAME chooses from 0 (Dogs, do, n't, ...), 1 (NNS, ",
+            "the last column contains only + and -; data.columns.label=NAME chooses from 0 (Dogs, do, n't, ...), 1 (NN",
         ),
-        ("".join(f"{line} train\n" for line in FORTY * 2), "column 3 contains only train; data.columns.label=NAME"),
-        ("".join(line.replace(" ", "\t") + "\t\n" for line in FORTY), "column 3 is blank; data.columns.label=NAME"),
+        (
+            "".join(f"{line} train\n" for line in FORTY * 2),
+            "the last column contains only train; data.columns.label=NAME",
+        ),
+        (
+            "".join(line.replace(" ", "\t") + "\t\n" for line in FORTY),
+            "the last column contains only blanks; data.columns.label=NAME",
+        ),
     ],
 )
 def test_a_column_of_numbers_is_no_word_and_one_without_tags_no_tag(tmp_path, text, message):

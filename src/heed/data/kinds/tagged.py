@@ -121,6 +121,7 @@ _SPAN = ("start", "start_offset"), ("end", "end_offset"), ("label", "type", "ent
 _JUDGED = 1_000
 """Lines by which separator and header are recognised."""
 _SENTENCES = ("sentence #", "sentence_id", "sent_id", "sentence id", "sentence")
+_USUAL = {"word": _WORDS, "label": _TAGS, "sentence": _SENTENCES}
 """Usual names of columns, in lower case, most reliable first."""
 _AGAIN = "the name of an earlier sentence, read as another sentence"
 
@@ -223,30 +224,27 @@ class ColumnFile(Table):
         first, *others = self.words
         rows, by_default = [row.cells for row in others], self.is_conll_u or given.label in (None, -1)
         gaps = self.is_conll_u or any(row.blank for row in self._rows[self._rows.index(first) :])
-        is_one = tagged and not gaps and (self.is_csv or self.width > 2) and len(rows) >= _FEW
         if self.is_conll_u:
             self.names = CONLL_U
         elif self._is_header(first.cells, rows, given):
             first.note(f"a header ({' | '.join(first.cells)[:40]}), left out")
             self.names, first.cells = first.cells, None
         self.header = bool(self.names)
-
-        def recognise(facts: object, known: Mapping[str, Column]) -> dict[str, int | str]:
-            rest = [n for n in range(self.width) if n not in known.values()]
-            if known["sentence"] is None and is_one:
-                self._refuse("no blank line ends a sentence, and which column numbers them is unclear", "sentence")
-            open_ = [field for field in ("word", "label") if known.get(field, 0) is None]
-            if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
-                self._refuse(f"the {open_[-1]} column is unclear", *open_)
-            return {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
-
-        self.choose([*self._fields(given, tagged)], recognise, least=0)
-        columns = {field: one for field, one in self.columns.items() if isinstance(one, int)}
+        columns = {field: place for field in _USUAL if (place := self._place(field, given, tagged)) is not None}
+        rest = [n for n in range(self.width) if n not in columns.values()]
+        if "sentence" not in columns and tagged and not gaps and (self.is_csv or self.width > 2) and len(rows) >= _FEW:
+            self._refuse("no blank line ends a sentence, and which column numbers them is unclear", "sentence")
+        lacks_tags = not tagged and given.label in (self.width, -1 - self.width)
+        open_ = [field for field in ("word", "label") if field not in columns and not (lacks_tags and field == "label")]
+        if open_ and ((self.header and len(rest) > 1) or (tagged and len(rest) < len(open_))):
+            self._refuse(f"the {open_[-1]} column is unclear", *open_)
+        columns |= {field: rest[-1 if field == "label" else 0] for field in open_[: len(rest)]}
         if tagged:
-            self._refuse_odd(columns["word"], columns["label"], by_default)
-        elif columns.get("label") == columns["word"]:
-            del columns["label"]
-        self.columns = {**columns}
+            tags = {row[columns["label"]] for row in rows}
+            self._refuse_odd([row[columns["word"]] for row in rows], tags, by_default)
+        elif columns.get("label") == columns.get("word"):
+            columns.pop("label", None)
+        self.columns = {field: columns[field] for field in _USUAL if field in columns}
         if self.is_conll_u and tagged:
             word, label = (CONLL_U[columns[field]].upper() for field in ("word", "label"))
             self.findings.remark(f"CoNLL-U: the words are {word}, the tags {label}")
@@ -254,21 +252,19 @@ class ColumnFile(Table):
             said = {field: self.names[one] if self.header else one for field, one in columns.items()}
             self.findings.remark(_said(self.column_word, said))
 
-    def _fields(self, given: Any, tagged: bool) -> Iterator[Field]:
-        """The fields with the numbers of their columns, if they are given or named as usual."""
-        names = [name.casefold() for name in self.names]
-        for field, usual in (("word", _WORDS), ("label", _TAGS), ("sentence", _SENTENCES)):
-            column = getattr(given, field)
-            if not tagged and field == "label" and column in (self.width, -1 - self.width):
-                continue  # the file lacks the tags
-            if self.is_conll_u and (field, column) in (("word", 0), ("label", -1)):
-                column = None  # numbers that were the defaults
-            known = usual if column is None else [column.casefold()] if isinstance(column, str) else ()
-            place = next((names.index(name) for name in known if name in names), column)
-            if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
-                hint = nearest(place, self.names) if isinstance(place, str) else ""
-                self._refuse(f"data.columns.{field} cannot be {place}{hint}", field)
-            yield Field(field, None if place is None else place % self.width)
+    def _place(self, field: str, given: Any, tagged: bool) -> int | None:
+        """The number of the column of a field that is given or named as usual."""
+        names, column = [name.casefold() for name in self.names], getattr(given, field)
+        if self.is_conll_u and (field, column) in (("word", 0), ("label", -1)):
+            column = None  # numbers that were the defaults
+        known = _USUAL[field] if column is None else [column.casefold()] if isinstance(column, str) else ()
+        place = next((names.index(name) for name in known if name in names), column)
+        if not tagged and field == "label" and place in (self.width, -1 - self.width):
+            return None  # the file lacks the tags
+        if isinstance(place, str) or (isinstance(place, int) and not -self.width <= place < self.width):
+            hint = nearest(place, self.names) if isinstance(place, str) else ""
+            self._refuse(f"data.columns.{field} cannot be {place}{hint}", field)
+        return None if place is None else place % self.width
 
     def _refuse(self, why: str, *fields: str) -> None:
         """Refuse the columns of fields; the message lists all columns."""
@@ -283,24 +279,13 @@ class ColumnFile(Table):
         by_name = any(isinstance(column, str) for column in (given.word, given.label, given.sentence))
         return by_name or named or (self.is_csv and has_header([names, *cells[:_JUDGED]]))
 
-    def _refuse_odd(self, word: int, label: int, last: bool) -> None:
-        """Refuse a column of words that numbers them, and a `last` column (taken by default) that contains no tags.
-
-        Raises:
-            DataError: The message lists the columns and names the setting that chooses another.
-        """
-        rows = [row.cells for row in self.words]
-        numbers = [whole_number(row[word]) if row[word].isdecimal() else -1 for row in rows]
-        tags = sorted({row[label] for row in rows})
-        wide, field, why = self.width > 2, "label", ""
-        if wide and len(rows) > 2 and all(b in (0, 1, a + 1) for a, b in pairwise(numbers)):
-            field, why = "word", f"column {word} numbers the words"
-        elif last and tags == [""]:
-            why = f"column {label} is blank"
-        elif last and wide and len(rows) >= _FEW and (len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))):
-            why = "" if tags == [OUTSIDE] else f"column {label} contains only {' and '.join(tags)}"
-        if why:
-            self._refuse(why, field)
+    def _refuse_odd(self, words: list[str], tags: set[str], last: bool) -> None:
+        """Refuse words that are numbers, and tags of a `last` column, taken by default, that are one or only marks."""
+        if self.width > 2 and len(words) > 2 and all(map(str.isdecimal, words)):
+            self._refuse("the words are numbers", "word")
+        is_odd = len(tags) == 1 or not any(map(str.isalnum, "".join(tags)))
+        if last and tags != {OUTSIDE} and is_odd and (tags == {""} or (self.width > 2 and len(words) >= _FEW)):
+            self._refuse(f"the last column contains only {' and '.join(sorted(tags)) or 'blanks'}", "label")
 
 
 def _split(line: str, separator: str | None) -> list[str]:
