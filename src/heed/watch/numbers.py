@@ -197,10 +197,10 @@ class Opener:
     ) -> list[Number]:
         """The weight of a query token and a key token in each head."""
         entry = self.entry if self.within is None else self.within[column][0]
-        place = self.series.place(entry, query - self.before)
+        place = self.series.place(query - self.before)
         if place is None:
             raise ConfigError(f"row {row} of {title} is empty: '{visible(axes[0].labels[row])}' has nothing to look at")
-        record, index, at = place
+        (record, at), index = place, entry
         places = [*range(record.prepared.shape[2])] if record.places is None else record.places[index].tolist()
         if key not in places:
             raise ConfigError(
