@@ -15,7 +15,7 @@ from heed.show.overview import groups
 from heed.show.shown import ShownLook
 from heed.tasks import MissingCapabilityError
 from heed.watch.looks import Look, laid_beside
-from heed.watch.maps import Axis, Map, Traces, common_units
+from heed.watch.maps import Axis, Map, common_units
 from heed.watch.remarks import SAME, remarks
 from small_runs import SMALL, write_data
 
@@ -90,7 +90,7 @@ def test_every_map_stands_beside_that_of_the_untrained_network(drawn, task, mode
     for one, mine in zip(shown.beside, shown.maps, strict=True):
         a, b = (map.weights.double().numpy() for map in (mine, one.map))
         assert np.array_equal(one.difference.weights.numpy(), (mine.weights - one.map.weights).numpy())
-        if mine.shares and one.difference.distance is not None:
+        if mine.is_distribution and one.difference.distance is not None:
             agreement, distance = by_hand(a, b)
             assert one.difference.agreement == pytest.approx(agreement)
             assert one.difference.distance == pytest.approx(distance, abs=1e-6) == mine.untrained
@@ -160,7 +160,10 @@ def test_what_does_not_match_is_drawn_and_explained():
         "encoder attention, layer 0: it has no such map",
         "pooling attention, layer 0: only it has it",
     )
-    gates = [Traces("forward", 0, None, axis("reset", "update"), words, torch.full((2, 2), v)) for v in (0.75, 0.5)]
+    gates = [
+        Map("forward", 0, None, axis("reset", "update"), words, torch.full((2, 2), v), unit="value")
+        for v in (0.75, 0.5)
+    ]
     (found,) = laid_beside(look(gates[0]), look(gates[1]), "it").beside
     assert found.difference.weights.tolist() == [[0.25] * 2] * 2 and found.difference.agreement is None
 

@@ -28,7 +28,7 @@ from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
 from heed.watch import palette
 from heed.watch.looks import Beside, Look
-from heed.watch.maps import Axis, Map, SignedMap
+from heed.watch.maps import Axis, Map, difference_of
 from test_draw import DATE, PEOPLE, Page
 
 PACKAGE = File(heed.__file__).parent
@@ -242,7 +242,7 @@ def test_a_png_says_how_many_pixels_are_an_inch(bare, font):
 def test_a_figure_has_only_the_panels_that_were_asked_for(tmp_path):
     attributed = replace(PEOPLE, title="added", panel="attribution")
     look = Look("a look", "text", "", (DATE,), (), (), shadings=(PEOPLE, attributed))
-    shown = ShownLook(replace(look, beside=(Beside(0, replace(DATE, of="other"), SignedMap.between(DATE, DATE)),)))
+    shown = ShownLook(replace(look, beside=(Beside(0, replace(DATE, of="other"), difference_of(DATE, DATE)),)))
     titles = {"words": PEOPLE.title, "attribution": "added", "map": DATE.title, "beside": f"{DATE.title}, of other",
               "difference": shown.beside[0].difference.title}  # fmt: skip
     for panels in (["attribution"], ["map", "attribution"], ["map", "difference"], [*titles]):
@@ -294,7 +294,7 @@ def drawings():
     axis, large = Axis("text", "word", tuple(f"w{i}" for i in range(70))), DATE.weights.repeat(40, 40)[:70, :70]
     yield map_scene(DATE)
     yield map_scene(Map("encoder", 0, None, axis, axis, large))
-    yield map_scene(SignedMap.between(DATE, replace(DATE, weights=DATE.weights.flip(1))))
+    yield map_scene(difference_of(DATE, replace(DATE, weights=DATE.weights.flip(1))))
     yield shading_scene(PEOPLE)
     yield vector_scene(DATE.weights[0], "t", "c")
     yield overview_scene([DATE], "t")

@@ -270,7 +270,7 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
-    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.shares and one.opens is not None]
+    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.is_distribution and one.opens is not None]
     maps += [(torch.tensor([one.weights]), one.axis, one.opens[2]) for one in look.shadings if one.opens is not None]
     assert maps
     for weights, key, opens in maps:

@@ -75,7 +75,7 @@ class _MapPart:
     queries: tuple[str, ...] = ()
     words: str = ""
     kind: str = ""
-    shares: bool = True  # False for gates and differences, whose rows are tables on request
+    is_distribution: bool = True  # False for gates and differences, whose rows are tables on request
 
 
 @as_html.register
@@ -89,7 +89,7 @@ def map_to_html(map: Map, number: int) -> Markup:
     shown = shades(map)
     turned = any(len(visible(label)) > (1 if len(map.key) > _MANY else 3) for label in map.key.labels)
     label = min(_LONGEST_LABEL, max((_columns(visible(one)) for one in map.query.labels), default=0))
-    widest = 6 + 6 * max(len(map.number(value)) for value in (map.least, map.most))
+    widest = 6 + 6 * max(len(map.number(value)) for value in (map.vmin, map.vmax))
     part = _MapPart(
         map.title,
         axes_line(map),
@@ -98,15 +98,15 @@ def map_to_html(map: Map, number: int) -> Markup:
         map.still,
         tuple(one.text for one in noted),
         map.has_masked,
-        (f"{map.least:.3g}", f"{map.most:.3g}"),
-        tuple(map.css(map.least + i / palette.LEVELS * (map.most - map.least)) for i in range(palette.LEVELS + 1)),
+        (f"{map.vmin:.3g}", f"{map.vmax:.3g}"),
+        tuple(map.css(map.vmin + i / palette.LEVELS * (map.vmax - map.vmin)) for i in range(palette.LEVELS + 1)),
         shown.by_row,
         draw("grid", map, name, turned, label, widest, shown.values) if small else "",
         _map_hint(map),
         map.query.labels if small else (),
         shaded_words(map.key) if small else "",
         _kind(map.key),
-        map.shares,
+        map.is_distribution,
     )
     return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
 
@@ -166,7 +166,7 @@ def _level(weight: float | None) -> tuple[str, str]:
 
 
 def _map_hint(map: Map) -> str:
-    shaded = "attended to are shaded" if map.shares else "are shaded by its values"
+    shaded = "attended to are shaded" if map.is_distribution else "are shaded by its values"
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} {shaded}."
 
 
@@ -189,7 +189,7 @@ def maps_data(
     masks: dict[bytes, int] = {}
     found = []
     for index, map in enumerate(maps):
-        weights, signed = map.weights.detach().double().cpu().numpy() / map.most, map.least < 0
+        weights, signed = map.weights.detach().double().cpu().numpy() / map.vmax, map.signed
         mask = np.packbits(map.mask.cpu().numpy()).tobytes() if map.mask is not None and map.has_masked else None
         only = kept if kept is not None and len(map.key) > LONG else None
         numbers: Any
@@ -204,8 +204,8 @@ def maps_data(
             "title": map.title,
             "layer": map.layer,
             "head": map.head,
-            "shares": map.shares,
-            "most": map.most,
+            "is_distribution": map.is_distribution,
+            "vmax": map.vmax,
             "signed": signed,
             "axes": axes_line(map),
             "caption": clean(map.caption),
@@ -285,8 +285,7 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
 
 
 def _shade(shading: Shading, i: int) -> str:
-    level = shading.level(i)
-    return palette.signed_level(level) if shading.signed else f"w{palette.level(level)}"
+    return palette.css_level(shading.level(i), shading.signed)
 
 
 def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:

@@ -94,7 +94,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
 
 @as_scene.register
 def _(map: Map) -> Scene:
-    return map_scene(map, 36 if map.least else 30)
+    return map_scene(map, 36 if map.vmin else 30)
 
 
 @as_scene.register
@@ -145,20 +145,20 @@ def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
             fill = MASKED if weight is None else color
             yield Box(wide * j, cell * i, wide, cell, fill, f"{cell_name(map, query, key)} {number}", kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
-                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.inks(color)
+                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.vmax else palette.inks(color)
                 text = map.token(i, j) + map.number(weight)
                 yield Label(wide * (j + 0.5), cell * (i + 0.5) + 3.5, text, "number", color=ink)
 
 
 def _pixels(map: Map, shown: Shades, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
-    shares = (shown.values - map.least) / (map.most - map.least)
+    shares = (shown.values - map.vmin) / (map.vmax - map.vmin)
     return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uris(shares, map))
 
 
 def shares_uris(shares: NDArray[np.float64], map: Map, masked: tuple[str, str] = MASKED_PIXEL) -> tuple[str, str]:
     """Places on the scale of a map, 0 to 1, `(rows, columns)`, in its colours as PNGs in data URIs; NaN is masked."""
-    scale = [map.colors(map.least + i / _STEPS * (map.most - map.least)) for i in range(_STEPS + 1)]
+    scale = [map.colors(map.vmin + i / _STEPS * (map.vmax - map.vmin)) for i in range(_STEPS + 1)]
     steps = np.where(np.isnan(shares), _STEPS + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * _STEPS)).astype(np.uint8)
     light, dark = zip(*scale, masked, strict=True)
     return png_uri(steps, light), png_uri(steps, dark)
@@ -177,7 +177,7 @@ def png_uri(steps: NDArray[np.uint8], colors: Sequence[str]) -> str:
 
 
 def _color_bar(map: Map, by_row: bool, masked: Color) -> Iterable[Item]:
-    ends = f"{map.least:.3g}", "row's largest" if by_row else f"{map.most:.3g}"
+    ends = f"{map.vmin:.3g}", "row's largest" if by_row else f"{map.vmax:.3g}"
     yield Image(0, 0, _BAR, 10, shares_uris(np.linspace(0, 1, _BAR)[None], map))
     yield Box(0, 0, _BAR, 10, stroke=_FRAME)
     yield from (

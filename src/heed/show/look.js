@@ -149,8 +149,8 @@
       this.hearButtons();
       const holder = this.find(".matrix .scroll");
       this.picture = map.table ? new TablePicture(this, holder) : new CanvasPicture(this, holder);
-      this.lines = map.shares ? new LinesPicture(this, this.find(".lines")) : null;
-      this.find(".lines").hidden = !map.shares;
+      this.lines = map.is_distribution ? new LinesPicture(this, this.find(".lines")) : null;
+      this.find(".lines").hidden = !map.is_distribution;
       this.table = new RowTable(this, this.find(".row"));
       this.ends = [this.find(".least").textContent, this.find(".end").dataset.end];
       const box = this.find(".per-row");
@@ -210,10 +210,10 @@
     }
 
     said(i, j, digits = this.digits) {
-      const weight = this.weights[i][j], { signed, most, kept } = this.map;
+      const weight = this.weights[i][j], { signed, vmax, kept } = this.map;
       if (weight === MASKED) return "masked";
       if (weight < 0 && !signed) return `not among the ${kept} largest`;
-      return (signed && weight > 0 ? "+" : "") + (weight * most / 1000).toFixed(digits);
+      return (signed && weight > 0 ? "+" : "") + (weight * vmax / 1000).toFixed(digits);
     }
 
     // The share of a row's weight that the page has.
@@ -700,7 +700,7 @@
       const keys = Array.from(row, (_, j) => j).filter((j) => row[j] >= 0 || row[j] !== MASKED && view.map.signed);
       if (!inOrder) keys.sort((a, b) => Math.abs(row[b]) - Math.abs(row[a]) || a - b);
       const shown = Number(this.order.value) ? keys.slice(0, Number(this.order.value)) : keys;
-      const rest = view.map.shares ? row.filter((weight) => weight !== MASKED).length - shown.length : 0;
+      const rest = view.map.is_distribution ? row.filter((weight) => weight !== MASKED).length - shown.length : 0;
       const others = Math.max(0, 1 - shown.reduce((sum, j) => sum + row[j], 0) / 1000);
       const line = (name, number, weight, kind) => made("tr", {}, made("th", { scope: "row", dir: "auto" }, name),
         made("td", { class: "number" }, number), made("td", { class: "number " + kind }, weight));

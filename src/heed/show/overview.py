@@ -85,7 +85,7 @@ def groups(maps: Sequence[Map], sort: str | None = None) -> dict[str, list[list[
     """The attention maps by mechanism and network, in rows: one for each layer, or with `sort` by that measure."""
     found: dict[str, list[list[Entry]]] = {}
     for index, one in enumerate(maps):
-        if not one.shares:
+        if not one.is_distribution:
             continue
         rows = found.setdefault(f"{one.mechanism} attention{one.whose}", [])
         if not rows or rows[-1][0].map.layer != one.layer:
@@ -112,7 +112,7 @@ def said(maps: Sequence[Map], sort: str | None = None) -> str:
     """How to read the thumbnails."""
     measure = MEASURE + (f". {DISTANCE}" if any(map.untrained is not None for map in maps) else "")
     order = f" Ordered by {sort}, {SORTS[sort]}." if sort else ""
-    long = any(len(map.key) > LONG for map in maps if map.shares)
+    long = any(len(map.key) > LONG for map in maps if map.is_distribution)
     colour = "each row by its own largest weight" if long else "weights from 0 to 1"
     measure = measure[:1].upper() + measure[1:]
     return f"Colour: {colour}. Where a square stands for several weights, it shows the largest. {measure}.{order}"

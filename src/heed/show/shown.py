@@ -38,9 +38,6 @@ from heed.watch.maps import (
     KeySpan,
     Map,
     Part,
-    SignedMap,
-    Tokens,
-    Traces,
     axes_line,
     best_spans,
     cell_name,
@@ -146,8 +143,8 @@ class ShownLook(Shown):
 
     def document(self) -> Document:
         look, blocks = self.look, list[Any](self.look.shadings)
-        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.shares]
-        together = bool(attention) and (self.overview or sum(one.shares for one in look.maps) > FEW)
+        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.is_distribution]
+        together = bool(attention) and (self.overview or sum(one.is_distribution for one in look.maps) > FEW)
         if together:
             each = tuple(one for one in look.drawn if one.panel != "gates")
             blocks.append(Thumbnails(tuple(attention), look.title, self.sort, self.overview, each))
@@ -232,7 +229,7 @@ class ShownLook(Shown):
 
     def json(self) -> str:
         shown = {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
-        return json_of("heed-look-4", self.look, **shown)
+        return json_of("heed-look-5", self.look, **shown)
 
     def __repr__(self) -> str:
         look = self.look
@@ -396,7 +393,7 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
 
 def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     """A map with only the first two of the rows of a repetition, and the line that says which are left out."""
-    found = repetition(map.query) if map.shares else None
+    found = repetition(map.query) if map.is_distribution else None
     if found is None:
         return map, []
     first = found.start + 2 * found.period
@@ -410,18 +407,18 @@ def _without_repetition(map: Map) -> tuple[Map, list[str]]:
 def _body(map: Map, width: int, color: bool) -> list[str]:
     if not len(map.query) or not len(map.key):
         return ["(an empty map)"]
-    tokens = [token for row in map.tokens for token in row] if isinstance(map, Tokens) else []
+    tokens = [token for row in map.tokens for token in row]
     if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels, *tokens)):
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
-    number_width = 1 + max(len(map.number(map.most)), len(map.number(map.least)))
+    number_width = 1 + max(len(map.number(map.vmax)), len(map.number(map.vmin)))
     own = [max(number_width + map.token_width, min(_LABEL, len(visible(label)))) for label in map.key.labels]
     widths = [max(own)] * len(own)  # of even columns, unless only uneven ones fit
     per_line = max(1, (width - label_width) // (widths[0] + 1))
     if per_line < len(own) and label_width + sum(own) + len(own) <= width:
         widths, per_line = own, len(own)
     blocks = -(-len(own) // per_line)
-    few = not map.shares and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
+    few = not map.is_distribution and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
     if blocks == 1 or tokens or few:
         return [*_numbers(map, label_width, widths, per_line, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
@@ -453,7 +450,7 @@ def _number_cell(map: Map, i: int, j: int, weight: float | None, width: int, col
     text = map.token(i, j) + map.number(weight)
     if color:  # the colour fills the gap between the columns
         return palette.on_ground(f"{text} ".rjust(width + 1), map.color(weight, dark=True))
-    return f"{shaded(abs(weight) / map.most, '·')}{text}".rjust(width)
+    return f"{shaded(abs(weight) / map.vmax, '·')}{text}".rjust(width)
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
@@ -477,8 +474,8 @@ def _compact_cell(map: Map, shade: float, color: bool) -> str:
         return MASKED[0]
     if color:
         return palette.on_ground(" ", map.color(shade, dark=True))
-    if isinstance(map, SignedMap):
-        part = shade / map.most
+    if map.signed:
+        part = shade / map.vmax
         return "·" if abs(part) < 0.05 else ("-+" if abs(part) < 0.5 else "▼▲")[part > 0]
     return shaded(shade, "·")
 
@@ -502,7 +499,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 
 def _tails(map: Map) -> list[str]:
     """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
-    if not map.shares:
+    if not map.is_distribution:
         return [""] * len(map.query)
     return [
         "-" if best is None else "" if peak is None else _tail(map.key, peak)
@@ -516,12 +513,10 @@ def _tail(axis: Axis, span: KeySpan) -> str:
 
 def _list(map: Map, width: int) -> list[str]:
     """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
-    if isinstance(map, Traces):
-        return _values(map, width)
-    if isinstance(map, Tokens):
+    if map.tokens:
         return _every_token(map)
-    if isinstance(map, SignedMap):
-        return _largest_changes(map, width)
+    if not map.is_distribution:
+        return (_largest_changes if map.signed else _values)(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
     for link in links(map):
         query = visible(text_of(map.query, link.start, link.stop))
@@ -542,7 +537,7 @@ def _list(map: Map, width: int) -> list[str]:
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean if several rows are joined"]
 
 
-def _largest_changes(map: SignedMap, width: int) -> list[str]:
+def _largest_changes(map: Map, width: int) -> list[str]:
     """One line for each of the largest numbers."""
     cells = [(i, j, v) for i, row in enumerate(map.cells()) for j, v in enumerate(row) if v is not None]
     largest = sorted(cells, key=lambda cell: -abs(cell[2]))[:_CHANGES]
@@ -550,7 +545,7 @@ def _largest_changes(map: SignedMap, width: int) -> list[str]:
     return [f"the {len(lines)} largest of {len(cells)}", *(cut(line, width) for line in lines)]
 
 
-def _every_token(map: Tokens) -> list[str]:
+def _every_token(map: Map) -> list[str]:
     """One line per cell, below the label of its column."""
     lines = []
     for j, key in enumerate(map.key.labels):
@@ -560,7 +555,7 @@ def _every_token(map: Tokens) -> list[str]:
     return lines
 
 
-def _values(map: Traces, width: int) -> list[str]:
+def _values(map: Map, width: int) -> list[str]:
     """One line per position: the value of each row there."""
     names = [cut(visible(name), _LABEL) for name in map.query.labels]
     widths = [max(_NUMBER, len(name)) for name in names]
@@ -574,12 +569,12 @@ def _values(map: Traces, width: int) -> list[str]:
 def _legend(map: Map, color: bool) -> str:
     of = "share of the row's largest" if shades(map).by_row else map.unit
     if color:
-        steps = (map.least + i / 10 * (map.most - map.least) for i in range(11))
+        steps = (map.vmin + i / 10 * (map.vmax - map.vmin) for i in range(11))
         bar = "".join(palette.on_ground(" ", map.color(step, dark=True)) for step in steps)
-        scale = f"{map.least:.3g} {bar} " + (f"{map.most:.3g}" if of == map.unit else of)
-    elif isinstance(map, SignedMap):
+        scale = f"{map.vmin:.3g} {bar} " + (f"{map.vmax:.3g}" if of == map.unit else of)
+    elif map.signed:
         signs = "░ <25 %  ▒ <50 %  ▓ <75 %  █ more; without numbers: + - <50 %  ▲ ▼ more"
-        scale = f"{map.unit}, as a share of {map.most:.3g}: · <5 %  {signs}"
+        scale = f"{map.unit}, as a share of {map.vmax:.3g}: · <5 %  {signs}"
     else:
         scale = f"{of}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")

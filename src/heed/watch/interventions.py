@@ -182,7 +182,7 @@ def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) ->
     Raises:
         ConfigError: `words` are asked for where nothing can be measured.
     """
-    maps = [n for n, one in enumerate(look.maps) if one.shares and one.opens is not None]
+    maps = [n for n, one in enumerate(look.maps) if one.is_distribution and one.opens is not None]
     shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
     if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
         if words:

@@ -24,10 +24,10 @@ from heed.watch.maps import (
     Map,
     Opens,
     Part,
-    SignedMap,
     Tried,
     common_units,
     cut,
+    difference_of,
     merge_subwords,
     text_of,
 )
@@ -155,7 +155,7 @@ class Beside:
 
     first: int  # the number of the run's own map in `maps`
     map: Map
-    difference: SignedMap | None = None  # the run's own minus this one; None if their axes differ
+    difference: Map | None = None  # the run's own minus this one; None if their axes differ
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class Look:
     @property
     def attention(self) -> list[Map]:
         """The attention of the output to what was read, where there is any; else all attention that is shown."""
-        found = [one for one in (*self.maps, *_rows(self)) if one.shares]
+        found = [one for one in (*self.maps, *_rows(self)) if one.is_distribution]
         return [one for one in found if one.mechanism in ("cross", "words", "turns")] or found
 
     @property
@@ -213,7 +213,7 @@ class Look:
         return [one for maps in self.together for one in maps]
 
     @property
-    def differences(self) -> list[SignedMap]:
+    def differences(self) -> list[Map]:
         """The maps minus those of the other network, or minus those without the edits."""
         return [other.difference for other in self.beside if other.difference is not None]
 
@@ -249,7 +249,7 @@ def compared(look: Look, plain: Look) -> Look:
     """
     before = {one.title: one for one in plain.maps}
     beside = tuple(
-        Beside(n, replace(other, of=WITHOUT_EDITS), SignedMap.between(one, other))
+        Beside(n, replace(other, of=WITHOUT_EDITS), difference_of(one, other))
         for n, one in enumerate(look.maps)
         if (other := before.get(one.title)) is not None and (one.query, one.key) == (other.query, other.key)
     )
@@ -350,13 +350,13 @@ def _on_common_units(one: Map, other: Map) -> tuple[Map, Map] | str:
     return made[0], made[1]
 
 
-def _difference(one: Map, other: Map, name: str) -> SignedMap:
+def _difference(one: Map, other: Map, name: str) -> Map:
     """The weights of a map minus those of another network's, with the agreement and the distance of their rows."""
     caption = f"{one.unit.capitalize()} minus that of {name}, for the same input and output."
     caption += f" {MERGED}" if MERGED in f"{one.caption}{other.caption}" else ""
     rows = counted_rows(one) & counted_rows(other)
     agreement = distance = None
-    if one.shares and bool(rows.any()):
+    if one.is_distribution and bool(rows.any()):
         a, b = (drawn.weights.detach().double()[rows] for drawn in (one, other))
         agreement = float((a.argmax(-1) == b.argmax(-1)).double().mean())
         distance = float((a - b).abs().sum(-1).mean()) / 2
@@ -365,7 +365,7 @@ def _difference(one: Map, other: Map, name: str) -> SignedMap:
             f"{distance:.2f}, the mean total variation of the rows."
         )
     title = f"{one.title}: minus that of {name}"
-    return SignedMap.between(one, other, title, caption, agreement=agreement, distance=distance)
+    return difference_of(one, other, title, caption, agreement=agreement, distance=distance)
 
 
 def _listed(top: tuple[tuple[str, float], ...]) -> str:

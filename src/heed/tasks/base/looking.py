@@ -31,7 +31,7 @@ from heed.visible import visible
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.interventions import with_effects
 from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
-from heed.watch.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
+from heed.watch.maps import Axis, Map, Part, axis_name, merge_subwords, repetition
 from heed.watch.records import TAPE, GateRecord
 from heed.watch.trace import Maps, Trace, rollout, trace
 
@@ -116,7 +116,7 @@ def look(
         attributed = run.attribute(text, method=attribution, edits=edits, **chosen)
         notes = [note for note in attributed.notes if note not in drawn.notes]
         drawn = replace(drawn, shadings=(*drawn.shadings, attributed.shading), notes=(*drawn.notes, *notes))
-    repeated = [str(repeats) for map in drawn.maps if map.shares and (repeats := repetition(map.query))]
+    repeated = [str(repeats) for map in drawn.maps if map.is_distribution and (repeats := repetition(map.query))]
     drawn = replace(drawn, notes=(*drawn.notes, *(f"the {repeats}" for repeats in dict.fromkeys(repeated))))
     if overview and not drawn.maps:
         raise ConfigError("there is no overview: this look has no attention maps")
@@ -303,12 +303,12 @@ class Network:
         """The token of a word that it reads last."""
         return word.start if self.kind.endswith("backward") else word.stop - 1
 
-    def traces(self, words: Words) -> Traces:
+    def traces(self, words: Words) -> Map:
         """The mean of each gate over the units, and the mean size of the states, over the words."""
         rows = {**self.means, "state": self.hidden.abs().mean(-1)}
         matrix = words.mean(torch.stack(list(rows.values())))
         gates = Axis("gates", "gate", tuple(rows))
-        return Traces(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION)
+        return Map(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION, unit="value")
 
     def units(self, words: Words, chosen: int | tuple[int, ...]) -> list[Map]:
         """A map of units and words for each gate and state: as many units as `chosen`, or those with these numbers.
@@ -333,14 +333,11 @@ class Network:
             title = f"{where}: {name}{' gate' * (name in _GATES)} over the {axis_name(words.axis)}"
             drawn, units = values[order], Axis("units", "unit", tuple(map(str, order)))
             parts = self.kind, self.layer, None, units, words.axis, drawn, None, None, caption
-            if name in _GATES:
-                maps.append(Traces(*parts, name=title))
-            else:
-                darkest = max(1.0, *drawn.abs().flatten().tolist())
-                maps.append(SignedMap(*parts, name=title, quantity="value", darkest=darkest))
+            signed, vmax = name not in _GATES, 1.0 if name in _GATES else max(1.0, *drawn.abs().flatten().tolist())
+            maps.append(Map(*parts, name=title, unit="value", signed=signed, vmax=vmax))
         return maps
 
-    def origin(self, words: Words, tape: Tensor) -> Traces:
+    def origin(self, words: Words, tape: Tensor) -> Map:
         """Where an LSTMN's cells came from: the cells of earlier tokens, or the token's own input.
 
         With c_t = f c~_t + i c^_t and c~_t = sum_j s_tj c_j, the share of token j in row t is the sum of |f s_tj c_j|
@@ -350,7 +347,8 @@ class Network:
         sizes = earlier + torch.diag((self.gates["input"] * self.gates["candidate"]).abs().sum(1))
         shares = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
         mask = torch.ones_like(shares, dtype=torch.bool).tril()
-        return Traces("tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN, name=_ORIGINS)
+        parts = "tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN
+        return Map(*parts, name=_ORIGINS, unit="value")
 
 
 _ORIGINS = "tape: where the cell of each token came from"
