@@ -379,6 +379,25 @@ def test_panels_of_a_picture_stand_abreast_where_there_is_room(width, rows, open
     assert len(tops) == rows and page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_patches_of_a_picture_are_chosen_over_it(opened, tmp_path):
+    write_data(tmp_path)
+    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", {})
+    look = run.look(tmp_path / "photos" / "a" / "0.png")
+    page, (rows, columns) = opened(look.html()), look.look.every.grid
+    patches = page.locator("section.map .sheet button")
+    patches.first.wait_for()
+    assert patches.count() == rows * columns and page.evaluate("document.activeElement") is not None
+    patches.nth(1).hover()
+    weights = look.look.every.maps[0].weights[look.look.every.leading + 1]
+    assert (
+        re.search(r"^patch .?0,1.? -> patch .* ([\d.]+), its largest", status(page))[1] == f"{float(weights.max()):.3f}"
+    )
+    patches.first.focus()
+    page.keyboard.press("ArrowDown")
+    assert status(page).startswith("patch \u20681,0\u2069")
+    assert page.evaluate(CONTRAST) == []
+
+
 def test_large_pages_fit_phones(large, opened):
     page = opened(large[1], width=360)
     show(page, 14)

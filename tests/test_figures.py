@@ -142,7 +142,6 @@ def drawn_pages():
     compare = {"tables": HOSTILE, "chart": None, "others": [], "training": training}
     yield page("comparison/compare.html", HOSTILE, **compare, sections=[(HOSTILE, HOSTILE, [article])])
     yield draw("pictures", HOSTILE, HOSTILE, HOSTILE, [words(HOSTILE)])
-    yield draw("viewer", {"weights": {HOSTILE: 1}}, (1, 1), HOSTILE)
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
     error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
     images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,7 +123,8 @@ def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
     found = groups(maps, sort)
     headed = [(heading(name, rows), rows) for name, rows in found.items()]
     noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
-    data = maps_data(maps, kept=KEPT, noted=noted)
+    ground = None if overview.ground is None else asdict(overview.ground)
+    data = {**maps_data(maps, kept=None if ground else KEPT, noted=noted), "ground": ground}
     sorts = [name for name in SORTS if name != "untrained" or any(map.untrained is not None for map in maps)]
     return draw("overview", headed, said(maps, sort), sort, sorts, _MapPart(), data)
 

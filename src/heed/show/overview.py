@@ -130,6 +130,17 @@ def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
+class Ground:
+    """A picture whose patches are the positions of maps: on a page, those of the chosen row are drawn over it."""
+
+    uri: str
+    size: tuple[int, int]  # height and width of the drawing
+    grid: tuple[int, int]  # rows and columns of patches
+    leading: int  # number of positions before the patches
+    area: tuple[float, float, float, float]  # top, left, bottom and right of the patches, in pixels of the drawing
+
+
+@dataclass(frozen=True)
 class Thumbnails:
     """All maps of a look at once."""
 
@@ -138,6 +149,7 @@ class Thumbnails:
     sort: str | None = None
     in_text: bool = True  # False if `each` of its maps is drawn in a terminal instead
     each: tuple[Map, ...] = ()
+    ground: Ground | None = None  # drawn on pages only
     panel = "overview"
 
 
@@ -145,12 +157,12 @@ class Thumbnails:
 def _(overview: Thumbnails, width: int, color: bool) -> list[str]:
     if overview.in_text:
         return overview_to_text(overview.maps, overview.sort, width, color)
-    return ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
+    return [] if overview.ground else ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
 
 
 @as_scene.register
-def _(overview: Thumbnails) -> Scene:
-    return overview_scene(overview.maps, overview.title, overview.sort)
+def _(overview: Thumbnails) -> Scene | None:
+    return None if overview.ground else overview_scene(overview.maps, overview.title, overview.sort)
 
 
 def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: bool) -> list[str]:

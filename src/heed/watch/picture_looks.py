@@ -19,7 +19,7 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
 from heed.watch.effects import Effect
-from heed.watch.maps import Opens, Tried
+from heed.watch.maps import Map, Opens, Tried
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
@@ -171,8 +171,12 @@ class Attentions:
 
     grid: GridPlace  # rows and columns of patches
     area: Box  # the part of the picture that the patches cover
-    # `(tokens, patches)` by name of layer and head; the class token, if any, is the first token
-    weights: dict[str, Tensor]
+    maps: tuple[Map, ...]  # over all tokens; the patches, row by row, are the last
+
+    @property
+    def leading(self) -> int:
+        """Number of tokens before the patches."""
+        return len(self.maps[0].key) - self.grid[0] * self.grid[1]
 
 
 @dataclass(frozen=True)
