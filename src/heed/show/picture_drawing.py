@@ -37,7 +37,7 @@ from heed.show.shown import ShownNumber
 from heed.visible import clean
 from heed.watch import palette
 from heed.watch.maps import Axis, cut, shaded
-from heed.watch.numbers import Openable, open_one
+from heed.watch.numbers import ShownAttention, open_one
 from heed.watch.picture_looks import (
     Attentions,
     Distances,
@@ -279,7 +279,7 @@ def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> It
         edge = _outline(one.cell(row, column), size, shape, "")
         if edge.width > 0 and edge.height > 0:
             said = f"row {row}, column {column}: {float(one.weights[row, column]):.4f}"
-            yield replace(edge, said=said, kind="spot")
+            yield replace(edge, tooltip=said, kind="spot")
 
 
 @dataclass(frozen=True)
@@ -469,10 +469,8 @@ class ShownPicture(Shown):
             ConfigError: There is no such patch; or no attention is shown, or several are.
         """
         found = [one for one in self.maps if one.opens is not None]
-        rows, columns = found[0].grid if found else (0, 0)
-        patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
-        labels = ("class", "distillation")[: self.look.every.leading if self.look.every else 0] + tuple(patches)
-        axis, places = Axis("picture", "patch", labels), []
+        axis = self.look.every.maps[0].key if self.look.every else Axis("patches", "patch", ())
+        labels, places = axis.labels, list[int]()
         for name, given in (("query", query), ("key", key)):
             wanted = str(given).replace(" ", "")
             if found and wanted not in labels:
@@ -482,7 +480,9 @@ class ShownPicture(Shown):
                 )
             places.append(labels.index(wanted) if found else 0)
         nothing = torch.empty(0, 0)  # what is drawn is one row, or a mean of all of them
-        openable: list[Openable] = [(one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found]
+        openable: list[ShownAttention] = [
+            (one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found
+        ]
         return ShownNumber(open_one(openable, *places), every)
 
     def document(self) -> Document:

@@ -53,7 +53,7 @@ from heed.watch.maps import (
     text_of,
     unmasked,
 )
-from heed.watch.numbers import Openable, Opened, open_one
+from heed.watch.numbers import ShownAttention, WeightBreakdown, open_one
 from heed.watch.remarks import remarks
 
 
@@ -72,7 +72,7 @@ class ShownNumber(Shown):
     `numpy()` gives three to six lines of Python that compute it as `weight`, with NumPy alone.
     """
 
-    def __init__(self, opened: Opened, every: bool) -> None:
+    def __init__(self, opened: WeightBreakdown, every: bool) -> None:
         self.opened = opened
         self.every = every
 
@@ -177,7 +177,7 @@ class ShownLook(Shown):
             ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
         maps = self.maps if map is None else [self._map(map)]
-        found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
+        found: list[ShownAttention] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
         for one in self.look.shadings if map is None else ():
             if one.opens is not None:
                 found.append((*one.opens, torch.tensor([one.weights])))

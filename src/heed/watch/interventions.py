@@ -29,7 +29,7 @@ from heed.visible import visible
 from heed.watch.edits import Edit, Uniform
 from heed.watch.effects import Answer, Change, Effect, LeftOut
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, Opens
+from heed.watch.maps import Axis, WeightSource
 from heed.watch.trace import edit
 
 MOST_KEYS, FEWEST_KEYS = 64, 8
@@ -73,7 +73,7 @@ class _Ranked(Edit):
 
 
 def effect_of(
-    answer: Answer, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
+    answer: Answer, weights: Tensor, key: Axis, opens: WeightSource, words: bool = False, mask: Tensor | None = None
 ) -> Effect | None:
     """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
 

@@ -22,9 +22,9 @@ from heed.watch.maps import (
     MERGED,
     Axis,
     Map,
-    Opens,
     Part,
     Tried,
+    WeightSource,
     common_units,
     cut,
     difference_of,
@@ -67,7 +67,7 @@ class Shading(Tried):
     listed: bool = False  # True to draw a table with a line for each position instead of running text
     nested: bool = False  # True if numbers are products of two weights, as above
     # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
-    opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
+    opens: tuple[str, tuple[Axis, Axis], WeightSource] | None = field(default=None, compare=False, repr=False)
     effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
     panel: str = field(default="words", compare=False)  # its name for `--panels`
 

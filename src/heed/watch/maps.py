@@ -76,10 +76,10 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
     return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
-class Opens(Protocol):
-    """Has what the weights of a map came from (`heed.watch.numbers.Opener`)."""
+class WeightSource(Protocol):
+    """Has what the weights of a map came from (`heed.watch.numbers.RecordedSource`)."""
 
-    def over(self, query: Sequence[range], key: Sequence[range]) -> Opens:
+    def over(self, query: Sequence[range], key: Sequence[range]) -> WeightSource:
         """The same for words, given as ranges of tokens."""
 
     def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
@@ -125,7 +125,9 @@ class Map(Tried):
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
     name: str = ""  # the title; empty for one of mechanism, layer and head
-    opens: Opens | None = field(default=None, compare=False)  # what the weights came from; None if it is not kept
+    opens: WeightSource | None = field(
+        default=None, compare=False
+    )  # what the weights came from; None if it is not kept
     of: str = ""  # the network, in a look at several; "" for the run's own
     # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
     untrained: float | None = None

@@ -181,7 +181,7 @@ class SeenAttention:
 
     def every(self) -> Attentions:
         """All maps, for a page: each head if the model is small enough, means of heads, and rollout."""
-        (rows, columns), names = self.patches.grid, ("class token", "distillation token")[: self.patches.leading]
+        (rows, columns), names = self.patches.grid, ("class", "distillation")[: self.patches.leading]
         places = (f"{row},{column}" for row in range(rows) for column in range(columns))
         axis, maps = Axis("patches", "patch", (*names, *places)), list[Map]()
         every_head = self.weights[0].numel() * len(self.weights) <= MOST_NUMBERS and self.num_heads > 1

@@ -23,7 +23,7 @@ from heed.attention.modules import Attends
 from heed.errors import ConfigError
 from heed.watch.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
 from heed.watch.maps import Axis, Map
-from heed.watch.numbers import Opener
+from heed.watch.numbers import RecordedSource
 from heed.watch.records import AttentionRecord, GateRecord, ObserveError, Series, TensorRecord
 
 
@@ -38,7 +38,7 @@ class Maps:
     scores: Tensor  # as the weights, before the softmax
     mask: Tensor  # as the weights, True = may attend
     context: Tensor  # `(batch, heads, query, d_value)`, or without heads; as the model computed it
-    openers: tuple[Opener, ...] = ()  # for each entry, what its weights came from
+    openers: tuple[RecordedSource, ...] = ()  # for each entry, what its weights came from
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
         """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
@@ -211,7 +211,9 @@ class Trace:
             one_head(series.laid(lambda r, rows: r.at_positions(r.scores(rows), -torch.inf, rows), -torch.inf, chosen)),
             one_head(series.laid(mask, 0.0, chosen) > 0),
             one_head(series.laid(lambda r, rows: r.context if rows is None else r.context[rows], 0.0, chosen)),
-            tuple(Opener(series, entry) for entry in (range(series.num_entries) if entries is None else entries)),
+            tuple(
+                RecordedSource(series, entry) for entry in (range(series.num_entries) if entries is None else entries)
+            ),
         )
 
     def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:

@@ -42,7 +42,7 @@ from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
 from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
-from heed.watch.maps import Axis, Map, Opens, Part
+from heed.watch.maps import Axis, Map, Part, WeightSource
 from heed.watch.trace import Trace, edit
 
 MOST_WORDS = 200
@@ -364,7 +364,7 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
 
 
 def of_shares(
-    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
+    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
 ) -> Shading:
     """A shading of shares of one whole; `opens` is the attention that they are weights of, by name."""
     weights = tuple(shares.tolist())
