@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,28 +56,6 @@ _OUT = -32768
 # Maps ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _MapPart:
-    """What the page says and shows of one map; all of it empty where the script fills it in."""
-
-    title: str = ""
-    axes: str = ""
-    caption: str = ""
-    effect: Sequence[str] = ()  # what the output does under other weights
-    still: bool = False  # True if it stays the same, so that the map is grey
-    remarks: tuple[str, ...] = ()
-    has_masked: bool = True
-    ends: tuple[str, str] = ("0", "1")
-    ramp: tuple[str, ...] = tuple(f"w{i}" for i in range(palette.LEVELS + 1))
-    by_row: bool = False
-    table: str = ""
-    hint: str = ""
-    queries: tuple[str, ...] = ()
-    words: str = ""
-    kind: str = ""
-    is_distribution: bool = True  # False for gates and differences, whose rows are tables on request
-
-
 @as_html.register
 def _(map: Map, numbers: Iterator[int]) -> Markup:
     return map_to_html(map, next(numbers))
@@ -90,25 +68,11 @@ def map_to_html(map: Map, number: int) -> Markup:
     turned = any(len(visible(label)) > (1 if len(map.key) > _MANY else 3) for label in map.key.labels)
     label = min(_LONGEST_LABEL, max((_columns(visible(one)) for one in map.query.labels), default=0))
     widest = 6 + 6 * max(len(map.number(value)) for value in (map.vmin, map.vmax))
-    part = _MapPart(
-        map.title,
-        axes_line(map),
-        map.caption,
-        map.effects,
-        map.still,
-        tuple(one.text for one in noted),
-        map.has_masked,
-        (f"{map.vmin:.3g}", f"{map.vmax:.3g}"),
-        tuple(map.css(map.vmin + i / palette.LEVELS * (map.vmax - map.vmin)) for i in range(palette.LEVELS + 1)),
-        shown.by_row,
-        draw("grid", map, name, turned, label, widest, shown.values) if small else "",
-        _map_hint(map),
-        map.query.labels if small else (),
-        shaded_words(map.key) if small else "",
-        _kind(map.key),
-        map.is_distribution,
-    )
-    return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
+    table = draw("grid", map, name, turned, label, widest, shown.values) if small else ""
+    data = maps_data([map], exact=small, noted={0: noted})
+    words = shaded_words(map.key) if small else ""
+    texts = [one.text for one in noted]
+    return draw("map", name, map, texts, shown.by_row, table, words, _map_hint(map), _kind(map.key), data)
 
 
 def _columns(label: str) -> int:
@@ -126,7 +90,11 @@ def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
     ground = None if overview.ground is None else asdict(overview.ground)
     data = {**maps_data(maps, kept=None if ground else KEPT, noted=noted), "ground": ground}
     sorts = [name for name in SORTS if name != "untrained" or any(map.untrained is not None for map in maps)]
-    return draw("overview", headed, said(maps, sort), sort, sorts, _MapPart(), data)
+    return draw("overview", headed, said(maps, sort), sort, sorts, _NO_MAP, data)
+
+
+_NO_MAP = Map("", 0, None, Axis("", "", ()), Axis("", "", ()), torch.zeros(0, 0))
+"""What the script fills in when it opens a map of an overview."""
 
 
 def _fits_a_table(map: Map) -> bool:
