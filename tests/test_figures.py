@@ -18,7 +18,7 @@ from heed.lessons import Check, Lesson, Moment, Stage
 from heed.show import pdf, png
 from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
 from heed.show.draw_html import shading_to_html
-from heed.show.draw_svg import map_scene, shading_scene, vector_scene
+from heed.show.draw_svg import map_scene, shading_scene
 from heed.show.overview import overview_scene
 from heed.show.page import Cell, Row, draw, page
 from heed.show.pdf import to_pdf
@@ -27,7 +27,7 @@ from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacke
 from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
 from heed.watch import palette
-from heed.watch.looks import Beside, Look
+from heed.watch.looks import Beside, Look, vector_map
 from heed.watch.maps import Axis, Map, difference_of
 from test_draw import DATE, PEOPLE, Page
 
@@ -295,7 +295,7 @@ def drawings():
     yield map_scene(Map("encoder", 0, None, axis, axis, large))
     yield map_scene(difference_of(DATE, replace(DATE, weights=DATE.weights.flip(1))))
     yield shading_scene(PEOPLE)
-    yield vector_scene(DATE.weights[0], "t", "c")
+    yield map_scene(vector_map(DATE.weights[0]))
     yield overview_scene([DATE], "t")
     panel = Panel("loss", (Line("a", ((0.0, 1.0), (1.0, 2.0)), dots=True),), (1.0, "kept"), level=(1.5, "even"))
     yield curves_scene(Curves("a run", ("a fact",), "update", (panel,)))

@@ -25,9 +25,8 @@ from heed.show.overview import SORTS, Thumbnails, groups, heading, said
 from heed.show.page import Cell, Row, draw, packed
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
+from heed.watch.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, TagSpan
 from heed.watch.maps import (
-    FIXED_VECTOR,
     LONG,
     Axis,
     Map,
@@ -317,11 +316,6 @@ class Strip(NamedTuple):
     width: int
     height: int
     said: str
-
-
-@as_html.register
-def _(fixed: FixedVector, numbers: Iterator[int]) -> Markup:
-    return draw("fixed_vector", FIXED_VECTOR, _strip(fixed.vector))
 
 
 @as_html.register

@@ -1,4 +1,4 @@
-"""Maps, fixed vectors and shaded words as drawings, made without a plotting library."""
+"""Maps and shaded words as drawings, made without a plotting library."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from heed.show.document import as_scene
 from heed.show.number_tables import nested_table
 from heed.show.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import FixedVector, Shading
-from heed.watch.maps import FIXED_VECTOR, LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.watch.looks import Shading
+from heed.watch.maps import LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.watch.remarks import remarks
 
 MOST_CELLS = 64 * 64
@@ -35,8 +34,6 @@ _BAR = 160
 _LARGEST = 1024  # pixels of a large map, on its longer side
 _PIXELS = " One square for each cell; not all rows and columns are labelled. Numbers: see the HTML or JSON form."
 _BY_ROW = " Colour: each row by its own largest weight."
-_UNITS = 64  # of a vector, in one line
-_UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
 _QUIET = "#4a525c", "#a6adb6"  # for numbers near zero, so that the others stand out
 _FRAME = "#9aa3ad"
 
@@ -95,28 +92,6 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
 @as_scene.register
 def _(map: Map) -> Scene:
     return map_scene(map, 36 if map.vmin else 30)
-
-
-@as_scene.register
-def _(fixed: FixedVector) -> Scene:
-    return vector_scene(fixed.vector, fixed.title, FIXED_VECTOR)
-
-
-def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
-    """Draw a vector `(d,)` as bars, one for each unit, in lines of 64; each bar has a tooltip with unit and value."""
-    values = vector.detach().double().tolist()
-    largest = max((abs(value) for value in values), default=0.0) or 1.0
-    header = [clean(title), f"{len(values)} units, bars from -{largest:.2f} to {largest:.2f}", *_wrapped(caption)]
-    top = _MARGIN + 18 * len(header) + 12
-    height = top + -(-len(values) // _UNITS) * (_UNIT_HEIGHT + 8) + _MARGIN
-    scene = Scene(2 * _MARGIN + _UNITS * _UNIT_WIDTH, height, f"{header[0]}; {header[1]}", _header(header))
-    for i, value in enumerate(values):
-        middle = top + i // _UNITS * (_UNIT_HEIGHT + 8) + _UNIT_HEIGHT / 2
-        length = abs(value) / largest * _UNIT_HEIGHT / 2
-        x, y = _MARGIN + i % _UNITS * _UNIT_WIDTH, middle - length if value > 0 else middle
-        color = palette.shades(0.7 if value > 0 else 0.4)
-        scene.add([Box(x, y, _UNIT_WIDTH - 2, length, color, f"unit {i + 1}: {value:.3f}")])
-    return scene
 
 
 def _label(label: str) -> str:

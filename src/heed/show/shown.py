@@ -29,9 +29,8 @@ from heed.show.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
 from heed.watch.edits import SetWeight
-from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps
+from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, vector_map
 from heed.watch.maps import (
-    FIXED_VECTOR,
     MASKED,
     PEAK,
     Axis,
@@ -153,7 +152,7 @@ class ShownLook(Shown):
             names = [first, *(one.of or "difference" for one in maps[1:])]
             alone = [pair for pair in zip(names, maps, strict=True) if not together or pair[1].panel == "gates"]
             blocks += [MapRow(tuple(alone))] if len(alone) > 1 else [one for _, one in alone]
-        blocks += [] if look.summary is None else [FixedVector(look.summary, look.title)]
+        blocks += [] if look.summary is None else [vector_map(look.summary)]
         blocks += [Steps(look)] if self.steps and (look.no_steps or look.encoder or look.decoder) else []
         has_keys = bool(look.maps or (self.steps and (look.encoder or look.decoder)))
         texts = look.texts if look.names[1] else look.texts[:-1]
@@ -244,7 +243,6 @@ class ShownLook(Shown):
 _FIRST = 6
 _LARGEST = 5
 _COLUMN = 8
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @as_text.register
@@ -253,24 +251,6 @@ def _(steps: Steps, width: int, color: bool) -> list[str]:
     frames = [_encoder_lines(frame, look, width) for frame in look.encoder]
     frames += [_decoder_lines(frame, look, width) for frame in look.decoder]
     return [look.no_steps or "\n\n".join("\n".join(frame) for frame in frames)]
-
-
-@as_text.register
-def _(fixed: FixedVector, width: int, color: bool) -> list[str]:
-    """A bar for each unit, scaled to the largest absolute value."""
-    vector = fixed.vector
-    values = vector.detach().double()
-    largest = float(values.abs().max()) if len(values) else 0.0
-    heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
-    bars = "".join(_BARS[round(height)] for height in heights.tolist())
-    return [
-        FIXED_VECTOR,
-        _vector(vector),
-        "",
-        *(bars[start : start + width] for start in range(0, len(bars), width)),
-        "",
-        f"one bar for each unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
-    ]
 
 
 def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:

@@ -13,12 +13,14 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.effects import Answer, Effect
 from heed.watch.hints import Hint
 from heed.watch.maps import (
+    FIXED_VECTOR,
     MERGED,
     Axis,
     Map,
@@ -218,13 +220,20 @@ class Look:
         return [other.difference for other in self.beside if other.difference is not None]
 
 
-@dataclass(frozen=True)
-class FixedVector:
-    """The vector `(d,)` that encodes the source of a model without attention to it."""
+_UNITS = 32
 
-    vector: Tensor
-    title: str  # of the look
-    panel = "vector"
+
+def vector_map(vector: Tensor) -> Map:
+    """The vector `(d,)` that encodes the source of a model without attention to it, in rows of 32 units."""
+    values = vector.detach().double().flatten()
+    count = -(-len(values) // _UNITS)
+    grid = pad(values, (0, count * _UNITS - len(values))).view(count, _UNITS)
+    there = torch.arange(grid.numel(), device=grid.device).view(count, _UNITS) < len(values)
+    rows = Axis("units", "unit", tuple(f"{_UNITS * n}+" for n in range(count)))
+    columns = Axis("units", "unit", tuple(map(str, range(_UNITS))))
+    vmax = float(values.abs().max()) if values.any() else 1.0
+    parts = "source", 0, None, rows, columns, grid, None, there, FIXED_VECTOR
+    return Map(*parts, name="the fixed vector", unit="state", signed=True, vmax=vmax)
 
 
 @dataclass(frozen=True)

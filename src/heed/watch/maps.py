@@ -187,7 +187,8 @@ class Map(Tried):
     @property
     def panel(self) -> str:
         """Its name for `--panels`."""
-        return {"difference": "difference", "value": "gates"}.get(self.unit, "beside" if self.of else "map")
+        of_unit = {"difference": "difference", "value": "gates", "state": "vector"}
+        return of_unit.get(self.unit, "beside" if self.of else "map")
 
     @property
     def vmin(self) -> float:
