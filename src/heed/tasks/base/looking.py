@@ -77,8 +77,7 @@ def look(
         beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
             same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run. Of
             several, in a list, the maps stand in a row, without differences.
-        words: Beside each map also the change without each word of the input; for a language model, maps then show
-            whole words, not tokens.
+        words: For a language model: maps show whole words, not tokens.
         options: For a translation or a response, `target`, a given output instead of the model's own, and `beam_size`;
             for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw the means of the
             gates of recurrent networks; `units`: also draw single units of their gates and states, the N of largest
@@ -99,15 +98,15 @@ def look(
     rolled = mechanism == ROLLOUT
     options["choice"] = Choice(None if rolled else mechanism, layer, head, rolled)
     changes = edits_of(edits)
+    if words and not run.looks.whole_words:
+        raise ConfigError("--words is for language models, whose maps show tokens; other maps show words already")
     whole = {"whole_words": words} if run.looks.whole_words else {}
     see = partial(run.looks.at, run.task, run.model, run.readable(text), title=run.title, **whole, **options)
     drawn: Look = see(edits=changes)
     if changes:
         drawn = _with_unedited(drawn, see, run.head.writes)
     if not overview:
-        drawn = with_effects(drawn, words, changes)
-    elif words:
-        raise ConfigError("--words stands beside maps drawn large: leave it out, or --overview and --sort")
+        drawn = with_effects(drawn, changes)
     for other in others:
         drawn = look_beside(run, drawn, other, text, {**whole, **options}, differences=len(others) == 1)
     if attribution is not None:

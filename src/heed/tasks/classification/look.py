@@ -79,9 +79,7 @@ def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: I
         return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
     own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    return answer_of_labels(
-        work.head, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first
-    )
+    return answer_of_labels(work.head, model, torch.tensor(ids, device=device), scores, words=own)
 
 
 def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
