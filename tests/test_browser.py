@@ -15,7 +15,7 @@ from heed.lessons import run_lesson
 from heed.show.beams import ShownBeams
 from heed.show.draw_html import KEPT
 from heed.show.shown import ShownLook
-from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Look
+from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Look
 from heed.watch.maps import Axis, Map, Part, difference_of
 from small_runs import SMALL, write_data
 from test_beams import MADE
@@ -430,7 +430,7 @@ def test_a_difference_of_maps_has_signed_numbers(length, opened):
     on, random = axis(length), torch.Generator().manual_seed(0)
     after, before = (torch.randn(length, length, generator=random).mul(3).softmax(-1) for _ in range(2))
     maps = [Map("encoder", 0, 0, on, on, weights) for weights in (after, before)]
-    beside = Beside(0, maps[1], difference_of(*maps))
+    beside = Comparison(0, maps[1], difference_of(*maps))
     page = opened(look_to_html(replace(look(maps[:1]), beside=(beside,))))
     section = page.locator("section.map").nth(2)
     section.locator(".queries button").nth(4).click()

@@ -27,7 +27,7 @@ from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacke
 from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
 from heed.watch import palette
-from heed.watch.looks import Beside, Look, vector_map
+from heed.watch.looks import Comparison, Look, vector_map
 from heed.watch.maps import Axis, Map, difference_of
 from test_draw import DATE, PEOPLE, Page
 
@@ -241,7 +241,7 @@ def test_a_png_says_how_many_pixels_are_an_inch(bare, font):
 def test_a_figure_has_only_the_panels_that_were_asked_for(tmp_path):
     attributed = replace(PEOPLE, title="added", panel="attribution")
     look = Look("a look", "text", "", (DATE,), (), (), shadings=(PEOPLE, attributed))
-    shown = ShownLook(replace(look, beside=(Beside(0, replace(DATE, of="other"), difference_of(DATE, DATE)),)))
+    shown = ShownLook(replace(look, beside=(Comparison(0, replace(DATE, of="other"), difference_of(DATE, DATE)),)))
     titles = {"words": PEOPLE.title, "attribution": "added", "map": DATE.title, "beside": f"{DATE.title}, of other",
               "difference": shown.beside[0].difference.title}  # fmt: skip
     for panels in (["attribution"], ["map", "attribution"], ["map", "difference"], [*titles]):

@@ -29,7 +29,7 @@ from heed.show.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
 from heed.watch.edits import SetWeight
-from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, vector_map
+from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, vector_map
 from heed.watch.maps import (
     MASKED,
     PEAK,
@@ -131,7 +131,7 @@ class ShownLook(Shown):
         return self.look.maps
 
     @property
-    def beside(self) -> tuple[Beside, ...]:
+    def beside(self) -> tuple[Comparison, ...]:
         """The maps of another network, each with its difference."""
         return self.look.beside
 

@@ -152,7 +152,7 @@ class DecoderFrame:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """The map of another network for the same input and output, and what the run's own map differs by."""
 
     first: int  # the number of the run's own map in `maps`
@@ -183,7 +183,7 @@ class Look:
     unedited: str | None = None  # of an edited look, the output without the edits; None for other looks
     unit: str = "word"  # what one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
-    beside: tuple[Beside, ...] = ()  # maps of another network, or of the same without the edits
+    beside: tuple[Comparison, ...] = ()  # maps of another network, or of the same without the edits
     # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
     output: Any = field(default=None, compare=False, repr=False)
     # a pass that computes the output again, for other weights; None where no output is read again
@@ -251,42 +251,23 @@ _MOST_PROBABLE = "Most probable token at each step, with the edits and without, 
 WITHOUT_EDITS = "the model without the edits"
 
 
-def compared(look: Look, plain: Look) -> Look:
-    """An edited look beside a look without the edits at the same input and output, with their differences.
-
-    Maps are subtracted where their axes agree; steps are compared by their most probable tokens.
-    """
-    before = {one.title: one for one in plain.maps}
-    beside = tuple(
-        Beside(n, replace(other, of=WITHOUT_EDITS), difference_of(one, other))
-        for n, one in enumerate(look.maps)
-        if (other := before.get(one.title)) is not None and (one.query, one.key) == (other.query, other.key)
-    )
-    shadings = look.shadings
-    steps = list(zip(look.decoder, plain.decoder, strict=False))
-    if steps and all(a.top and b.top and a.so_far == b.so_far for a, b in steps):
-        first = [a.top[0] for a, _ in steps]
-        others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
-        axis = Axis("step", "token", tuple(token for token, _ in first))
-        shares = tuple(probability for _, probability in first)
-        shadings = (*shadings, Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True))
-    return replace(look, shadings=shadings, beside=beside)
-
-
-def laid_beside(look: Look, other: Look, name: str, untrained: bool = False, differences: bool = True) -> Look:
+def compare_looks(look: Look, other: Look, name: str, untrained: bool = False, differences: bool = True) -> Look:
     """A look with the maps of another network at the same input and output, their differences, and notes.
 
     Maps are matched by mechanism, layer and head, the others of a mechanism by position. Those of different tokens are
     subtracted on the words that both are made of. Attention that a look shows as a shading becomes a map of one row.
+    Beside the same network without edits, shadings stay, and steps are compared by their most probable tokens.
 
     Args:
         look: Of the run.
         other: Of the other network.
-        name: Of the other network.
+        name: Of the other network, or `WITHOUT_EDITS`.
         untrained: The other network is the untrained one, so the distance belongs to the run's own map.
         differences: Whether the differences are drawn.
     """
-    own, others = [*look.maps, *([] if look.beside else _rows(look))], [*other.maps, *_rows(other)]
+    edited = name == WITHOUT_EDITS
+    own = [*look.maps, *([] if look.beside or edited else _rows(look))]
+    others = [*other.maps, *([] if edited else _rows(other))]
     pairs, notes = _matched(own, others, name)
     beside = []
     for i, j in sorted(pairs.items()):
@@ -297,8 +278,22 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False, dif
             notes.append(f"{one.title}: nothing is subtracted: {found}")
         elif untrained and difference is not None:
             own[i] = replace(one, untrained=difference.distance)
-        beside.append(Beside(i, replace(there, of=name), difference if differences else None))
-    return replace(look, maps=tuple(own), beside=(*look.beside, *beside), notes=(*look.notes, *notes))
+        beside.append(Comparison(i, replace(there, of=name), difference if differences else None))
+    shadings = (*look.shadings, *(_steps_compared(look, other) if edited else ()))
+    beside, notes = [*look.beside, *beside], [*look.notes, *notes]
+    return replace(look, maps=tuple(own), beside=tuple(beside), notes=tuple(notes), shadings=shadings)
+
+
+def _steps_compared(look: Look, plain: Look) -> list[Shading]:
+    """The most probable tokens of each step with the edits and without, after the same tokens."""
+    steps = list(zip(look.decoder, plain.decoder, strict=False))
+    if not steps or not all(a.top and b.top and a.so_far == b.so_far for a, b in steps):
+        return []
+    first = [a.top[0] for a, _ in steps]
+    others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
+    axis = Axis("step", "token", tuple(token for token, _ in first))
+    shares = tuple(probability for _, probability in first)
+    return [Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True)]
 
 
 def _alike(axis: Axis, other: Axis) -> bool:

@@ -232,9 +232,8 @@ class Map(Tried):
 
 
 def difference_of(after: Map, before: Map, name: str = "", caption: str = "", **numbers: Any) -> Map:
-    """The weights of one map minus those of another on the same axes; by default those without edits."""
-    name = name or f"{after.title}: with the edits minus without"
-    caption = caption or "Weight with the edits minus weight without them, for the same input and output."
+    """The weights of one map minus those of another on the same axes."""
+    name = name or f"{after.title}: difference"
     mask = None if after.mask is None or before.mask is None else after.mask | before.mask
     parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
     return Map(*parts, None, mask, caption, name=name, unit="difference", signed=True, **numbers)

@@ -30,7 +30,7 @@ from heed.threads import sparing, threads_for
 from heed.visible import visible
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.interventions import with_effects
-from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
+from heed.watch.looks import ROLLOUT, WITHOUT_EDITS, Choice, EncoderFrame, Look, View, compare_looks
 from heed.watch.maps import Axis, Map, Part, axis_name, merge_subwords, repetition
 from heed.watch.records import TAPE, GateRecord
 from heed.watch.trace import Maps, Trace, rollout, trace
@@ -132,7 +132,7 @@ def _with_unedited(look: Look, see: Callable[..., Look], writes: bool) -> Look:
         same = see(edits=(), **{"target": look.output or look.target})
     before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
     noted = replace(look, notes=(*look.notes, f"without the edits: {before}"), unedited=plain.target)
-    return compared(noted, same)
+    return compare_looks(noted, same, WITHOUT_EDITS)
 
 
 def text_line(run: Any, read: Any) -> str:
