@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.show.document import as_html
-from heed.show.number_tables import NumberTable, nested_table, table_to_html
+from heed.show.number_tables import glance_table, nested_table, table_to_html
 from heed.show.overview import SORTS, Thumbnails, groups, heading, said
 from heed.show.page import Cell, Row, draw, packed
 from heed.visible import clean, visible
@@ -354,18 +354,8 @@ def _glance_rows(glance: Glance, scales: dict[str, float], of: str) -> Iterator[
     kind = _kind(glance.key)
     shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
     yield StepRow(f"{of}looks at", "", Markup('<p class="keys {}" dir="auto">{}</p>').format(kind, shaded))
-    yield StepRow("numbers", "", _numbers(glance))
+    yield StepRow("numbers", "", table_to_html(glance_table(glance)))
     yield StepRow("context", "strip", _strip(glance.context, scales[glance.name]))
-
-
-def _numbers(glance: Glance) -> Markup:
-    """Keys, scores and weights as a table."""
-    rows = {"score": glance.scores, "weight": glance.weights}
-    shown = {name: values.detach() for name, values in rows.items() if values is not None}
-    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
-    heat = tuple(name == "weight" for name in shown)
-    values = torch.stack([values.double() for values in shown.values()])
-    return table_to_html(NumberTable("scores and weights", tuple(shown), glance.key.labels, values, heat, mask))
 
 
 def _hint(look: Look) -> str:

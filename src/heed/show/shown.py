@@ -22,7 +22,7 @@ from heed.show.curves import Curves, curves_to_text
 from heed.show.document import Abreast, Document, Shown, as_scene, as_text
 from heed.show.draw_number import Calculation
 from heed.show.draw_svg import map_scene
-from heed.show.number_tables import nested_table, tables_to_lines
+from heed.show.number_tables import glance_table, nested_table, tables_to_lines
 from heed.show.overview import FEW, Thumbnails
 from heed.show.plain import json_of
 from heed.show.scene import Scene, abreast, stacked
@@ -36,7 +36,6 @@ from heed.watch.maps import (
     Axis,
     KeySpan,
     Map,
-    Part,
     axes_line,
     best_spans,
     cell_name,
@@ -242,7 +241,6 @@ class ShownLook(Shown):
 
 _FIRST = 6
 _LARGEST = 5
-_COLUMN = 8
 
 
 @as_text.register
@@ -297,7 +295,7 @@ def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
     for glance in glances:
         lines += [f"  {glance.name}"] if len(glances) > 1 else []
         grid = all(lines_up(label) for label in glance.key.labels)
-        lines += _table(glance, width) if grid else _largest(glance)
+        lines += tables_to_lines([glance_table(glance)], width, False)[1:] if grid else _largest(glance)
         lines.append(f"  {'context':<10} {_vector(glance.context)}")
     return lines
 
@@ -306,34 +304,6 @@ def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
     """Scores and weights, None for masked keys."""
     named = (("scores", glance.scores), ("weights", glance.weights))
     return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
-
-
-def _table(glance: Glance, width: int) -> list[str]:
-    """Keys, scores and weights as a table, in blocks that fit the width."""
-    per_block = max(1, (width - 13) // _COLUMN)
-    lines = []
-    for name, block in _blocks(glance.key, per_block):
-        lines += [f"  {name}"] if name else []
-        part = slice(block.start, block.stop)
-        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
-        lines.append(f"  {'keys':<10} {keys}")
-        for name, values in _rows(glance):
-            lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
-    return lines
-
-
-def _blocks(axis: Axis, size: int) -> Iterator[tuple[str, range]]:
-    """The positions of an axis in blocks of at most `size`; each part of it begins a new one, with its name."""
-    for part in axis.parts or (Part("", 0, len(axis)),):
-        for start in range(part.start, part.stop, size):
-            yield (
-                visible(part.label) if part.label and start == part.start else "",
-                range(start, min(start + size, part.stop)),
-            )
-
-
-def _cell(value: float | None) -> str:
-    return f"{MASKED:>{_COLUMN}}" if value is None else f"{value:{_COLUMN}.3f}"
 
 
 def _largest(glance: Glance) -> list[str]:
