@@ -78,7 +78,7 @@ class Case:
 
     @property
     def attention(self) -> list[Any]:
-        return [one for one in self.look.maps if one.shares]
+        return [one for one in self.look.maps if one.is_distribution]
 
 
 def split(text: str) -> list[str]:

@@ -21,7 +21,7 @@ def cells(look):
     """The cells of the only attention of a look, with the weights that are drawn; a few of each row."""
     if isinstance(look, ShownPicture):
         (one,) = [map for map in look.maps if map.opens is not None]
-        tokens = max(map(len, look.look.every.weights.values())) - one.weights.numel()
+        tokens = look.look.every.leading
         names = ["class"] * tokens + [f"{r},{c}" for r in range(one.grid[0]) for c in range(one.grid[1])]
         for at in {0, len(names) // 2, len(names) - 1}:
             weight = one.weights[tuple(map(int, names[at].split(",")))] if at >= tokens else one.outside

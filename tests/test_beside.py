@@ -14,8 +14,8 @@ from heed.errors import ConfigError
 from heed.show.overview import groups
 from heed.show.shown import ShownLook
 from heed.tasks import MissingCapabilityError
-from heed.watch.looks import Look, laid_beside
-from heed.watch.maps import Axis, Map, Traces, common_units
+from heed.watch.looks import Look, compare_looks
+from heed.watch.maps import Axis, Map, common_units
 from heed.watch.remarks import SAME, remarks
 from small_runs import SMALL, write_data
 
@@ -90,7 +90,7 @@ def test_every_map_stands_beside_that_of_the_untrained_network(drawn, task, mode
     for one, mine in zip(shown.beside, shown.maps, strict=True):
         a, b = (map.weights.double().numpy() for map in (mine, one.map))
         assert np.array_equal(one.difference.weights.numpy(), (mine.weights - one.map.weights).numpy())
-        if mine.shares and one.difference.distance is not None:
+        if mine.is_distribution and one.difference.distance is not None:
             agreement, distance = by_hand(a, b)
             assert one.difference.agreement == pytest.approx(agreement)
             assert one.difference.distance == pytest.approx(distance, abs=1e-6) == mine.untrained
@@ -135,33 +135,36 @@ def look(*maps):
 def test_maps_of_other_tokens_are_subtracted_on_words():
     words, letters = axis("ab", "c"), axis(*"ab c", kind="character")
     one, other = made(words, words), made(letters, letters, 1)
-    (found,) = laid_beside(look(one), look(other), "it").beside
+    (found,) = compare_looks(look(one), look(other), "it").beside
     w = other.weights.numpy()
     by_word = np.stack([w[:3].mean(0), w[3]])
     expected = one.weights.numpy() - np.stack([by_word[:, :3].sum(1), by_word[:, 3]], 1)
     assert np.allclose(found.difference.weights.numpy(), expected, atol=1e-6)
     assert found.map.key == letters and found.difference.key.labels == ("ab", "c")
     assert "averaged over those of the attending word" in found.difference.caption
-    other_way = laid_beside(look(other), look(one), "it").beside[0].difference
+    other_way = compare_looks(look(other), look(one), "it").beside[0].difference
     assert np.allclose(other_way.weights.numpy(), -expected, atol=1e-6)
 
 
 def test_what_does_not_match_is_drawn_and_explained():
     words, others = axis("ab", "c"), axis("ab", "d")
-    shown = ShownLook(laid_beside(look(made(words, words, layer=3)), look(made(words, others, 1)), "it"), False)
+    shown = ShownLook(compare_looks(look(made(words, words, layer=3)), look(made(words, others, 1)), "it"), False)
     (found,) = shown.beside
     assert found.difference is None
     notes = "\n".join(shown.look.notes)
     assert "matched by position: encoder attention, layer 3, and encoder attention, layer 0 of it" in notes
     assert "nothing is subtracted: the columns are different texts, 'ab c' and 'ab d'" in notes
     assert "encoder attention, layer 0, of it" in shown.text() and "minus" not in shown.text()
-    far = laid_beside(look(made(words, words)), look(made(words, words, mechanism="pooling")), "it")
+    far = compare_looks(look(made(words, words)), look(made(words, words, mechanism="pooling")), "it")
     assert not far.beside and far.notes == (
         "encoder attention, layer 0: it has no such map",
         "pooling attention, layer 0: only it has it",
     )
-    gates = [Traces("forward", 0, None, axis("reset", "update"), words, torch.full((2, 2), v)) for v in (0.75, 0.5)]
-    (found,) = laid_beside(look(gates[0]), look(gates[1]), "it").beside
+    gates = [
+        Map("forward", 0, None, axis("reset", "update"), words, torch.full((2, 2), v), unit="value")
+        for v in (0.75, 0.5)
+    ]
+    (found,) = compare_looks(look(gates[0]), look(gates[1]), "it").beside
     assert found.difference.weights.tolist() == [[0.25] * 2] * 2 and found.difference.agreement is None
 
 
@@ -170,7 +173,7 @@ def test_a_remark_and_the_order_say_how_far_a_map_is_from_the_untrained_one():
     maps = [made(words, words, seed, head=seed) for seed in range(3)]
     mixed = [replace(one, weights=(1 - far) * one.weights + far * maps[0].weights.roll(1, 1))
              for one, far in zip(maps, (0.02, 0.9, 0.5), strict=True)]  # fmt: skip
-    found = laid_beside(look(*maps), look(*mixed), "untrained", untrained=True)
+    found = compare_looks(look(*maps), look(*mixed), "untrained", untrained=True)
     distances = [float((a.weights - b.weights).abs().sum(1).mean() / 2) for a, b in zip(maps, mixed, strict=True)]
     assert [one.untrained for one in found.maps] == pytest.approx(distances)
     assert distances[0] <= SAME < min(distances[1:])

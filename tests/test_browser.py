@@ -15,8 +15,8 @@ from heed.lessons import run_lesson
 from heed.show.beams import ShownBeams
 from heed.show.draw_html import KEPT
 from heed.show.shown import ShownLook
-from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, Look
-from heed.watch.maps import Axis, Map, Part, SignedMap, Traces
+from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Look
+from heed.watch.maps import Axis, Map, Part, difference_of
 from small_runs import SMALL, write_data
 from test_beams import MADE
 from test_draw import look_to_html
@@ -339,7 +339,7 @@ def everything():
     """A look with every part of a page: overview, gates, a table with parts, steps."""
     maps = heads(7, 2, 6)
     talk = Axis("talk", "word", tuple("abcdefg"), (Part("one", 0, 3), Part("two", 3, 7)))
-    gates = Traces("forward", 0, None, Axis("gates", "gate", ("input", "state")), talk, torch.rand(2, 7))
+    gates = Map("forward", 0, None, Axis("gates", "gate", ("input", "state")), talk, torch.rand(2, 7), unit="value")
     state = {"forward": torch.linspace(-1, 1, 5)}
     encoder = (EncoderFrame(0, "a", state, {"forward update": 0.25}),)
     decoder = (DecoderFrame(0, (), "b", torch.full((3,), 0.5), (), (("b", 0.9), ("c", 0.1))),)
@@ -379,6 +379,25 @@ def test_panels_of_a_picture_stand_abreast_where_there_is_room(width, rows, open
     assert len(tops) == rows and page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_patches_of_a_picture_are_chosen_over_it(opened, tmp_path):
+    write_data(tmp_path)
+    run = SMALL["images"].untrained(tmp_path, tmp_path, "vit", {})
+    look = run.look(tmp_path / "photos" / "a" / "0.png")
+    page, (rows, columns) = opened(look.html()), look.look.every.grid
+    patches = page.locator("section.map .sheet button")
+    patches.first.wait_for()
+    assert patches.count() == rows * columns and page.evaluate("document.activeElement") is not None
+    patches.nth(1).hover()
+    weights = look.look.every.maps[0].weights[look.look.every.leading + 1]
+    assert (
+        re.search(r"^patch .?0,1.? -> patch .* ([\d.]+), its largest", status(page))[1] == f"{float(weights.max()):.3f}"
+    )
+    patches.first.focus()
+    page.keyboard.press("ArrowDown")
+    assert status(page).startswith("patch \u20681,0\u2069")
+    assert page.evaluate(CONTRAST) == []
+
+
 def test_large_pages_fit_phones(large, opened):
     page = opened(large[1], width=360)
     show(page, 14)
@@ -411,7 +430,7 @@ def test_a_difference_of_maps_has_signed_numbers(length, opened):
     on, random = axis(length), torch.Generator().manual_seed(0)
     after, before = (torch.randn(length, length, generator=random).mul(3).softmax(-1) for _ in range(2))
     maps = [Map("encoder", 0, 0, on, on, weights) for weights in (after, before)]
-    beside = Beside(0, maps[1], SignedMap.between(*maps))
+    beside = Comparison(0, maps[1], difference_of(*maps))
     page = opened(look_to_html(replace(look(maps[:1]), beside=(beside,))))
     section = page.locator("section.map").nth(2)
     section.locator(".queries button").nth(4).click()

@@ -249,7 +249,7 @@ def test_steps_show_every_number_of_a_frame():
 def test_a_frame_shows_what_is_masked_as_masked():
     look = make_look(CAUSAL)
     first, *_, last = look_to_text(look, steps=True).split("decoder step")[1:]
-    assert first.count("////") == 4 and "////" not in last  # scores and weights of the two keys to come
+    assert first.count("/") == 4 and "/" not in last  # scores and weights of the two keys to come
     page = look_to_html(look, steps=True)
     assert Page(page) and page.count('<td class="m" title="masked">') == 2 * 3  # of three rows, above the diagonal
 

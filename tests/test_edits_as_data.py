@@ -13,7 +13,7 @@ from heed.show.scene import to_svg
 from heed.show.shown import map_to_text
 from heed.watch import palette
 from heed.watch.edits import EDITS, edit_of, edits_of
-from heed.watch.maps import Axis, SignedMap
+from heed.watch.maps import Axis, Map
 from small_runs import SMALL, write_data
 
 WEIGHTS = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]]]])  # (1 row, 1 head, 2 queries, 3 keys)
@@ -142,7 +142,17 @@ def test_an_edited_look_shows_what_the_edits_change(run, capsys, tmp_path):
 
 def test_signed_maps_are_drawn_on_two_ramps_that_meet_at_0(run):
     axis = Axis("source", "word", ("a", "b", "c"))
-    one = SignedMap("cross", 0, None, axis, axis, torch.tensor([[-1.0, 0.0, 1.0]] * 3), name="difference")
+    one = Map(
+        "cross",
+        0,
+        None,
+        axis,
+        axis,
+        torch.tensor([[-1.0, 0.0, 1.0]] * 3),
+        name="difference",
+        unit="difference",
+        signed=True,
+    )
     assert one.color(0.0) == palette.UP_LIGHT[0] and one.css(0.0) == "a0"
     assert (one.color(-1.0), one.color(1.0)) == (palette.DOWN_LIGHT[-1], palette.UP_LIGHT[-1])
     drawn = to_svg(map_scene(one))

@@ -18,7 +18,7 @@ from heed.lessons import Check, Lesson, Moment, Stage
 from heed.show import pdf, png
 from heed.show.curves import Curves, Line, Panel, curves_scene, curves_to_text, panel_scene
 from heed.show.draw_html import shading_to_html
-from heed.show.draw_svg import map_scene, shading_scene, vector_scene
+from heed.show.draw_svg import map_scene, shading_scene
 from heed.show.overview import overview_scene
 from heed.show.page import Cell, Row, draw, page
 from heed.show.pdf import to_pdf
@@ -27,8 +27,8 @@ from heed.show.scene import GROUNDS, STYLE, Box, Dot, Label, Path, Scene, stacke
 from heed.show.shown import ShownCurves, ShownLook
 from heed.visible import lines
 from heed.watch import palette
-from heed.watch.looks import Beside, Look
-from heed.watch.maps import Axis, Map, SignedMap
+from heed.watch.looks import Comparison, Look, vector_map
+from heed.watch.maps import Axis, Map, difference_of
 from test_draw import DATE, PEOPLE, Page
 
 PACKAGE = File(heed.__file__).parent
@@ -142,7 +142,6 @@ def drawn_pages():
     compare = {"tables": HOSTILE, "chart": None, "others": [], "training": training}
     yield page("comparison/compare.html", HOSTILE, **compare, sections=[(HOSTILE, HOSTILE, [article])])
     yield draw("pictures", HOSTILE, HOSTILE, HOSTILE, [words(HOSTILE)])
-    yield draw("viewer", {"weights": {HOSTILE: 1}}, (1, 1), HOSTILE)
     tag = {"uri": HOSTILE, "width": 1, "height": 1, "alt": HOSTILE, "enlarged": True}
     error = {"true": HOSTILE, "predicted": HOSTILE, "probability": 0.5, "origin": HOSTILE}
     images = {"hints": [HOSTILE], "wrong": [(HOSTILE, [(error, tag)])], "augmented": 1}
@@ -242,7 +241,7 @@ def test_a_png_says_how_many_pixels_are_an_inch(bare, font):
 def test_a_figure_has_only_the_panels_that_were_asked_for(tmp_path):
     attributed = replace(PEOPLE, title="added", panel="attribution")
     look = Look("a look", "text", "", (DATE,), (), (), shadings=(PEOPLE, attributed))
-    shown = ShownLook(replace(look, beside=(Beside(0, replace(DATE, of="other"), SignedMap.between(DATE, DATE)),)))
+    shown = ShownLook(replace(look, beside=(Comparison(0, replace(DATE, of="other"), difference_of(DATE, DATE)),)))
     titles = {"words": PEOPLE.title, "attribution": "added", "map": DATE.title, "beside": f"{DATE.title}, of other",
               "difference": shown.beside[0].difference.title}  # fmt: skip
     for panels in (["attribution"], ["map", "attribution"], ["map", "difference"], [*titles]):
@@ -294,9 +293,9 @@ def drawings():
     axis, large = Axis("text", "word", tuple(f"w{i}" for i in range(70))), DATE.weights.repeat(40, 40)[:70, :70]
     yield map_scene(DATE)
     yield map_scene(Map("encoder", 0, None, axis, axis, large))
-    yield map_scene(SignedMap.between(DATE, replace(DATE, weights=DATE.weights.flip(1))))
+    yield map_scene(difference_of(DATE, replace(DATE, weights=DATE.weights.flip(1))))
     yield shading_scene(PEOPLE)
-    yield vector_scene(DATE.weights[0], "t", "c")
+    yield map_scene(vector_map(DATE.weights[0]))
     yield overview_scene([DATE], "t")
     panel = Panel("loss", (Line("a", ((0.0, 1.0), (1.0, 2.0)), dots=True),), (1.0, "kept"), level=(1.5, "even"))
     yield curves_scene(Curves("a run", ("a fact",), "update", (panel,)))

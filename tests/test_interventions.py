@@ -13,9 +13,8 @@ import torch
 import heed
 from heed.errors import ConfigError
 from heed.watch import effects, interventions
-from heed.watch.effects import Answer, Change, Effect, LeftOut
-from heed.watch.interventions import MOST_MAPS, _left_out, effect_of
-from heed.watch.maps import Axis
+from heed.watch.effects import Change, Effect
+from heed.watch.interventions import MOST_MAPS, effect_of
 from small_runs import SMALL, write_data
 
 TEXT = "one two three four five"
@@ -86,86 +85,22 @@ def test_of_an_output_the_largest_change_is_said_with_its_token_and_never_the_me
     assert effect.equal.instead.startswith(f"token {differing[0] + 1} ") if differing else not effect.equal.instead
 
 
-def test_words_that_cannot_be_left_out_are_refused(tmp_path):
-    run = small("classification", "rnn", tmp_path)
-    with pytest.raises(ConfigError, match="--words stands beside maps drawn large: leave it out, or --overview"):
-        run.look(TEXT, words=True, overview=True)
-    with pytest.raises(ConfigError, match="--words stands beside maps of attention, and this look has none"):
-        small("classification", "bag", tmp_path).look(TEXT, words=True)
-    with pytest.raises(ConfigError, match="--words compares labels, tags or tokens, and this output has none"):
-        small("pretraining", "bert", tmp_path).look(TEXT, words=True)
+def test_words_are_for_language_models_and_pieces_for_models_of_pieces(tmp_path):
+    with pytest.raises(ConfigError, match="--words is for language models, whose maps show tokens"):
+        small("classification", "rnn", tmp_path).look(TEXT, words=True)
     with pytest.raises(ConfigError, match="--pieces does not apply: looks of model han show words and sentences"):
         small("classification", "han", tmp_path).look(TEXT, pieces=True)
-    deep = small("translation", "transformer", tmp_path)
-    with pytest.raises(ConfigError, match=r"--words takes at most 8 maps, not [0-9]+; choose some with --mechanism"):
-        deep.look(TEXT, words=True, layer="all", head="all")
 
 
-def test_words_left_out_are_those_of_texts_without_them(tmp_path):
-    run = small("classification", "rnn", tmp_path)
-    look = run.look(TEXT, words=True).look
-    (shading,) = [one for one in look.shadings if one.effect is not None]
-    words, plain = TEXT.split(), run.predict(TEXT)
-    order = np.argsort([-weight for weight in shading.weights], kind="stable")
-
-    def change(*left):
-        text = " ".join(word for n, word in enumerate(words) if n not in left)
-        return abs(run.predict(text).probabilities[plain.label] - plain.probability)
-
-    left, single = shading.effect.words, [change(n) for n in range(len(words))]
-    assert left.attended == f'"{words[order[0]]}"' and left.weight == pytest.approx(max(shading.weights), abs=1e-6)
-    assert left.change == pytest.approx(single[order[0]], abs=1e-5)
-    assert left.largest == f'"{words[int(np.argmax(single))]}"'
-    assert left.largest_change == pytest.approx(max(single), abs=1e-5)
-    assert left.rank == 1 + sum(one > single[order[0]] + 1e-9 for one in single)
-    assert left.together == pytest.approx(change(*order[:3]), abs=1e-5)
-    assert run.look(TEXT).look.shadings[0].effect.words is None
-
-
-def test_words_in_sentences_are_left_out_and_given_all_weight_of_their_sentence(tmp_path):
+def test_words_in_sentences_are_given_all_weight_of_their_sentence(tmp_path):
     run = small("classification", "han", tmp_path)
     text = "One two three. Four five! Six seven one two."
-    words, sentences = [one for one in run.look(text, words=True).look.shadings if one.effect is not None]
+    words, sentences = [one for one in run.look(text).look.shadings if one.effect is not None]
     assert words.effect.keys == 5 and sentences.effect.keys == 3  # the longest sentence has five tokens
-    assert words.effect.words.words == len(words.axis)
-    assert sentences.effect.words is None  # they are no words
     plain = run.predict(text)
     with heed.edit(run, heed.Uniform("words")):
         equal = run.predict(text)
     assert words.effect.equal.after == pytest.approx(equal.probabilities[plain.label], abs=1e-5)
-
-
-def test_a_tag_changes_without_other_words_only(tmp_path):
-    run = small("tagging", "bert", tmp_path)
-    look = run.look(TEXT, words=True).look
-    left = look.maps[-1].effect.words
-    answer = look.answer
-    rows = answer.tokens.repeat(len(answer.words), 1)
-    for row, word in zip(rows, answer.words, strict=True):
-        row[list(word)] = -1
-    with torch.no_grad():
-        logits = answer.logits(torch.cat([answer.tokens.unsqueeze(0), rows]), "")
-    chances = torch.softmax(logits.double(), -1)
-    own = chances.gather(2, torch.tensor(answer.classes).view(1, -1, 1).expand(len(chances), -1, 1)).squeeze(2)
-    changes = (own[1:] - own[0]).abs()
-    changes.fill_diagonal_(0.0)
-    assert left.largest_change == pytest.approx(float(changes.amax(1).max()), abs=1e-6)
-    assert [answer.named(2, n) for n in answer.classes[2:3]] == [f'word 3 "three" {run.head.labels[answer.classes[2]]}']
-
-
-def test_where_each_word_has_an_output_its_deletion_leaves_that_aside():
-    def logits(rows, mechanism):  # an output for each token, which reads it alone
-        there = (rows != -1).float() * 5.0
-        return torch.stack([torch.zeros_like(there), there], dim=2)
-
-    def left_out(each):
-        words = [range(n, n + 1) for n in range(4)]
-        answer = Answer(torch.nn.Linear(1, 1), torch.arange(4), logits, str, words=words, axis="text", each=each)
-        key = Axis("text", "word", ("a", "b", "c", "d"))
-        return _left_out(answer, [(n, [n]) for n in range(4)], torch.tensor([0.4, 0.3, 0.2, 0.1]), key)
-
-    assert left_out(False).change == pytest.approx(1 / (1 + np.exp(-5.0)) - 0.5)
-    assert (left_out(True).change, left_out(True).largest_change, left_out(True).together) == (0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("model", ["gpt", "lstmn"])
@@ -228,13 +163,10 @@ def test_lines_say_what_was_done_and_what_came_out():
         "grey: the same output under all of these weights",
     ]
     assert [Effect(*both, '"9"', 0, 12, 12).still for both in ((same, same), (other, same))] == [True, False]
-    left = LeftOut('"film"', 0.41, 0.02, 5, 9, '"not"', 0.61, 0.05)
-    assert Effect(other, other, '"9" (character 3)', 3, 64, 90, "choice of tokens", left).lines == [
+    assert Effect(other, other, '"9" (character 3)', 3, 64, 90, "choice of tokens").lines == [
         'equal weights: token 21 "juin" instead (token 21 "mayo": 0.93 -> 0.11)',
         "all weight on one key: another choice of tokens with 3 of the 64 most attended of 90 keys, at most 0.82 (on "
         '"9" (character 3); token 21 "mayo": 0.93 -> 0.11)',
-        'words left out: without the most attended, "film" (0.41), the change is 0.02, rank 5 of 9; without "not" '
-        "0.61; without the three most attended 0.05",
     ]
 
 
@@ -270,11 +202,11 @@ def test_keys_that_are_tried_together_change_what_each_changes_alone(name, model
     texts = {"dialogue": ["one two", "three four five"], "han": "One two three. Four five! Six."}
     text = texts.get(name, texts.get(model, TEXT))
     look = run.look(text).look
-    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.shares and one.opens is not None]
+    maps = [(one.weights, one.key, one.opens) for one in look.maps if one.is_distribution and one.opens is not None]
     maps += [(torch.tensor([one.weights]), one.axis, one.opens[2]) for one in look.shadings if one.opens is not None]
     assert maps
     for weights, key, opens in maps:
-        how = look.answer, weights, key, opens, True
+        how = look.answer, weights, key, opens
         together = effect_of(*how)
         with monkeypatch.context() as patched:
             patched.setattr(effects, "_MOST", 1)
@@ -308,7 +240,7 @@ def planted(tmp_path, **words):
     pooling.key.weight.data[0, 1] = pooling.query.data[0, 0] = 1.0
     pooling.query.data *= 8.0
     output.weight.data[0, 0], output.bias.data[1] = 8.0, 1.0
-    return run, next(one.effect for one in run.look(TEXT, words=True).look.shadings if one.effect is not None)
+    return run, next(one.effect for one in run.look(TEXT).look.shadings if one.effect is not None)
 
 
 def of_label_a(evidence, attention, weights=None):
@@ -316,17 +248,6 @@ def of_label_a(evidence, attention, weights=None):
     scores = np.exp(8 * np.tanh(np.array(attention)))
     weights = scores / scores.sum() if weights is None else weights
     return 1 / (1 + np.exp(1 - 8 * weights @ np.array(evidence)))
-
-
-def test_of_two_redundant_cues_neither_deletion_changes_the_answer_and_the_three_most_attended_do(tmp_path):
-    run, effect = planted(tmp_path, two=(0.9, 0.9), four=(0.9, 0.9), five=(0.0, 0.1))
-    evidence, attention = [0, 0.9, 0, 0.9, 0], [0, 0.9, 0, 0.9, 0.1]
-    left, whole = effect.words, of_label_a(evidence, attention)
-    alone = whole - of_label_a(evidence[:3] + evidence[4:], attention[:3] + attention[4:])
-    assert run.predict(TEXT).label == "a" and effect.equal.before == pytest.approx(whole, abs=1e-5)
-    assert left.largest_change == pytest.approx(alone, abs=1e-5) and alone < 0.01
-    assert left.together == pytest.approx(whole - of_label_a([0, 0], [0, 0]), abs=1e-5)
-    assert left.together > 0.7 and run.predict("one three").label == "b"
 
 
 def test_all_weight_on_one_word_changes_an_answer_that_equal_weights_keep(tmp_path):
@@ -404,24 +325,19 @@ def test_the_planted_words_of_the_example_give_the_labels(example):
 def test_the_example_measures_two_redundant_cues(example, tmp_path):
     """Three seconds of training."""
     texts = example.draw("two redundant cues", 1110, 1)
-    right, _, _, attended, _, alone, three, _, _ = example.measured(
-        example.trained(texts[10:], 1, f"{tmp_path}/run"), texts[:10]
-    )
-    assert right == "10" and attended.endswith(" of 10") and alone == "0" and int(three) > 0
+    right, _, _, attended, _, _ = example.measured(example.trained(texts[10:], 1, f"{tmp_path}/run"), texts[:10])
+    assert right == "10" and attended.endswith(" of 10")
 
 
-def test_of_a_given_output_its_tokens_count_and_words_are_those_of_the_source(tmp_path):
+def test_of_a_given_output_its_tokens_count(tmp_path):
     run = small("translation", "transformer", tmp_path)
-    look = run.look(TEXT, target="TWO FOUR THREE", words=True).look
+    look = run.look(TEXT, target="TWO FOUR THREE").look
     answer = look.answer
     with torch.no_grad():
         logits = answer.logits(answer.tokens.unsqueeze(0), "")[0].double()
     chances = torch.softmax(logits, -1)[torch.arange(3), torch.tensor(answer.classes)]
     assert logits.argmax(-1).tolist() != answer.classes  # the model would have written something else
     assert answer.whole == pytest.approx(chances, abs=1e-6)
-    effects = {one.mechanism: one.effect for one in look.maps}
-    assert effects["cross"].words.words == effects["encoder"].words.words == len(TEXT.split())
-    assert effects["decoder"].words is None
 
 
 def test_in_a_large_model_fewer_keys_are_tried_and_the_line_says_how_many(tmp_path, monkeypatch):

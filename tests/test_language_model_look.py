@@ -24,7 +24,7 @@ def file(tmp_path_factory):
 
 
 def attention_maps(look):
-    return [one for one in look.maps if one.shares]
+    return [one for one in look.maps if one.is_distribution]
 
 
 def numpy_maps(model, ids):

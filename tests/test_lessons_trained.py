@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from itertools import pairwise, permutations
 
 import pytest
@@ -14,7 +13,7 @@ from heed.cli import main
 from heed.data.embedded.generated import SPLITS
 from heed.data.embedded.texts import draw_meals
 from heed.errors import ConfigError
-from heed.lessons import Stage, cat, list_lessons, mess, order, parts, politics, run_lesson
+from heed.lessons import Stage, cat, list_lessons, mess, order, parts, run_lesson
 from heed.lessons import lesson as files
 from heed.lessons.parts import sentences_of, told_of_training, train_small
 from small_lessons import shrink
@@ -25,11 +24,8 @@ STAGES = {
     "it": "words projections heads concatenate second-layer one-head",
     "logan": "conversation words utterances dialogue decoder turns inside response other-film distance",
     "mess": "sentences answers words result",
-    "milk": "cut masks embeddings loss next",
     "order": "task training time movie judged",
-    "patches": "count cut embed place look overlap",
     "pizza": "question training pizza playing bigram",
-    "politics": "document training sentences words result",
     "teddy": "sentences forward both backward delay result",
 }
 
@@ -52,7 +48,7 @@ def test_every_lesson_has_its_stages_in_every_form(name, own_cache, monkeypatch)
     assert hasattr(files.TRAINED[name], "SOURCE") != (name in files.SECONDS)
     with pytest.raises(ConfigError, match=rf"lesson {name} has no stage of one row; leave out row 0"):
         run_lesson(name, row=0)
-    follows = {"cat": check_cat, "mess": check_mess, "politics": check_politics, "teddy": check_teddy}
+    follows = {"cat": check_cat, "mess": check_mess, "teddy": check_teddy}
     if name in follows:
         follows[name](found)
 
@@ -69,15 +65,6 @@ def check_mess(found):
     answers = found["answers"]["answers"]
     assert_close(found["words"]["words"][-1], answers[0], atol=1e-6, rtol=0)
     assert_close(answers.unflatten(1, (2, 3)).sum(-1), torch.ones(3, 2).double(), atol=1e-6, rtol=0)
-
-
-def check_politics(found):
-    """Weights add up, and what is lost is a difference of probabilities."""
-    assert_close(found["sentences"]["weight"].sum(), torch.tensor(1.0).double(), atol=1e-6, rtol=0)
-    for name, weights in found["words"].numbers.items():
-        assert_close(weights.sum(), torch.tensor(1.0).double(), atol=1e-6, rtol=0, msg=name)
-    assert len(found["words"].numbers) == len(politics.DOCUMENT)
-    assert found["sentences"]["lost"].abs().max() <= 1
 
 
 def check_teddy(found):
@@ -133,7 +120,7 @@ def test_each_update_of_a_lesson_is_told():
 def test_the_table_is_what_the_script_draws(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", ["lesson_sentences.py", str(tmp_path / "sentences.tsv")])
     drawing.main()
-    for lesson in ("cat", "mess", "order", "politics"):
+    for lesson in ("cat", "mess", "order"):
         kinds = sentences_of(lesson)
         packed = [(lesson, kind, split, *row) for kind in kinds for split in kinds[kind] for row in kinds[kind][split]]
         lines = (tmp_path / "sentences.tsv").read_text(encoding="utf-8").splitlines()
@@ -201,36 +188,6 @@ def test_last_words_decide_until_training_shows_two_halves():
     assert float(found["result"]["far"]) > 0.9
     one, two = found["result"].lines
     assert "the last words decide, and the claim holds" in one and "Here the claim does not hold" in two
-
-
-# politics
-
-
-def test_one_sentence_tells_the_subject_and_its_name_is_in_no_document():
-    train, test = drawing.draw_documents("train"), drawing.draw_documents("test")
-    assert not {document.text for document in train} & {document.text for document in test}
-    for document in (*train, *test):
-        sentences = re.split(r"(?<=\.) ", document.text)
-        assert (document.telling == "") == (document.label == drawing.NONE)
-        telling = [str(i) for i, text in enumerate(sentences) if text not in drawing.FILLER]
-        assert telling == ([document.telling] if document.telling else [])
-        if document.telling:
-            said = sentences[int(document.telling)]
-            assert document.words and all(word in said for word in document.words.split())
-            assert set(document.words.split()) <= set(drawing.TELLING[document.label])
-        assert not any(name in document.text.lower() for name in drawing.TELLING)
-
-
-@pytest.mark.slow
-def test_the_telling_sentence_is_found_and_the_words_that_weigh_most_are_counted():
-    found = run_lesson("politics")
-    probabilities = found["document"]["probability"]
-    assert found["document"].tables[0].columns[int(probabilities.argmax())] == "politics"
-    assert int(found["sentences"]["weight"].argmax()) == int(found["sentences"]["lost"].argmax()) == 3
-    sentence, word, beside, costs = found["result"]["found"].tolist()
-    assert sentence > 0.9 and costs > 0.9 and word <= beside
-    words = "holds" if word >= politics._MOSTLY else "does not hold"
-    assert found["result"].lines[2].startswith(f"Here the claim holds for sentences and {words} for words")
 
 
 # pizza and order

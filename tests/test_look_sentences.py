@@ -18,7 +18,7 @@ from contract import forced_batch
 from heed.attention import AttentionPooling, Rows
 from heed.watch.edits import Force
 from heed.watch.looks import Choice
-from heed.watch.maps import Traces, best_spans, key_units
+from heed.watch.maps import best_spans, key_units
 from heed.watch.trace import edit
 from look_cases import Case, all_cases
 
@@ -78,7 +78,7 @@ def is_that_attention(case, one, mechanism, layer, head):
 @says(r"(sentence )?(forward|backward) network, layer (\d+): gates over the (text|rows)")
 def gates_are_shares_and_states_are_sizes(case, one, sentences, direction, layer, over):
     assert one.key.name == over
-    assert isinstance(one, Traces) and one.query.labels[-1] == "state"
+    assert one.unit == "value" and one.query.labels[-1] == "state"
     assert one.query.labels[:-1] in (("input", "forget", "output"), ("reset", "update"))
     assert ((one.weights[:-1] > 0) & (one.weights[:-1] < 1)).all() and (one.weights[-1] >= 0).all()
 

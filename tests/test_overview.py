@@ -15,7 +15,7 @@ from heed.errors import ConfigError
 from heed.show.overview import overview_scene, overview_to_text, thumbnail
 from heed.show.shown import ShownLook
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, Map, Traces
+from heed.watch.maps import Axis, Map
 from heed.watch.remarks import entropy
 from small_runs import SMALL, write_data
 
@@ -73,7 +73,8 @@ def test_an_overview_can_be_ordered_by_entropy():
 
 
 def test_the_drawing_has_a_picture_for_each_map():
-    gates = Traces("forward", 0, None, Axis("gates", "gate", ("a",)), Axis("text", "word", ("b",)), torch.rand(1, 1))
+    axes = Axis("gates", "gate", ("a",)), Axis("text", "word", ("b",))
+    gates = Map("forward", 0, None, *axes, torch.rand(1, 1), unit="value")
     shown = ShownLook(Look("a model", "", "", (*every(), gates), (), ()), False, True, "entropy")
     root = ElementTree.fromstring(shown.svg())
     scale = 160  # the width of the colour bar of a map below the overview

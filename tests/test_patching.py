@@ -13,7 +13,7 @@ from heed.models.base import Memory
 from heed.show.shown import ShownLook
 from heed.tasks import tasks_with
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, SignedMap, Tokens
+from heed.watch.maps import Axis, Map
 from heed.watch.patching import Patching, sites_of
 from heed.watch.trace import trace
 from small_runs import SMALL
@@ -210,9 +210,16 @@ def test_each_row_of_the_lens_of_an_imported_gpt2_is_its_last_norm_and_output_af
 def grid_of(values, tokens=None, labels=("a<b", "\u0627\u0628")):
     axes = Axis("layers", "layer", tuple(f"layer {n}" for n in range(len(values)))), Axis("text", "word", labels)
     if tokens is None:
-        grid = SignedMap("states", 0, None, *axes, torch.tensor(values), name="shares", quantity="share")
+        grid = Map("states", 0, None, *axes, torch.tensor(values), name="shares", unit="share", signed=True)
     else:
-        grid = Tokens("next tokens", 0, None, *axes, torch.tensor(values), tokens=tokens)
+        grid = Map(
+            *("next tokens", 0, None),
+            *axes,
+            torch.tensor(values),
+            name="next tokens",
+            unit="probability",
+            tokens=tokens,
+        )
     return ShownLook(Look("title", "x", "", (grid,), (), (), names=("text", "")), steps=False)
 
 

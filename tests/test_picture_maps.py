@@ -104,7 +104,8 @@ def test_every_form_is_complete(shape, tmp_path):
         "http-equiv", ""
     )
     data = json.loads(re.search(r'class="data">(.*?)</script>', page).group(1))
-    assert data["grid"] == [3, 3] and data["classToken"] == 1 and len(data["weights"]) == 3 * 5 + 3
+    ground = data["ground"]
+    assert ground["grid"] == [3, 3] and ground["leading"] == 1 and len(data["maps"]) == 3 * 5 + 3
     numbers = json.loads(shown.json())
     assert np.allclose(numbers["maps"][0]["weights"], look.maps[0].weights.numpy(), atol=1e-6)
     assert np.allclose(numbers["distances"]["values"], look.distances.values.numpy(), atol=1e-6)

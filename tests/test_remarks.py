@@ -12,17 +12,17 @@ from heed.show.scene import to_svg
 from heed.show.shown import ShownLook, map_to_text
 from heed.visible import clean
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, Map, Traces
+from heed.watch.maps import Axis, Map
 from heed.watch.remarks import entropy, looks_at, remarks
 from test_draw import look_to_html
 
 CAUSAL = torch.ones(6, 6, dtype=torch.bool).tril()
 
 
-def made(weights, mask=None, links=None, labels=None, kind=Map):
+def made(weights, mask=None, links=None, labels=None, **more):
     weights = torch.as_tensor(weights, dtype=torch.float)
     axes = [Axis("text", "word", labels or tuple("abcdefgh"[:size])) for size in weights.shape]
-    return kind("encoder", 0, 0, *axes, weights, mask=mask, links=links)
+    return Map("encoder", 0, 0, *axes, weights, mask=mask, links=links, **more)
 
 
 def peaked(columns, size=6, at=0.8):
@@ -68,7 +68,7 @@ def test_a_remark_says_its_number_in_every_form(name):
         made(peaked([0, 0, 0])[:, :1] / peaked([0, 0, 0])[:, :1]),  # a single key
         made(torch.zeros(4, 4)),
         made(torch.zeros(0, 4)),
-        made(EVEN, kind=Traces),
+        made(EVEN, unit="value"),
         made(peaked([5, 3, 1, 4, 0, 2]), links=torch.eye(6, dtype=torch.bool)),
     ],
 )

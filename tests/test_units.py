@@ -21,7 +21,6 @@ from heed.tasks.classification.look import look_at_text
 from heed.tasks.tagging.look import look_at_tags
 from heed.tasks.translation.look import look_at
 from heed.watch.looks import Choice
-from heed.watch.maps import SignedMap
 from heed.watch.trace import trace
 from look_cases import TEXT, classifier, tagger, translator
 from small_runs import SMALL, write_data
@@ -60,7 +59,7 @@ def assert_units(look, network, expected, last=None):
         one, rows = found[name], values if last is None else values[last]
         np.testing.assert_allclose(one.weights.double().numpy(), rows.T, rtol=0, atol=2e-6)
         assert one.query.labels == tuple(map(str, range(rows.shape[1]))) and one.query.kind == "unit"
-        assert isinstance(one, SignedMap) == ("gate" not in name) and not one.shares
+        assert one.signed == ("gate" not in name) and not one.is_distribution
 
 
 def read(task, model, text):
@@ -235,7 +234,7 @@ def test_rollout_of_a_text_is_the_product_over_the_layers(folder):
     assert len(layers) == len(look.maps) == 2
     for depth, one in enumerate(look.maps):
         assert_close(one.weights.double().numpy(), rolled(layers[: depth + 1]), rtol=0, atol=1e-6)
-        assert one.mechanism == "rollout" and one.shares and one.key.labels == each[0].key.labels
+        assert one.mechanism == "rollout" and one.is_distribution and one.key.labels == each[0].key.labels
     assert [one.title for one in look.maps] == ["attention rollout, layer 0", "attention rollout, layers 0 to 1"]
     shown = ShownLook(look, steps=True)
     assert all(look.maps[1].title in drawn for drawn in (shown.text(), shown.html(), shown.svg()))

@@ -1,4 +1,4 @@
-"""The sentences that four lessons of heed learn from: `cat`, `mess`, `order` and `politics`.
+"""The sentences that three lessons of heed learn from: `cat`, `mess` and `order`.
 
     python examples/data/lesson_sentences.py sentences.tsv
 
@@ -10,7 +10,6 @@ with these lines as `heed/lessons/sentences.tsv.bz2`. The words are in `lesson_s
 | cat | | sentence, the noun that sat |
 | mess | `short`, `halves`; `32`: held-out halves with so many clauses between them | review, label |
 | order | `one`, `two`: orders of the words that are sentences | words in another order, sentence |
-| politics | | document, label, number of the telling sentence from 0, its telling words; `none` has neither |
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from collections.abc import Iterator
 from itertools import permutations, product
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
@@ -177,42 +176,6 @@ def bag_of(sentence: str) -> str:
     return " ".join(sorted(word.strip(",") for word in words_of(sentence)[0]))
 
 
-# politics: documents in which one sentence tells the subject ---------------------------------------------------------
-
-TELLING, _SENTENCES, FILLER = (WORDS["politics"][name] for name in ("telling", "sentences", "filler"))
-NONE = "none"  # without a telling sentence; without this label, finding nothing would reveal one of the subjects
-_MOST = 7  # sentences of a document
-_DOCUMENTS = {"train": 1_200, "valid": 60, "test": 150}
-
-
-class Document(NamedTuple):
-    """A document: its text, the label, the number of the telling sentence (or ""), and its telling words."""
-
-    text: str
-    label: str
-    telling: str
-    words: str
-
-
-def draw_documents(split: Split) -> list[Document]:
-    """The documents of a split; a hash of the text decides the split."""
-    rng = Random(f"politics {split}")
-    drawn: list[Document] = []
-    while len(drawn) < _DOCUMENTS[split]:
-        sentences = rng.sample(FILLER, rng.randint(2, _MOST - 1))
-        label, telling, words = rng.choice((*TELLING, NONE)), "", ""
-        if label != NONE:
-            place, form = rng.randint(0, len(sentences)), rng.choice(_SENTENCES)
-            a, b = rng.sample(TELLING[label], 2)
-            said = form.format(a=a, b=b)
-            sentences.insert(place, said)
-            telling, words = str(place), " ".join(word for word in (a, b) if word in said)
-        document = Document(" ".join(sentences), label, telling, words)
-        if split_of(document.text) == split:
-            drawn.append(document)
-    return drawn
-
-
 # The table -----------------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +187,6 @@ def rows() -> Iterator[tuple[str, ...]]:
             yield from (("mess", kind, split, *row) for row in draw_reviews(split, kind))
         for kind in ordered_sentences():
             yield from (("order", kind, split, *row) for row in draw_ordered(split, kind))
-        yield from (("politics", "", split, *row) for row in draw_documents(split))
     yield from (("mess", str(FARTHEST), "test", *row) for row in held_out())
 
 

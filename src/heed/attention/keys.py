@@ -14,17 +14,9 @@ from heed.errors import ShapeError
 from heed.shapes import Bool, Float, Int
 
 
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """Identity shared by keys that continue one another; selected keys get a new one that refers to the old."""
-
-    of: "Origin | None" = None  # origin of the keys that these were selected from
-    rows: Int[Tensor, " rows"] | None = None  # entry i was entry `rows[i]` of those keys
-
-
-def _new_origin() -> Origin | None:
-    """An origin, except in a compiled pass, which is never observed, and whose graph making the object would split."""
-    return None if torch.compiler.is_compiling() else Origin()
+def _new_origin() -> object:
+    """An identity, except in a compiled pass, which is never observed, and whose graph it would split."""
+    return None if torch.compiler.is_compiling() else object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +33,7 @@ class Keys:
     prepared: Float[Tensor, "batch heads key d"]
     value: Float[Tensor, "batch heads key d_value"]
     mask: Bool[Tensor, "batch ..."] | None = None
-    origin: Origin | None = field(default_factory=_new_origin, repr=False)
+    origin: object = field(default_factory=_new_origin, repr=False)
 
     def __post_init__(self) -> None:
         if self.prepared.shape[:3] != self.value.shape[:3]:
@@ -72,8 +64,7 @@ class Keys:
     def select(self, rows: Int[Tensor, " rows"]) -> "Keys":
         """The keys of the given batch entries; entries may be repeated or left out."""
         mask = None if self.mask is None else self.mask.index_select(0, rows)
-        origin = Origin(self.origin, rows)
-        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask, origin)
+        return Keys(self.prepared.index_select(0, rows), self.value.index_select(0, rows), mask)
 
     def _padding_mask(self) -> Tensor:
         if self.mask is None:
@@ -133,19 +124,11 @@ class Rows:
         source_of: `(rows,)`, index of each row's source.
         num_sources: Number of sources.
         width: Largest number of rows of any source.
-        of: The rows that these were selected from, and the selected indices; None for rows not made by `select`.
     """
 
-    def __init__(
-        self,
-        source_of: Int[Tensor, " rows"],
-        num_sources: int,
-        of: "tuple[Rows, Int[Tensor, ' rows']] | None" = None,
-        width: int | None = None,
-    ) -> None:
+    def __init__(self, source_of: Int[Tensor, " rows"], num_sources: int, width: int | None = None) -> None:
         """Pass `width` if rows are known to lie source by source, `width` each: this avoids a GPU synchronisation."""
         self.source_of = source_of
-        self.of = of
         self.num_sources = num_sources
         self.width, self._slots, self._place = self._layout() if width is None else (width, None, None)
 
@@ -225,8 +208,8 @@ class Rows:
         kept, renumbered = torch.unique(source_of, return_inverse=True)
         renumbered = sent(renumbered, rows.device)
         if len(kept) == self.num_sources:
-            return Rows(renumbered, self.num_sources, (self, rows)), None
-        return Rows(renumbered, len(kept), (self, rows)), sent(kept, rows.device)
+            return Rows(renumbered, self.num_sources), None
+        return Rows(renumbered, len(kept)), sent(kept, rows.device)
 
 
 def of_sources(rows: Tensor, sources: list[int]) -> Tensor:

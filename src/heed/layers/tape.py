@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from heed.attention import Additive, Attention, Keys, watch
-from heed.attention.keys import Origin, Scope
+from heed.attention.keys import Scope
 from heed.kernels import enabled, tape_lstm
 from heed.layers.recurrent import RecurrentCell, State, last_of
 from heed.shapes import Int
@@ -51,7 +51,7 @@ class _Room:
         self.value[:, :, places] = new.value
         self.used = places.stop
 
-    def keys(self, count: int, origin: Origin | None) -> Keys:
+    def keys(self, count: int, origin: object) -> Keys:
         """The last `count` keys written, as views."""
         places = slice(self.used - count, self.used)
         mask = None if self.mask is None else self.mask[:, places]

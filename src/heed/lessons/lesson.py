@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from heed.config import check_section, read_config
 from heed.errors import ConfigError, suggest
-from heed.lessons import cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy
+from heed.lessons import cat, hindi, it, logan, mess, order, pizza, teddy
 from heed.lessons.formulas import to_html, to_runs, with_runs
 from heed.lessons.parts import Check, Moment, Stage, Table, checks_table
 from heed.lessons.schema import LessonFile
@@ -28,11 +28,10 @@ from heed.storage.disk import write_outputs
 from heed.visible import clean, to_json, visible
 
 TRAINED: dict[str, Any] = {
-    module.__name__.rpartition(".")[2]: module
-    for module in (cat, hindi, it, logan, mess, milk, order, patches, pizza, politics, teddy)
+    module.__name__.rpartition(".")[2]: module for module in (cat, hindi, it, logan, mess, order, pizza, teddy)
 }
 """Lessons written in Python, modules by name: `TITLE`, `stages()`, and `SOURCE` if nothing is trained."""
-SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "politics": 4, "teddy": 5}
+SECONDS = {"cat": 9, "mess": 6, "order": 8, "pizza": 7, "teddy": 5}
 """Processor seconds of training on one thread of an Intel Xeon, 2026-12-01."""
 _SOURCE = "An example from the lecture notes; all numbers come from networks trained just now."
 

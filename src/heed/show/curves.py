@@ -223,7 +223,7 @@ def panel_scene(
     scene.add([Label(middle, under + 14, curves.x, "middle")])
     if panel.mark is not None and first <= panel.mark[0] <= last:
         x, said = across(panel.mark[0]), f"{panel.mark[1]}: {curves.x} {number(panel.mark[0])}"
-        scene.add([Path(((x, _TOP), (x, bottom)), QUIET, dashes="3 3", said=said)])
+        scene.add([Path(((x, _TOP), (x, bottom)), QUIET, dashes="3 3", tooltip=said)])
         left = x > middle
         scene.add([Label(x - 4 if left else x + 4, bottom - 5, panel.mark[1], "end" if left else "small")])
     if panel.level is not None:

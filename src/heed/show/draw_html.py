@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from heed.show.document import as_html
-from heed.show.number_tables import NumberTable, nested_table, table_to_html
+from heed.show.number_tables import glance_table, nested_table, table_to_html
 from heed.show.overview import SORTS, Thumbnails, groups, heading, said
 from heed.show.page import Cell, Row, draw, packed
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps, TagSpan
+from heed.watch.looks import DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, TagSpan
 from heed.watch.maps import (
-    FIXED_VECTOR,
     LONG,
     Axis,
     Map,
@@ -56,28 +55,6 @@ _OUT = -32768
 # Maps ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _MapPart:
-    """What the page says and shows of one map; all of it empty where the script fills it in."""
-
-    title: str = ""
-    axes: str = ""
-    caption: str = ""
-    effect: Sequence[str] = ()  # what the output does under other weights
-    still: bool = False  # True if it stays the same, so that the map is grey
-    remarks: tuple[str, ...] = ()
-    has_masked: bool = True
-    ends: tuple[str, str] = ("0", "1")
-    ramp: tuple[str, ...] = tuple(f"w{i}" for i in range(palette.LEVELS + 1))
-    by_row: bool = False
-    table: str = ""
-    hint: str = ""
-    queries: tuple[str, ...] = ()
-    words: str = ""
-    kind: str = ""
-    shares: bool = True  # False for gates and differences, whose rows are tables on request
-
-
 @as_html.register
 def _(map: Map, numbers: Iterator[int]) -> Markup:
     return map_to_html(map, next(numbers))
@@ -89,26 +66,12 @@ def map_to_html(map: Map, number: int) -> Markup:
     shown = shades(map)
     turned = any(len(visible(label)) > (1 if len(map.key) > _MANY else 3) for label in map.key.labels)
     label = min(_LONGEST_LABEL, max((_columns(visible(one)) for one in map.query.labels), default=0))
-    widest = 6 + 6 * max(len(map.number(value)) for value in (map.least, map.most))
-    part = _MapPart(
-        map.title,
-        axes_line(map),
-        map.caption,
-        map.effects,
-        map.still,
-        tuple(one.text for one in noted),
-        map.has_masked,
-        (f"{map.least:.3g}", f"{map.most:.3g}"),
-        tuple(map.css(map.least + i / palette.LEVELS * (map.most - map.least)) for i in range(palette.LEVELS + 1)),
-        shown.by_row,
-        draw("grid", map, name, turned, label, widest, shown.values) if small else "",
-        _map_hint(map),
-        map.query.labels if small else (),
-        shaded_words(map.key) if small else "",
-        _kind(map.key),
-        map.shares,
-    )
-    return draw("map", name, part, maps_data([map], exact=small, noted={0: noted}))
+    widest = 6 + 6 * max(len(map.number(value)) for value in (map.vmin, map.vmax))
+    table = draw("grid", map, name, turned, label, widest, shown.values) if small else ""
+    data = maps_data([map], exact=small, noted={0: noted})
+    words = shaded_words(map.key) if small else ""
+    texts = [one.text for one in noted]
+    return draw("map", name, map, texts, shown.by_row, table, words, _map_hint(map), _kind(map.key), data)
 
 
 def _columns(label: str) -> int:
@@ -123,9 +86,14 @@ def _(overview: Thumbnails, numbers: Iterator[int]) -> Markup:
     found = groups(maps, sort)
     headed = [(heading(name, rows), rows) for name, rows in found.items()]
     noted = {one.index: one.remarks for rows in found.values() for row in rows for one in row}
-    data = maps_data(maps, kept=KEPT, noted=noted)
+    ground = None if overview.ground is None else asdict(overview.ground)
+    data = {**maps_data(maps, kept=None if ground else KEPT, noted=noted), "ground": ground}
     sorts = [name for name in SORTS if name != "untrained" or any(map.untrained is not None for map in maps)]
-    return draw("overview", headed, said(maps, sort), sort, sorts, _MapPart(), data)
+    return draw("overview", headed, said(maps, sort), sort, sorts, _NO_MAP, data)
+
+
+_NO_MAP = Map("", 0, None, Axis("", "", ()), Axis("", "", ()), torch.zeros(0, 0))
+"""What the script fills in when it opens a map of an overview."""
 
 
 def _fits_a_table(map: Map) -> bool:
@@ -166,7 +134,7 @@ def _level(weight: float | None) -> tuple[str, str]:
 
 
 def _map_hint(map: Map) -> str:
-    shaded = "attended to are shaded" if map.shares else "are shaded by its values"
+    shaded = "attended to are shaded" if map.is_distribution else "are shaded by its values"
     return f"Choose from the {axis_name(map.query)}; the {axis_name(map.key)} {shaded}."
 
 
@@ -189,7 +157,7 @@ def maps_data(
     masks: dict[bytes, int] = {}
     found = []
     for index, map in enumerate(maps):
-        weights, signed = map.weights.detach().double().cpu().numpy() / map.most, map.least < 0
+        weights, signed = map.weights.detach().double().cpu().numpy() / map.vmax, map.signed
         mask = np.packbits(map.mask.cpu().numpy()).tobytes() if map.mask is not None and map.has_masked else None
         only = kept if kept is not None and len(map.key) > LONG else None
         numbers: Any
@@ -204,8 +172,8 @@ def maps_data(
             "title": map.title,
             "layer": map.layer,
             "head": map.head,
-            "shares": map.shares,
-            "most": map.most,
+            "is_distribution": map.is_distribution,
+            "vmax": map.vmax,
             "signed": signed,
             "axes": axes_line(map),
             "caption": clean(map.caption),
@@ -285,8 +253,7 @@ def shading_to_html(shading: Shading, *, numbers: bool = True) -> Markup:
 
 
 def _shade(shading: Shading, i: int) -> str:
-    level = shading.level(i)
-    return palette.signed_level(level) if shading.signed else f"w{palette.level(level)}"
+    return palette.css_level(shading.level(i), shading.signed)
 
 
 def _runs(shading: Shading) -> Iterator[tuple[TagSpan | None, int, int]]:
@@ -352,11 +319,6 @@ class Strip(NamedTuple):
 
 
 @as_html.register
-def _(fixed: FixedVector, numbers: Iterator[int]) -> Markup:
-    return draw("fixed_vector", FIXED_VECTOR, _strip(fixed.vector))
-
-
-@as_html.register
 def _(every: Steps, numbers: Iterator[int]) -> Markup:
     look = every.look
     if look.no_steps:
@@ -392,18 +354,8 @@ def _glance_rows(glance: Glance, scales: dict[str, float], of: str) -> Iterator[
     kind = _kind(glance.key)
     shaded = shaded_words(glance.key, unmasked(glance.weights, glance.mask))
     yield StepRow(f"{of}looks at", "", Markup('<p class="keys {}" dir="auto">{}</p>').format(kind, shaded))
-    yield StepRow("numbers", "", _numbers(glance))
+    yield StepRow("numbers", "", table_to_html(glance_table(glance)))
     yield StepRow("context", "strip", _strip(glance.context, scales[glance.name]))
-
-
-def _numbers(glance: Glance) -> Markup:
-    """Keys, scores and weights as a table."""
-    rows = {"score": glance.scores, "weight": glance.weights}
-    shown = {name: values.detach() for name, values in rows.items() if values is not None}
-    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
-    heat = tuple(name == "weight" for name in shown)
-    values = torch.stack([values.double() for values in shown.values()])
-    return table_to_html(NumberTable("scores and weights", tuple(shown), glance.key.labels, values, heat, mask))
 
 
 def _hint(look: Look) -> str:

@@ -14,7 +14,7 @@ from heed.show.document import as_html, as_text
 from heed.show.number_tables import NumberTable, table_to_html, tables_to_lines, three_decimals
 from heed.show.page import draw
 from heed.visible import clean, visible
-from heed.watch.numbers import Number, Opened
+from heed.watch.numbers import Number, WeightBreakdown
 
 _MOST = 8
 """Components of a vector, and keys of a softmax, that are shown unless all are asked for."""
@@ -30,7 +30,7 @@ class _Step(NamedTuple):
 class Calculation:
     """A weight and what it came from; `every` shows all components and keys, not only those that count most."""
 
-    opened: Opened
+    opened: WeightBreakdown
     every: bool = False
 
 
@@ -53,7 +53,7 @@ def _(one: Calculation, numbers: Iterator[int]) -> Markup:
     return draw("number", f"weight {one.opened.drawn:.6f}", steps, "\n".join(one.opened.numpy()))
 
 
-def _steps(opened: Opened, every: bool) -> Iterator[_Step]:
+def _steps(opened: WeightBreakdown, every: bool) -> Iterator[_Step]:
     if opened.parts.numel() > 1:
         rows, columns = opened.part_labels
         table = NumberTable("", tuple(row or "weight" for row in rows), columns, opened.parts, heat=True)

@@ -1,4 +1,4 @@
-"""Maps, fixed vectors and shaded words as drawings, made without a plotting library."""
+"""Maps and shaded words as drawings, made without a plotting library."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from heed.show.document import as_scene
 from heed.show.number_tables import nested_table
 from heed.show.scene import GROUNDS, MASKED, QUIET, Box, Color, Image, Item, Label, Path, Scene
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import FixedVector, Shading
-from heed.watch.maps import FIXED_VECTOR, LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
+from heed.watch.looks import Shading
+from heed.watch.maps import LONG, Axis, Map, Shades, axes_line, axis_name, cell_name, cut, shades
 from heed.watch.remarks import remarks
 
 MOST_CELLS = 64 * 64
@@ -35,8 +34,6 @@ _BAR = 160
 _LARGEST = 1024  # pixels of a large map, on its longer side
 _PIXELS = " One square for each cell; not all rows and columns are labelled. Numbers: see the HTML or JSON form."
 _BY_ROW = " Colour: each row by its own largest weight."
-_UNITS = 64  # of a vector, in one line
-_UNIT_WIDTH, _UNIT_HEIGHT = 10, 60
 _QUIET = "#4a525c", "#a6adb6"  # for numbers near zero, so that the others stand out
 _FRAME = "#9aa3ad"
 
@@ -94,29 +91,7 @@ def map_scene(map: Map, cell: int = 30) -> Scene:
 
 @as_scene.register
 def _(map: Map) -> Scene:
-    return map_scene(map, 36 if map.least else 30)
-
-
-@as_scene.register
-def _(fixed: FixedVector) -> Scene:
-    return vector_scene(fixed.vector, fixed.title, FIXED_VECTOR)
-
-
-def vector_scene(vector: Tensor, title: str, caption: str) -> Scene:
-    """Draw a vector `(d,)` as bars, one for each unit, in lines of 64; each bar has a tooltip with unit and value."""
-    values = vector.detach().double().tolist()
-    largest = max((abs(value) for value in values), default=0.0) or 1.0
-    header = [clean(title), f"{len(values)} units, bars from -{largest:.2f} to {largest:.2f}", *_wrapped(caption)]
-    top = _MARGIN + 18 * len(header) + 12
-    height = top + -(-len(values) // _UNITS) * (_UNIT_HEIGHT + 8) + _MARGIN
-    scene = Scene(2 * _MARGIN + _UNITS * _UNIT_WIDTH, height, f"{header[0]}; {header[1]}", _header(header))
-    for i, value in enumerate(values):
-        middle = top + i // _UNITS * (_UNIT_HEIGHT + 8) + _UNIT_HEIGHT / 2
-        length = abs(value) / largest * _UNIT_HEIGHT / 2
-        x, y = _MARGIN + i % _UNITS * _UNIT_WIDTH, middle - length if value > 0 else middle
-        color = palette.shades(0.7 if value > 0 else 0.4)
-        scene.add([Box(x, y, _UNIT_WIDTH - 2, length, color, f"unit {i + 1}: {value:.3f}")])
-    return scene
+    return map_scene(map, 36 if map.vmin else 30)
 
 
 def _label(label: str) -> str:
@@ -145,20 +120,20 @@ def _cells(map: Map, shown: Shades, wide: int, cell: int) -> Iterable[Item]:
             fill = MASKED if weight is None else color
             yield Box(wide * j, cell * i, wide, cell, fill, f"{cell_name(map, query, key)} {number}", kind="cell")
             if cell >= _NUMBER_FROM and weight is not None:
-                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.most else palette.inks(color)
+                ink = _QUIET if abs(shown.values[i, j]) < 0.025 * map.vmax else palette.inks(color)
                 text = map.token(i, j) + map.number(weight)
                 yield Label(wide * (j + 0.5), cell * (i + 0.5) + 3.5, text, "number", color=ink)
 
 
 def _pixels(map: Map, shown: Shades, cell: int) -> Image:
     """The cells as one picture with a pixel for each; equal maps give equal bytes."""
-    shares = (shown.values - map.least) / (map.most - map.least)
+    shares = (shown.values - map.vmin) / (map.vmax - map.vmin)
     return Image(0, 0, cell * len(map.key), cell * len(map.query), shares_uris(shares, map))
 
 
 def shares_uris(shares: NDArray[np.float64], map: Map, masked: tuple[str, str] = MASKED_PIXEL) -> tuple[str, str]:
     """Places on the scale of a map, 0 to 1, `(rows, columns)`, in its colours as PNGs in data URIs; NaN is masked."""
-    scale = [map.colors(map.least + i / _STEPS * (map.most - map.least)) for i in range(_STEPS + 1)]
+    scale = [map.colors(map.vmin + i / _STEPS * (map.vmax - map.vmin)) for i in range(_STEPS + 1)]
     steps = np.where(np.isnan(shares), _STEPS + 1, np.rint(np.nan_to_num(shares).clip(0, 1) * _STEPS)).astype(np.uint8)
     light, dark = zip(*scale, masked, strict=True)
     return png_uri(steps, light), png_uri(steps, dark)
@@ -177,7 +152,7 @@ def png_uri(steps: NDArray[np.uint8], colors: Sequence[str]) -> str:
 
 
 def _color_bar(map: Map, by_row: bool, masked: Color) -> Iterable[Item]:
-    ends = f"{map.least:.3g}", "row's largest" if by_row else f"{map.most:.3g}"
+    ends = f"{map.vmin:.3g}", "row's largest" if by_row else f"{map.vmax:.3g}"
     yield Image(0, 0, _BAR, 10, shares_uris(np.linspace(0, 1, _BAR)[None], map))
     yield Box(0, 0, _BAR, 10, stroke=_FRAME)
     yield from (

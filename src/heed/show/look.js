@@ -137,7 +137,8 @@
       const [query, key] = [data.axes[map.query], data.axes[map.key]];
       Object.assign(this, { section, map, query: query.labels, key: key.labels, axis: key, weights: rows });
       this.names = [query.name, key.name];
-      this.digits = Array.isArray(map.weights) ? 3 : 2;
+      this.ground = data.ground;
+      this.digits = Array.isArray(map.weights) || this.ground ? 3 : 2;
       this.largest = rows.map((row) => largestOf(map.signed ? row.map(sizeOf) : row));
       this.pinned = null;
       this.gone = new AbortController();
@@ -145,16 +146,17 @@
       this.status = this.find(".status");
       if (!this.find(".queries button")) this.fill();
       this.buttons = [...section.querySelectorAll(".queries button")];
-      this.spans = [...section.querySelectorAll(".keys span")];
+      this.spans = this.ground ? this.buttons : [...section.querySelectorAll(".keys span")];
+      if (this.ground) this.paint();
       this.hearButtons();
       const holder = this.find(".matrix .scroll");
       this.picture = map.table ? new TablePicture(this, holder) : new CanvasPicture(this, holder);
-      this.lines = map.shares ? new LinesPicture(this, this.find(".lines")) : null;
-      this.find(".lines").hidden = !map.shares;
+      this.lines = map.is_distribution ? new LinesPicture(this, this.find(".lines")) : null;
+      this.find(".lines").hidden = !map.is_distribution;
       this.table = new RowTable(this, this.find(".row"));
       this.ends = [this.find(".least").textContent, this.find(".end").dataset.end];
       const box = this.find(".per-row");
-      box.checked = map.by_row;
+      box.checked = map.by_row || !!this.ground;
       box.addEventListener("change", () => this.scale(box.checked));
       section.addEventListener("keydown", (event) => {
         if (event.key !== "Escape" || !this.pinned) return;
@@ -165,7 +167,7 @@
       dark.addEventListener("change", () => this.scale(box.checked), { signal });
       addEventListener("resize", () => this.draw(), { signal });
       this.zoom();
-      this.scale(map.by_row);
+      this.scale(box.checked);
       this.leave();
     }
 
@@ -184,6 +186,19 @@
       });
     }
 
+    // Over a picture, the words are its patches: each a button in the colour of its weight.
+    paint() {
+      const { uri, size: [height, width], area: [top, left, bottom, right], grid: [, columns], leading } = this.ground;
+      const part = (name, value, whole) => `${name}:${100 * value / whole}%;`;
+      const place = part("top", top, height) + part("left", left, width) + part("height", bottom - top, height) + part("width", right - left, width);
+      this.find(".queries").append(made("div", { class: "ground", style: `width:${width}px` }, made("img", { alt: "", src: uri }),
+        made("div", { class: "sheet", style: `--columns:${columns};` + place }, ...this.buttons.slice(leading))));
+      this.find(".words h3").textContent = "Picture";
+      this.find(".words .hint").textContent = "Point at a patch to see where it looks; a click or Enter pins it. Arrow keys move from patch to patch.";
+      this.find(".keys").hidden = true;
+      this.find(".views").before(this.find(".words"));
+    }
+
     // Tab reaches one of the query's words, arrow keys the others.
     hearButtons() {
       this.buttons.forEach((button, i) => {
@@ -193,7 +208,8 @@
         button.addEventListener("focus", () => this.choose(i, null));
         button.addEventListener("click", () => this.pin(i, null));
         button.addEventListener("keydown", (event) => {
-          const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+          const down = this.ground ? this.ground.grid[1] : 1;
+          const step = { ArrowRight: 1, ArrowDown: down, ArrowLeft: -1, ArrowUp: -down }[event.key];
           if (!step) return;
           event.preventDefault();
           this.buttons[clamp(i + step, 0, this.buttons.length - 1)].focus();
@@ -210,10 +226,10 @@
     }
 
     said(i, j, digits = this.digits) {
-      const weight = this.weights[i][j], { signed, most, kept } = this.map;
+      const weight = this.weights[i][j], { signed, vmax, kept } = this.map;
       if (weight === MASKED) return "masked";
       if (weight < 0 && !signed) return `not among the ${kept} largest`;
-      return (signed && weight > 0 ? "+" : "") + (weight * most / 1000).toFixed(digits);
+      return (signed && weight > 0 ? "+" : "") + (weight * vmax / 1000).toFixed(digits);
     }
 
     // The share of a row's weight that the page has.
@@ -700,7 +716,7 @@
       const keys = Array.from(row, (_, j) => j).filter((j) => row[j] >= 0 || row[j] !== MASKED && view.map.signed);
       if (!inOrder) keys.sort((a, b) => Math.abs(row[b]) - Math.abs(row[a]) || a - b);
       const shown = Number(this.order.value) ? keys.slice(0, Number(this.order.value)) : keys;
-      const rest = view.map.shares ? row.filter((weight) => weight !== MASKED).length - shown.length : 0;
+      const rest = view.map.is_distribution ? row.filter((weight) => weight !== MASKED).length - shown.length : 0;
       const others = Math.max(0, 1 - shown.reduce((sum, j) => sum + row[j], 0) / 1000);
       const line = (name, number, weight, kind) => made("tr", {}, made("th", { scope: "row", dir: "auto" }, name),
         made("td", { class: "number" }, number), made("td", { class: "number " + kind }, weight));
@@ -735,6 +751,7 @@
       this.gone = new AbortController();
       dark.addEventListener("change", () => this.draw(), { signal: this.gone.signal });
       requestAnimationFrame(() => setTimeout(() => this.draw()));  // the page is painted first
+      if (this.data.ground) this.show(section.querySelector("td[data-map]"), true);
     }
 
     async draw() {
@@ -774,7 +791,7 @@
       }
     }
 
-    async show(cell) {
+    async show(cell, quietly) {
       const map = this.data.maps[cell.dataset.map], again = this.open && this.open.cell === cell;
       this.close(again);
       if (again) return;
@@ -791,6 +808,7 @@
       cell.closest(".scroll").after(section);
       this.open = { cell, section, view: new MapView(section, this.data, map, rows) };
       cell.firstElementChild.setAttribute("aria-expanded", "true");
+      if (quietly) return;
       section.focus({ preventScroll: true });
       section.scrollIntoView({ block: "nearest" });
     }
@@ -872,86 +890,11 @@
     }
   }
 
-  // A picture: the attention of the patch under the pointer, drawn over it.
-  const viewPicture = async (section) => {
-    const data = JSON.parse(section.querySelector(".data").textContent);
-    const canvas = section.querySelector("canvas"), brush = canvas.getContext("2d");
-    const image = section.querySelector("img"), choice = section.querySelector("select");
-    const said = section.querySelector(".status"), button = section.querySelector(".class-token");
-    const [rows, columns] = data.grid, [top, left, bottom, right] = data.area, extra = data.classToken;
-    const height = (bottom - top) / rows, width = (right - left) / columns;
-    const shares = new Map(await Promise.all(
-      Object.entries(data.weights).map(async ([name, [largest, packed]]) => [name, [largest, new Int16Array((await unpack(packed)).buffer)]])));
-    const first = extra > 0 ? -1 : 0;
-    let kept = first, shown = first;
-
-    const draw = patch => {
-      shown = patch;
-      const [largest, levels] = shares.get(choice.value), row = patch < 0 ? 0 : patch + extra, count = rows * columns;
-      brush.filter = "grayscale(1)";
-      brush.globalAlpha = 1;
-      brush.drawImage(image, 0, 0, canvas.width, canvas.height);
-      brush.filter = "none";
-      brush.globalAlpha = 0.56;
-      let best = 0;
-      for (let i = 0; i < count; i++) {
-        const level = levels[row * count + i];
-        if (level > levels[row * count + best]) best = i;
-        brush.fillStyle = data.ramp[Math.round(level / 1000 * (data.ramp.length - 1))];
-        const x = Math.round(left + i % columns * width), y = Math.round(top + Math.floor(i / columns) * height);
-        brush.fillRect(x, y, Math.round(left + (i % columns + 1) * width) - x,
-          Math.round(top + (Math.floor(i / columns) + 1) * height) - y);
-      }
-      brush.globalAlpha = 1;
-      if (patch >= 0) {
-        brush.strokeStyle = "#ff3b6b";
-        brush.lineWidth = 2;
-        brush.strokeRect(left + patch % columns * width + 1, top + Math.floor(patch / columns) * height + 1,
-          width - 2, height - 2);
-      }
-      const name = patch < 0 ? "class token" : `patch in row ${Math.floor(patch / columns)}, column ${patch % columns}`;
-      said.textContent = `${choice.value}, ${name}: largest weight ${largest[row].toFixed(4)} at row ` +
-        `${Math.floor(best / columns)}, column ${best % columns}; colours go from 0 to that weight.`;
-    };
-
-    const patchAt = event => {
-      const frame = canvas.getBoundingClientRect();
-      const x = (event.clientX - frame.left) * canvas.width / frame.width;
-      const y = (event.clientY - frame.top) * canvas.height / frame.height;
-      const row = Math.floor((y - top) / height), column = Math.floor((x - left) / width);
-      return row < 0 || column < 0 || row >= rows || column >= columns ? null : row * columns + column;
-    };
-
-    canvas.addEventListener("pointermove", event => {
-      const patch = patchAt(event);
-      draw(patch === null ? kept : patch);
-    });
-    canvas.addEventListener("pointerleave", () => draw(kept));
-    canvas.addEventListener("click", event => {
-      const patch = patchAt(event);
-      if (patch !== null) draw(kept = patch);
-    });
-    canvas.addEventListener("keydown", event => {
-      const moves = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns};
-      if (event.key === "Escape") draw(kept = first);
-      if (!(event.key in moves)) return;
-      event.preventDefault();
-      const next = shown < 0 ? 0 : shown + moves[event.key];
-      if (next >= 0 && next < rows * columns) draw(kept = next);
-    });
-    choice.addEventListener("change", () => draw(kept));
-    button.hidden = extra === 0;
-    button.addEventListener("click", () => draw(kept = -1));
-    const start = () => draw(first);
-    if (image.complete) start(); else image.addEventListener("load", start);
-  };
-
   // The views of a part of the page. heed serve puts other looks into it, and says so by an event.
   const views = new Map();
   const attach = (root) => {
     for (const view of views.get(root) || []) view.then(({ gone }) => gone && gone.abort());
     const all = (selector, make) => [...root.querySelectorAll(selector)].map(async (section) => make(section));
-    all("#viewer", viewPicture);
     all("section.steps", (section) => new Steps(section));
     views.set(root, [...all("section.map", (section) => MapView.make(section)), ...all("section.overview", (section) => new Overview(section))]);
   };

@@ -18,7 +18,7 @@ from heed.show.scene import GRID, Box, Label, Path, Scene
 from heed.show.scene import MASKED as HATCHED
 from heed.visible import clean, visible
 from heed.watch import palette
-from heed.watch.looks import Shading
+from heed.watch.looks import Glance, Shading
 from heed.watch.maps import MASKED, cut, lines_up
 
 GAP = 3
@@ -93,6 +93,19 @@ def nested_table(shading: Shading, most: int | None = None) -> NumberTable:
         ("part", f"{axis.kind} in it", "product"),
         torch.tensor([[s := sums[of[i]], shading.weights[i] / s if s else 0.0, shading.weights[i]] for i in shown]),
         heat=False,
+    )
+
+
+def glance_table(glance: Glance) -> NumberTable:
+    """Scores and weights of the attention of one step; a key is named with the part of its axis, if there are parts."""
+    rows = {"score": glance.scores, "weight": glance.weights}
+    shown = {name: values.detach() for name, values in rows.items() if values is not None}
+    mask = None if glance.mask is None else glance.mask.expand(len(shown), -1)
+    parts = (glance.key.part_at(n) for n in range(len(glance.key)))
+    keys = tuple(label + (f" ({part})" if part else "") for label, part in zip(glance.key.labels, parts, strict=True))
+    values = torch.stack([values.double() for values in shown.values()])
+    return NumberTable(
+        "scores and weights", tuple(shown), keys, values, tuple(name == "weight" for name in shown), mask
     )
 
 

@@ -85,7 +85,7 @@ def groups(maps: Sequence[Map], sort: str | None = None) -> dict[str, list[list[
     """The attention maps by mechanism and network, in rows: one for each layer, or with `sort` by that measure."""
     found: dict[str, list[list[Entry]]] = {}
     for index, one in enumerate(maps):
-        if not one.shares:
+        if not one.is_distribution:
             continue
         rows = found.setdefault(f"{one.mechanism} attention{one.whose}", [])
         if not rows or rows[-1][0].map.layer != one.layer:
@@ -112,7 +112,7 @@ def said(maps: Sequence[Map], sort: str | None = None) -> str:
     """How to read the thumbnails."""
     measure = MEASURE + (f". {DISTANCE}" if any(map.untrained is not None for map in maps) else "")
     order = f" Ordered by {sort}, {SORTS[sort]}." if sort else ""
-    long = any(len(map.key) > LONG for map in maps if map.shares)
+    long = any(len(map.key) > LONG for map in maps if map.is_distribution)
     colour = "each row by its own largest weight" if long else "weights from 0 to 1"
     measure = measure[:1].upper() + measure[1:]
     return f"Colour: {colour}. Where a square stands for several weights, it shows the largest. {measure}.{order}"
@@ -130,6 +130,17 @@ def thumbnail(map: Map, rows: int, columns: int) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True)
+class Ground:
+    """A picture whose patches are the positions of maps: on a page, those of the chosen row are drawn over it."""
+
+    uri: str
+    size: tuple[int, int]  # height and width of the drawing
+    grid: tuple[int, int]  # rows and columns of patches
+    leading: int  # number of positions before the patches
+    area: tuple[float, float, float, float]  # top, left, bottom and right of the patches, in pixels of the drawing
+
+
+@dataclass(frozen=True)
 class Thumbnails:
     """All maps of a look at once."""
 
@@ -138,6 +149,7 @@ class Thumbnails:
     sort: str | None = None
     in_text: bool = True  # False if `each` of its maps is drawn in a terminal instead
     each: tuple[Map, ...] = ()
+    ground: Ground | None = None  # drawn on pages only
     panel = "overview"
 
 
@@ -145,12 +157,12 @@ class Thumbnails:
 def _(overview: Thumbnails, width: int, color: bool) -> list[str]:
     if overview.in_text:
         return overview_to_text(overview.maps, overview.sort, width, color)
-    return ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
+    return [] if overview.ground else ["\n\n".join("\n".join(as_text(one, width, color)) for one in overview.each)]
 
 
 @as_scene.register
-def _(overview: Thumbnails) -> Scene:
-    return overview_scene(overview.maps, overview.title, overview.sort)
+def _(overview: Thumbnails) -> Scene | None:
+    return None if overview.ground else overview_scene(overview.maps, overview.title, overview.sort)
 
 
 def overview_to_text(maps: Sequence[Map], sort: str | None, width: int, color: bool) -> list[str]:

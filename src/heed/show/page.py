@@ -137,6 +137,7 @@ def _figure(scene: Scene) -> Markup:
 @cache
 def _page_style() -> Markup:
     """The colours of both schemes, then the style sheet. Printing always uses the light scheme."""
-    dark = f"@media screen and (prefers-color-scheme:dark){{:root{{{palette.css_variables(dark=True)}}}}}"
+    dark = palette.css_variables(dark=True)
+    dark = f".sheet{{{dark}}}@media screen and (prefers-color-scheme:dark){{:root{{{dark}}}}}"
     light = f":root{{{palette.css_variables(dark=False)}}}"
     return Markup(f"{light}\n{dark}\n{palette.css_classes()}\n{STYLE}\n{_source('show/look.css')}")

@@ -28,7 +28,8 @@ from heed.errors import ConfigError
 from heed.show.curves import Curves, Line, Panel, panel_scene
 from heed.show.document import Abreast, Document, Shown, as_html, as_scene, as_text
 from heed.show.number_tables import GAP, Block, side_by_side
-from heed.show.page import draw, packed
+from heed.show.overview import Ground, Thumbnails
+from heed.show.page import draw
 from heed.show.plain import json_of
 from heed.show.scene import Box as Frame
 from heed.show.scene import Image, Item, Scene
@@ -36,7 +37,7 @@ from heed.show.shown import ShownNumber
 from heed.visible import clean
 from heed.watch import palette
 from heed.watch.maps import Axis, cut, shaded
-from heed.watch.numbers import Openable, open_one
+from heed.watch.numbers import ShownAttention, open_one
 from heed.watch.picture_looks import (
     Attentions,
     Distances,
@@ -278,7 +279,7 @@ def _spots(one: PictureMap, size: tuple[int, int], shape: tuple[int, int]) -> It
         edge = _outline(one.cell(row, column), size, shape, "")
         if edge.width > 0 and edge.height > 0:
             said = f"row {row}, column {column}: {float(one.weights[row, column]):.4f}"
-            yield replace(edge, said=said, kind="spot")
+            yield replace(edge, tooltip=said, kind="spot")
 
 
 @dataclass(frozen=True)
@@ -436,47 +437,13 @@ def _(distances: Distances, width: int, color: bool) -> list[str]:
 _VIEWER = 480
 
 
-@dataclass(frozen=True)
-class Viewer:
-    """All attention of a look, for a page with a choice of patch, layer and head."""
-
-    look: PictureLook
-    every: Attentions
-
-
-@as_text.register
-def _(viewer: Viewer, width: int, color: bool) -> list[str]:
-    return []
-
-
-@as_html.register
-def _(viewer: Viewer, numbers: Iterator[int]) -> Markup:
-    look = viewer.look
-    shape = shape_within(look.pixels, _VIEWER)
-    ground = data_uri(with_seen(look.picture, look.seen, shape))
-    return draw("viewer", _viewer_data(viewer.every, look, shape), shape, ground)
-
-
-def _viewer_data(every: Attentions, look: PictureLook, shape: tuple[int, int]) -> dict[str, Any]:
-    """Grid, its place on the drawing, colours, and all attention in thousandths of the largest weight of each row."""
-    area, (rows, columns) = every.area, every.grid
-    first = next(iter(every.weights.values()))
-    down, across = shape[0] / look.picture.shape[0], shape[1] / look.picture.shape[1]
-    return {
-        "grid": [rows, columns],
-        "classToken": first.shape[0] - rows * columns,
-        "area": [round(v, 3) for v in (area.top * down, area.left * across, area.bottom * down, area.right * across)],
-        "ramp": ["#" + bytes(color).hex() for color in ramp(64)[0]],
-        "weights": {name: _packed_rows(weights) for name, weights in every.weights.items()},
-    }
-
-
-def _packed_rows(weights: torch.Tensor) -> list[Any]:
-    """The largest weight of each row, and all weights as thousandths of it."""
-    values = weights.detach().cpu().double()
-    largest = values.amax(1)
-    shares = torch.where(largest[:, None] > 0, values / largest[:, None].clamp_min(1e-30), torch.zeros(()).double())
-    return [[round(float(v), 5) for v in largest], packed((shares * 1000).round().short().numpy())]
+def _ground(look: PictureLook, every: Attentions) -> Ground:
+    """The picture of a look, for a page with a choice of patch, layer and head."""
+    height, width = shape = shape_within(look.pixels, _VIEWER)
+    down, across, area = height / look.pixels[0], width / look.pixels[1], every.area
+    place = (area.top * down, area.left * across, area.bottom * down, area.right * across)
+    picture = data_uri(with_seen(look.picture, look.seen, shape))
+    return Ground(picture, shape, every.grid, every.leading, place)
 
 
 class ShownPicture(Shown):
@@ -502,11 +469,8 @@ class ShownPicture(Shown):
             ConfigError: There is no such patch; or no attention is shown, or several are.
         """
         found = [one for one in self.maps if one.opens is not None]
-        rows, columns = found[0].grid if found else (0, 0)
-        patches = [f"{row},{column}" for row in range(rows) for column in range(columns)]
-        tokens = max((len(one) for one in self.look.every.weights.values()), default=0) if self.look.every else 0
-        labels = ("class", "distillation")[: tokens - len(patches)] + tuple(patches)
-        axis, places = Axis("picture", "patch", labels), []
+        axis = self.look.every.maps[0].key if self.look.every else Axis("patches", "patch", ())
+        labels, places = axis.labels, list[int]()
         for name, given in (("query", query), ("key", key)):
             wanted = str(given).replace(" ", "")
             if found and wanted not in labels:
@@ -516,13 +480,16 @@ class ShownPicture(Shown):
                 )
             places.append(labels.index(wanted) if found else 0)
         nothing = torch.empty(0, 0)  # what is drawn is one row, or a mean of all of them
-        openable: list[Openable] = [(one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found]
+        openable: list[ShownAttention] = [
+            (one.title.partition(": ")[2], (axis, axis), one.opens, nothing) for one in found
+        ]
         return ShownNumber(open_one(openable, *places), every)
 
     def document(self) -> Document:
         look = self.look
         blocks: list[Any] = [Pictures(tuple(("", OverPicture(look, one)) for one in (None, *look.maps)))]
-        blocks += [] if look.every is None else [Viewer(look, look.every)]
+        if look.every is not None:
+            blocks.append(Thumbnails(look.every.maps, look.title, in_text=False, ground=_ground(look, look.every)))
         blocks += [] if look.gallery is None else [Heads(look, look.gallery)]
         blocks += [] if look.distances is None else [look.distances]
         texts = [("picture", f"{look.source} ({look.pixels[1]} x {look.pixels[0]})")]
@@ -534,7 +501,7 @@ class ShownPicture(Shown):
         return super().scene() if index is None else ShownPicture(self.look.only(index)).scene()
 
     def json(self) -> str:
-        return json_of("heed-picture-look-2", self.look)
+        return json_of("heed-picture-look-3", self.look)
 
     def __repr__(self) -> str:
         count = len(self.maps)

@@ -16,13 +16,11 @@ import torch
 from torch import Tensor
 
 from heed.visible import to_json
-from heed.watch.maps import Map, SignedMap, Tokens, Traces
+from heed.watch.maps import Map
 from heed.watch.remarks import remarks
 
 _NAMES = {"glances": "attention"}
 """Fields with another name in files."""
-_KINDS = (SignedMap, Tokens, Traces)
-"""Kinds of maps that a file names, as `type`."""
 
 
 def plain_values(value: Any) -> Any:
@@ -44,9 +42,9 @@ def plain_values(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: plain_values(item) for name, item in value.items()}
     if is_dataclass(value):
-        extra = {"type": type(value).__name__} if isinstance(value, _KINDS) else {}
+        extra = {}
         if isinstance(value, Map):
-            extra |= {"title": value.title}
+            extra = {"title": value.title}
             extra |= {"remarks": plain_values(found)} if (found := remarks(value)) else {}
         kept = [one.name for one in fields(value) if one.compare]
         return extra | {_NAMES.get(name, name): plain_values(getattr(value, name)) for name in kept}

@@ -130,14 +130,14 @@ class Label:
 
 @dataclass(frozen=True)
 class Box:
-    """A rectangle; `said` is its tooltip, `kind` its class in the style."""
+    """A rectangle; `tooltip` is shown at the pointer, `kind` its class in the style."""
 
     x: float
     y: float
     width: float
     height: float
     fill: Color = "none"
-    said: str = ""
+    tooltip: str = ""
     stroke: str = ""
     thick: float = 1.0
     dashes: str = ""
@@ -153,31 +153,31 @@ class Path:
     color: str
     thick: float = 1.0
     dashes: str = ""
-    said: str = ""
+    tooltip: str = ""
 
 
 @dataclass(frozen=True)
 class Dot:
-    """A small disc; `said` is its tooltip."""
+    """A small disc; `tooltip` is shown at the pointer."""
 
     x: float
     y: float
     radius: float
     color: str
-    said: str = ""
+    tooltip: str = ""
     opacity: float = 1.0
 
 
 @dataclass(frozen=True)
 class Image:
-    """A picture, given as a data URI, stretched over a rectangle; `said` is its tooltip."""
+    """A picture, given as a data URI, stretched over a rectangle; `tooltip` is shown at the pointer."""
 
     x: float
     y: float
     width: float
     height: float
     uri: Color
-    said: str = ""
+    tooltip: str = ""
 
 
 Item = Label | Box | Path | Dot | Image
@@ -258,8 +258,8 @@ def to_svg(scene: Scene, *, inline: bool = False, theme: str | None = None, widt
 def _svg(item: Item, dark: bool) -> str:
     """One item as an SVG element."""
     said = ""
-    if not isinstance(item, Label) and item.said:
-        said = f"<title>{escape(clean(item.said), quote=False)}</title>"
+    if not isinstance(item, Label) and item.tooltip:
+        said = f"<title>{escape(clean(item.tooltip), quote=False)}</title>"
     if isinstance(item, Label):
         kind = f' class="{item.style}"' if item.style != "plain" else ""
         turn = f' transform="rotate({item.turn:g} {item.x:g} {item.y:g})"' if item.turn else ""

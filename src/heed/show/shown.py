@@ -22,25 +22,20 @@ from heed.show.curves import Curves, curves_to_text
 from heed.show.document import Abreast, Document, Shown, as_scene, as_text
 from heed.show.draw_number import Calculation
 from heed.show.draw_svg import map_scene
-from heed.show.number_tables import nested_table, tables_to_lines
+from heed.show.number_tables import glance_table, nested_table, tables_to_lines
 from heed.show.overview import FEW, Thumbnails
 from heed.show.plain import json_of
 from heed.show.scene import Scene, abreast, stacked
 from heed.visible import clean, to_json, visible
 from heed.watch import palette
 from heed.watch.edits import SetWeight
-from heed.watch.looks import Beside, DecoderFrame, EncoderFrame, FixedVector, Glance, Look, Shading, Steps
+from heed.watch.looks import Comparison, DecoderFrame, EncoderFrame, Glance, Look, Shading, Steps, vector_map
 from heed.watch.maps import (
-    FIXED_VECTOR,
     MASKED,
     PEAK,
     Axis,
     KeySpan,
     Map,
-    Part,
-    SignedMap,
-    Tokens,
-    Traces,
     axes_line,
     best_spans,
     cell_name,
@@ -56,7 +51,7 @@ from heed.watch.maps import (
     text_of,
     unmasked,
 )
-from heed.watch.numbers import Openable, Opened, open_one
+from heed.watch.numbers import ShownAttention, WeightBreakdown, open_one
 from heed.watch.remarks import remarks
 
 
@@ -75,7 +70,7 @@ class ShownNumber(Shown):
     `numpy()` gives three to six lines of Python that compute it as `weight`, with NumPy alone.
     """
 
-    def __init__(self, opened: Opened, every: bool) -> None:
+    def __init__(self, opened: WeightBreakdown, every: bool) -> None:
         self.opened = opened
         self.every = every
 
@@ -135,7 +130,7 @@ class ShownLook(Shown):
         return self.look.maps
 
     @property
-    def beside(self) -> tuple[Beside, ...]:
+    def beside(self) -> tuple[Comparison, ...]:
         """The maps of another network, each with its difference."""
         return self.look.beside
 
@@ -146,8 +141,8 @@ class ShownLook(Shown):
 
     def document(self) -> Document:
         look, blocks = self.look, list[Any](self.look.shadings)
-        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.shares]
-        together = bool(attention) and (self.overview or sum(one.shares for one in look.maps) > FEW)
+        attention = [one for one in (*look.maps, *(one.map for one in look.beside)) if one.is_distribution]
+        together = bool(attention) and (self.overview or sum(one.is_distribution for one in look.maps) > FEW)
         if together:
             each = tuple(one for one in look.drawn if one.panel != "gates")
             blocks.append(Thumbnails(tuple(attention), look.title, self.sort, self.overview, each))
@@ -156,7 +151,7 @@ class ShownLook(Shown):
             names = [first, *(one.of or "difference" for one in maps[1:])]
             alone = [pair for pair in zip(names, maps, strict=True) if not together or pair[1].panel == "gates"]
             blocks += [MapRow(tuple(alone))] if len(alone) > 1 else [one for _, one in alone]
-        blocks += [] if look.summary is None else [FixedVector(look.summary, look.title)]
+        blocks += [] if look.summary is None else [vector_map(look.summary)]
         blocks += [Steps(look)] if self.steps and (look.no_steps or look.encoder or look.decoder) else []
         has_keys = bool(look.maps or (self.steps and (look.encoder or look.decoder)))
         texts = look.texts if look.names[1] else look.texts[:-1]
@@ -180,7 +175,7 @@ class ShownLook(Shown):
             ConfigError: There is no such row, column or map; or no attention is shown, or several are.
         """
         maps = self.maps if map is None else [self._map(map)]
-        found: list[Openable] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
+        found: list[ShownAttention] = [(one.title, (one.query, one.key), one.opens, one.weights) for one in maps]
         for one in self.look.shadings if map is None else ():
             if one.opens is not None:
                 found.append((*one.opens, torch.tensor([one.weights])))
@@ -232,7 +227,7 @@ class ShownLook(Shown):
 
     def json(self) -> str:
         shown = {"shows_steps": self.steps, "overview": self.overview, "sort": self.sort}
-        return json_of("heed-look-4", self.look, **shown)
+        return json_of("heed-look-5", self.look, **shown)
 
     def __repr__(self) -> str:
         look = self.look
@@ -246,8 +241,6 @@ class ShownLook(Shown):
 
 _FIRST = 6
 _LARGEST = 5
-_COLUMN = 8
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @as_text.register
@@ -256,24 +249,6 @@ def _(steps: Steps, width: int, color: bool) -> list[str]:
     frames = [_encoder_lines(frame, look, width) for frame in look.encoder]
     frames += [_decoder_lines(frame, look, width) for frame in look.decoder]
     return [look.no_steps or "\n\n".join("\n".join(frame) for frame in frames)]
-
-
-@as_text.register
-def _(fixed: FixedVector, width: int, color: bool) -> list[str]:
-    """A bar for each unit, scaled to the largest absolute value."""
-    vector = fixed.vector
-    values = vector.detach().double()
-    largest = float(values.abs().max()) if len(values) else 0.0
-    heights = (values / (largest or 1.0) + 1) / 2 * (len(_BARS) - 1)
-    bars = "".join(_BARS[round(height)] for height in heights.tolist())
-    return [
-        FIXED_VECTOR,
-        _vector(vector),
-        "",
-        *(bars[start : start + width] for start in range(0, len(bars), width)),
-        "",
-        f"one bar for each unit: {_BARS[0]} -{largest:.2f} to {_BARS[-1]} {largest:.2f}",
-    ]
 
 
 def _encoder_lines(frame: EncoderFrame, look: Look, width: int) -> list[str]:
@@ -320,7 +295,7 @@ def _glances(glances: tuple[Glance, ...], width: int) -> list[str]:
     for glance in glances:
         lines += [f"  {glance.name}"] if len(glances) > 1 else []
         grid = all(lines_up(label) for label in glance.key.labels)
-        lines += _table(glance, width) if grid else _largest(glance)
+        lines += tables_to_lines([glance_table(glance)], width, False)[1:] if grid else _largest(glance)
         lines.append(f"  {'context':<10} {_vector(glance.context)}")
     return lines
 
@@ -329,34 +304,6 @@ def _rows(glance: Glance) -> list[tuple[str, list[float | None]]]:
     """Scores and weights, None for masked keys."""
     named = (("scores", glance.scores), ("weights", glance.weights))
     return [(name, unmasked(tensor, glance.mask)) for name, tensor in named if tensor is not None]
-
-
-def _table(glance: Glance, width: int) -> list[str]:
-    """Keys, scores and weights as a table, in blocks that fit the width."""
-    per_block = max(1, (width - 13) // _COLUMN)
-    lines = []
-    for name, block in _blocks(glance.key, per_block):
-        lines += [f"  {name}"] if name else []
-        part = slice(block.start, block.stop)
-        keys = "".join(f"{visible(label)[: _COLUMN - 1]:>{_COLUMN}}" for label in glance.key.labels[part])
-        lines.append(f"  {'keys':<10} {keys}")
-        for name, values in _rows(glance):
-            lines.append(f"  {name:<10} " + "".join(_cell(value) for value in values[part]))
-    return lines
-
-
-def _blocks(axis: Axis, size: int) -> Iterator[tuple[str, range]]:
-    """The positions of an axis in blocks of at most `size`; each part of it begins a new one, with its name."""
-    for part in axis.parts or (Part("", 0, len(axis)),):
-        for start in range(part.start, part.stop, size):
-            yield (
-                visible(part.label) if part.label and start == part.start else "",
-                range(start, min(start + size, part.stop)),
-            )
-
-
-def _cell(value: float | None) -> str:
-    return f"{MASKED:>{_COLUMN}}" if value is None else f"{value:{_COLUMN}.3f}"
 
 
 def _largest(glance: Glance) -> list[str]:
@@ -396,7 +343,7 @@ def map_to_text(map: Map, *, width: int = 100, color: bool = False) -> str:
 
 def _without_repetition(map: Map) -> tuple[Map, list[str]]:
     """A map with only the first two of the rows of a repetition, and the line that says which are left out."""
-    found = repetition(map.query) if map.shares else None
+    found = repetition(map.query) if map.is_distribution else None
     if found is None:
         return map, []
     first = found.start + 2 * found.period
@@ -410,18 +357,18 @@ def _without_repetition(map: Map) -> tuple[Map, list[str]]:
 def _body(map: Map, width: int, color: bool) -> list[str]:
     if not len(map.query) or not len(map.key):
         return ["(an empty map)"]
-    tokens = [token for row in map.tokens for token in row] if isinstance(map, Tokens) else []
+    tokens = [token for row in map.tokens for token in row]
     if not all(lines_up(label) for label in (*map.query.labels, *map.key.labels, *tokens)):
         return _list(map, width)
     label_width = min(_LABEL, max(len(visible(label)) for label in map.query.labels))
-    number_width = 1 + max(len(map.number(map.most)), len(map.number(map.least)))
+    number_width = 1 + max(len(map.number(map.vmax)), len(map.number(map.vmin)))
     own = [max(number_width + map.token_width, min(_LABEL, len(visible(label)))) for label in map.key.labels]
     widths = [max(own)] * len(own)  # of even columns, unless only uneven ones fit
     per_line = max(1, (width - label_width) // (widths[0] + 1))
     if per_line < len(own) and label_width + sum(own) + len(own) <= width:
         widths, per_line = own, len(own)
     blocks = -(-len(own) // per_line)
-    few = not map.shares and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
+    few = not map.is_distribution and map.query.kind != "gate" and blocks * (len(map.query) + 2) <= _LINES
     if blocks == 1 or tokens or few:
         return [*_numbers(map, label_width, widths, per_line, color), "", _legend(map, color)]
     tail_width = min(_TAIL, max(len(tail) for tail in _tails(map)))
@@ -453,7 +400,7 @@ def _number_cell(map: Map, i: int, j: int, weight: float | None, width: int, col
     text = map.token(i, j) + map.number(weight)
     if color:  # the colour fills the gap between the columns
         return palette.on_ground(f"{text} ".rjust(width + 1), map.color(weight, dark=True))
-    return f"{shaded(abs(weight) / map.most, '·')}{text}".rjust(width)
+    return f"{shaded(abs(weight) / map.vmax, '·')}{text}".rjust(width)
 
 
 def _compact(map: Map, label_width: int, per_block: int, color: bool) -> list[str]:
@@ -477,8 +424,8 @@ def _compact_cell(map: Map, shade: float, color: bool) -> str:
         return MASKED[0]
     if color:
         return palette.on_ground(" ", map.color(shade, dark=True))
-    if isinstance(map, SignedMap):
-        part = shade / map.most
+    if map.signed:
+        part = shade / map.vmax
         return "·" if abs(part) < 0.05 else ("-+" if abs(part) < 0.5 else "▼▲")[part > 0]
     return shaded(shade, "·")
 
@@ -502,7 +449,7 @@ def _header(labels: tuple[str, ...]) -> list[str]:
 
 def _tails(map: Map) -> list[str]:
     """The text at the end of each row: its peak, if it has one; "-" for a row that is fully masked."""
-    if not map.shares:
+    if not map.is_distribution:
         return [""] * len(map.query)
     return [
         "-" if best is None else "" if peak is None else _tail(map.key, peak)
@@ -516,12 +463,10 @@ def _tail(axis: Axis, span: KeySpan) -> str:
 
 def _list(map: Map, width: int) -> list[str]:
     """One line per link. Labels come last, so that right-to-left text disturbs nothing after it."""
-    if isinstance(map, Traces):
-        return _values(map, width)
-    if isinstance(map, Tokens):
+    if map.tokens:
         return _every_token(map)
-    if isinstance(map, SignedMap):
-        return _largest_changes(map, width)
+    if not map.is_distribution:
+        return (_largest_changes if map.signed else _values)(map, width)
     lines = [f"share  {plural(map.key.kind):>10}  {clean(map.query.name)} -> {clean(map.key.name)}"]
     for link in links(map):
         query = visible(text_of(map.query, link.start, link.stop))
@@ -542,7 +487,7 @@ def _list(map: Map, width: int) -> list[str]:
     return [*lines, "", f"share: the part of {per_query}'s weight on that span; the mean if several rows are joined"]
 
 
-def _largest_changes(map: SignedMap, width: int) -> list[str]:
+def _largest_changes(map: Map, width: int) -> list[str]:
     """One line for each of the largest numbers."""
     cells = [(i, j, v) for i, row in enumerate(map.cells()) for j, v in enumerate(row) if v is not None]
     largest = sorted(cells, key=lambda cell: -abs(cell[2]))[:_CHANGES]
@@ -550,7 +495,7 @@ def _largest_changes(map: SignedMap, width: int) -> list[str]:
     return [f"the {len(lines)} largest of {len(cells)}", *(cut(line, width) for line in lines)]
 
 
-def _every_token(map: Tokens) -> list[str]:
+def _every_token(map: Map) -> list[str]:
     """One line per cell, below the label of its column."""
     lines = []
     for j, key in enumerate(map.key.labels):
@@ -560,7 +505,7 @@ def _every_token(map: Tokens) -> list[str]:
     return lines
 
 
-def _values(map: Traces, width: int) -> list[str]:
+def _values(map: Map, width: int) -> list[str]:
     """One line per position: the value of each row there."""
     names = [cut(visible(name), _LABEL) for name in map.query.labels]
     widths = [max(_NUMBER, len(name)) for name in names]
@@ -574,12 +519,12 @@ def _values(map: Traces, width: int) -> list[str]:
 def _legend(map: Map, color: bool) -> str:
     of = "share of the row's largest" if shades(map).by_row else map.unit
     if color:
-        steps = (map.least + i / 10 * (map.most - map.least) for i in range(11))
+        steps = (map.vmin + i / 10 * (map.vmax - map.vmin) for i in range(11))
         bar = "".join(palette.on_ground(" ", map.color(step, dark=True)) for step in steps)
-        scale = f"{map.least:.3g} {bar} " + (f"{map.most:.3g}" if of == map.unit else of)
-    elif isinstance(map, SignedMap):
+        scale = f"{map.vmin:.3g} {bar} " + (f"{map.vmax:.3g}" if of == map.unit else of)
+    elif map.signed:
         signs = "░ <25 %  ▒ <50 %  ▓ <75 %  █ more; without numbers: + - <50 %  ▲ ▼ more"
-        scale = f"{map.unit}, as a share of {map.most:.3g}: · <5 %  {signs}"
+        scale = f"{map.unit}, as a share of {map.vmax:.3g}: · <5 %  {signs}"
     else:
         scale = f"{of}: · <0.05  ░ <0.25  ▒ <0.50  ▓ <0.75  █ to 1"
     return scale + (f"  {MASKED[0]} masked" if map.has_masked else "")

@@ -58,16 +58,12 @@ def explain(
 
 def answer_of_score(explained: Explained, score: str) -> NumberAnswer:
     """A number that is attributed to words, as an answer that can be computed again; `score` is its name."""
-    scored, words = explained.scored, explained.words
+    scored = explained.scored
 
     def number(rows: Tensor, mechanism: str) -> Tensor:
         return scored.score(scored.model, rows)[:, None, None]
 
-    around = len(explained.around[0])
-    axis = words.axis.name
-    return NumberAnswer(
-        scored.model, scored.tokens, number, lambda *_: score, words=words.tokens, axis=axis, before=around
-    )
+    return NumberAnswer(scored.model, scored.tokens, number, lambda *_: score)
 
 
 def contrast(work: Any, model: Any, text: Any, other: Any) -> dict[str, Any]:

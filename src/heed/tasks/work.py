@@ -29,7 +29,7 @@ from heed.evaluation.measures import values_of
 from heed.models.base import Body, Interface, ModelConfig, TextEncoder
 from heed.registry import body_class, model_and_head
 from heed.tasks import spec_of, task_class
-from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, WORDS, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, TaskSpec
 from heed.tasks.base.comparison import Examiner
 from heed.tasks.base.data_files import changed_files, refuse_left_behind, refuse_pictures, refuse_pipes
 from heed.tasks.base.predictions import TextOutputs
@@ -154,7 +154,7 @@ class Task:
     @cached_property
     def spec(self) -> TaskSpec:
         """The specification of a task that has none of its own."""
-        looks = (WORDS, BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
+        looks = (BESIDE, *GATES, PIECES) if self.looks.at is not None else ()
         looks = (*looks, ATTRIBUTION) if self.looks.explain is not None else looks
         unit, why = self.input.unit, {} if looks else {"look": "it has no function that looks inside its models"}
         flags = (JSON, ERRORS, *looks)

@@ -29,9 +29,6 @@ class Answer:
     named: Callable[[int, int], str]  # an output with a class, for people: 'token 21 "mayo"'
     classes: Sequence[int] | None = None  # what was answered; None for the most probable
     words: Sequence[range] = ()  # the tokens of each word of the input
-    axis: str = ""  # name of the axes of maps on which these words stand
-    before: int = 0  # positions on that axis before the first token
-    each: bool = False  # each word has an output, which is left aside where the word is left out
     # what is compared, for people: "output", or what is known of it
     compared: str = "output"
 
@@ -80,13 +77,9 @@ class Answer:
     @cached_property
     def without(self) -> Tensor:
         """The probability of each output without each word, `(words, outputs)`."""
-        return self.deleted([[word] for word in range(len(self.words))])
-
-    def deleted(self, sets: Sequence[Sequence[int]]) -> Tensor:
-        """The probability of each output without each set of words, `(sets, outputs)`."""
-        rows = self.tokens.repeat(len(sets), 1)
-        for row, words in zip(rows, sets, strict=True):
-            row[[token for word in words for token in self.words[word]]] = LEFT_OUT
+        rows = self.tokens.repeat(len(self.words), 1)
+        for row, word in zip(rows, self.words, strict=True):
+            row[[*word]] = LEFT_OUT
         return torch.cat([self.probabilities(some)[0] for some in rows.split(self.at_once)])
 
 
@@ -135,29 +128,6 @@ class Change:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """The most attended word of a map beside the word whose deletion changes the answer most."""
-
-    attended: str
-    weight: float  # mean over the rows
-    change: float  # of the probability, without the word
-    rank: int  # of that change, from 1
-    words: int
-    largest: str
-    largest_change: float
-    together: float  # without the three most attended
-
-    def line(self, form: str) -> str:
-        """Both, for people; `form` is the format of the changes."""
-        change, largest, together = (f"{n:{form}}" for n in (self.change, self.largest_change, self.together))
-        return (
-            f"words left out: without the most attended, {self.attended} ({self.weight:.2f}), the change is {change}, "
-            f"rank {self.rank} of {self.words}; without {self.largest} {largest}; without the three most attended "
-            f"{together}"
-        )
-
-
-@dataclass(frozen=True)
 class Effect:
     """What the output does when the weights of one map are replaced."""
 
@@ -168,7 +138,6 @@ class Effect:
     tried: int
     keys: int
     compared: str = "output"  # what is the same, or another one; "" for a number, of which neither is said
-    words: LeftOut | None = None
 
     @property
     def still(self) -> bool:
@@ -181,12 +150,10 @@ class Effect:
         tried = f"{'' if self.tried == self.keys else f'the {self.tried} most attended of '}{self.keys} keys"
         form = ".2f" if self.compared else ".4g"
         most = f"at most {self.key.size:{form}} (on {self.on}; {self.key.line(form)})"
-        words = [] if self.words is None else [self.words.line(form)]
         if not self.compared:
             return [
                 f"equal weights: {self.equal.line(form)}",
                 f"all weight on one of {tried}: a change of {most}",
-                *words,
             ]
         equal = f"{self.equal.instead} instead" if self.equal.instead else f"the same {self.compared}"
         other = f"another {self.compared} with {self.others}" if self.others else f"the same {self.compared} with each"
@@ -194,5 +161,4 @@ class Effect:
             f"equal weights: {equal} ({self.equal.line(form)})",
             f"all weight on one key: {other} of {tried}, {most}",
             *([f"grey: the same {self.compared} under all of these weights"] if self.still else []),
-            *words,
         ]

@@ -5,13 +5,12 @@ before it), with P(o) the probability that the model gave to what it answered:
 
 equal weights:          the weights of each row are equal over the keys that it may attend to
 all weight on one key:  each row that may attend to key k attends to it alone, for one key after the other
-words left out:         the input without a word, for one word after the other
 
 Of each intervention the largest change of P(o) over the outputs is kept, and the first output whose most probable class
 is another one. Nothing is averaged over outputs: of an output of many tokens a single one may change.
 
 Source: Jain and Wallace 2019, arXiv:1902.10186, and Wiegreffe and Pinter 2019, arXiv:1908.04626 (other weights, equal
-weights); Serrano and Smith 2019, arXiv:1906.03731 (the most attended left out).
+weights).
 Differs from them: the weights of a trained model are replaced in a map at a time, and nothing is trained again.
 """
 
@@ -24,12 +23,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.edits import Edit, Uniform
-from heed.watch.effects import Answer, Change, Effect, LeftOut
+from heed.watch.effects import Answer, Change, Effect
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, Opens
+from heed.watch.maps import Axis, WeightSource
 from heed.watch.trace import edit
 
 MOST_KEYS, FEWEST_KEYS = 64, 8
@@ -73,7 +71,7 @@ class _Ranked(Edit):
 
 
 def effect_of(
-    answer: Answer, weights: Tensor, key: Axis, opens: Opens, words: bool = False, mask: Tensor | None = None
+    answer: Answer, weights: Tensor, key: Axis, opens: WeightSource, mask: Tensor | None = None
 ) -> Effect | None:
     """Replace the weights of one map; None if no row of it has a choice, or the answer has no outputs.
 
@@ -82,7 +80,6 @@ def effect_of(
         weights: `(query, key)`, as drawn.
         key: Its columns.
         opens: The attention, and the positions of its columns.
-        words: Also leave out words of the input.
         mask: `(query, key)`, True = may attend, or None.
     """
     if not len(answer.whole) or int((weights > 0).sum(-1).max()) < 2:
@@ -107,9 +104,7 @@ def effect_of(
         changes = [change for rank in ranks for change in _changes(answer, _Ranked(*place, rank=rank), 1)]
     largest = max(range(len(changes)), key=lambda n: changes[n].size)
     others = sum(bool(one.instead) for one in changes)
-    words = words and key.name == answer.axis and key.kind not in ("sentence", "turn")
-    left = _left_out(answer, columns, weight, key) if words else None
-    return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), answer.compared, left)
+    return Effect(equal, changes[largest], labels[largest], others, len(changes), len(labels), answer.compared)
 
 
 def _most_keys(answer: Answer) -> int:
@@ -127,76 +122,32 @@ def _changes(answer: Answer, intervention: Edit, count: int) -> list[Change]:
     return [*map(answer.change, *both)]
 
 
-def _left_out(answer: Answer, columns: Sequence[tuple[int, list[int]]], weight: Tensor, key: Axis) -> LeftOut | None:
-    at = {tuple(token + answer.before for token in word): n for n, word in enumerate(answer.words)}
-    attended = [(n, at[tuple(places)]) for n, places in columns if tuple(places) in at]
-    if not columns and len(key) == len(answer.words):  # words in sentences
-        attended = [(n, n) for n in weight.argsort(descending=True, stable=True).tolist()]
-    if len(attended) < 2:
-        return None
-    first = [word for _, word in attended[:3]]
-    left = [answer.without[[word for _, word in attended]], answer.deleted([first])]
-    changes = (torch.cat(left) - answer.whole).abs()
-    if answer.each:
-        for row, words in zip(changes, [*([word] for _, word in attended), first], strict=True):
-            row[words] = 0.0
-    changes = changes.amax(1)
-    single, together = changes[:-1], float(changes[-1])
-    order = single.argsort(descending=True, stable=True).tolist()
-    labels = [_quoted(key, n) for n, _ in attended]
-    return LeftOut(
-        labels[0],
-        float(weight[attended[0][0]]),
-        float(single[0]),
-        1 + order.index(0),
-        len(labels),
-        labels[order[0]],
-        float(single[order[0]]),
-        together,
-    )
-
-
 def _quoted(key: Axis, n: int) -> str:
     """The label of a key, with its place if others have the same."""
     label = key.labels[n]
     return f'"{visible(label)}"' + (f" ({key.kind} {n + 1})" if key.labels.count(label) > 1 else "")
 
 
-def _why_not(look: Look, num_maps: int) -> str:
-    """Why no words can be left out of the input of a look."""
-    if num_maps > MOST_MAPS:
-        return f"takes at most {MOST_MAPS} maps, not {num_maps}; choose some with --mechanism, --layer and --head"
-    if num_maps == 0:
-        return "stands beside maps of attention, and this look has none; use heed attribute --method loo"
-    return "compares labels, tags or tokens, and this output has none; use heed attribute --method loo"
-
-
-def with_effects(look: Look, words: bool = False, edits: Sequence[Edit] = ()) -> Look:
+def with_effects(look: Look, edits: Sequence[Edit] = ()) -> Look:
     """A look with the effect of each of its maps, those that are drawn as shaded words too.
 
     Args:
         look: The look, with its answer.
-        words: Also leave out words of the input.
         edits: Those of the look, which stay in place.
-
-    Raises:
-        ConfigError: `words` are asked for where nothing can be measured.
     """
-    maps = [n for n, one in enumerate(look.maps) if one.shares and one.opens is not None]
+    maps = [n for n, one in enumerate(look.maps) if one.is_distribution and one.opens is not None]
     shadings = [n for n, one in enumerate(look.shadings) if one.opens is not None]
     if look.answer is None or not 0 < len(maps) + len(shadings) <= MOST_MAPS:
-        if words:
-            raise ConfigError(f"--words {_why_not(look, len(maps) + len(shadings))}")
         return look
     drawn, shaded = [*look.maps], [*look.shadings]
     with edit(look.answer.model, *edits):
         for n in maps:
             one = drawn[n]
             assert one.opens is not None
-            drawn[n] = replace(one, effect=effect_of(look.answer, one.weights, one.key, one.opens, words, one.mask))
+            drawn[n] = replace(one, effect=effect_of(look.answer, one.weights, one.key, one.opens, one.mask))
         for n in shadings:
             name = shaded[n].opens
             assert name is not None
             weights = torch.tensor([shaded[n].weights])
-            shaded[n] = replace(shaded[n], effect=effect_of(look.answer, weights, shaded[n].axis, name[2], words))
+            shaded[n] = replace(shaded[n], effect=effect_of(look.answer, weights, shaded[n].axis, name[2]))
     return replace(look, maps=tuple(drawn), shadings=tuple(shaded))

@@ -13,21 +13,23 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from heed.errors import ConfigError
 from heed.visible import visible
 from heed.watch.effects import Answer, Effect
 from heed.watch.hints import Hint
 from heed.watch.maps import (
+    FIXED_VECTOR,
     MERGED,
     Axis,
     Map,
-    Opens,
     Part,
-    SignedMap,
     Tried,
+    WeightSource,
     common_units,
     cut,
+    difference_of,
     merge_subwords,
     text_of,
 )
@@ -67,7 +69,7 @@ class Shading(Tried):
     listed: bool = False  # True to draw a table with a line for each position instead of running text
     nested: bool = False  # True if numbers are products of two weights, as above
     # the attention whose only row it shows: its name and axes, and what the weights came from; None for other numbers
-    opens: tuple[str, tuple[Axis, Axis], Opens] | None = field(default=None, compare=False, repr=False)
+    opens: tuple[str, tuple[Axis, Axis], WeightSource] | None = field(default=None, compare=False, repr=False)
     effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
     panel: str = field(default="words", compare=False)  # its name for `--panels`
 
@@ -150,12 +152,12 @@ class DecoderFrame:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Comparison:
     """The map of another network for the same input and output, and what the run's own map differs by."""
 
     first: int  # the number of the run's own map in `maps`
     map: Map
-    difference: SignedMap | None = None  # the run's own minus this one; None if their axes differ
+    difference: Map | None = None  # the run's own minus this one; None if their axes differ
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class Look:
     unedited: str | None = None  # of an edited look, the output without the edits; None for other looks
     unit: str = "word"  # what one step reads, for steps without next tokens
     hint: str = ""  # explanation of the steps, in place of the default one
-    beside: tuple[Beside, ...] = ()  # maps of another network, or of the same without the edits
+    beside: tuple[Comparison, ...] = ()  # maps of another network, or of the same without the edits
     # what the model wrote, with its tokens, for another look at the same output; None for a given output, or none
     output: Any = field(default=None, compare=False, repr=False)
     # a pass that computes the output again, for other weights; None where no output is read again
@@ -196,7 +198,7 @@ class Look:
     @property
     def attention(self) -> list[Map]:
         """The attention of the output to what was read, where there is any; else all attention that is shown."""
-        found = [one for one in (*self.maps, *_rows(self)) if one.shares]
+        found = [one for one in (*self.maps, *_rows(self)) if one.is_distribution]
         return [one for one in found if one.mechanism in ("cross", "words", "turns")] or found
 
     @property
@@ -213,18 +215,25 @@ class Look:
         return [one for maps in self.together for one in maps]
 
     @property
-    def differences(self) -> list[SignedMap]:
+    def differences(self) -> list[Map]:
         """The maps minus those of the other network, or minus those without the edits."""
         return [other.difference for other in self.beside if other.difference is not None]
 
 
-@dataclass(frozen=True)
-class FixedVector:
-    """The vector `(d,)` that encodes the source of a model without attention to it."""
+_UNITS = 32
 
-    vector: Tensor
-    title: str  # of the look
-    panel = "vector"
+
+def vector_map(vector: Tensor) -> Map:
+    """The vector `(d,)` that encodes the source of a model without attention to it, in rows of 32 units."""
+    values = vector.detach().double().flatten()
+    count = -(-len(values) // _UNITS)
+    grid = pad(values, (0, count * _UNITS - len(values))).view(count, _UNITS)
+    there = torch.arange(grid.numel(), device=grid.device).view(count, _UNITS) < len(values)
+    rows = Axis("units", "unit", tuple(f"{_UNITS * n}+" for n in range(count)))
+    columns = Axis("units", "unit", tuple(map(str, range(_UNITS))))
+    vmax = float(values.abs().max()) if values.any() else 1.0
+    parts = "source", 0, None, rows, columns, grid, None, there, FIXED_VECTOR
+    return Map(*parts, name="the fixed vector", unit="state", signed=True, vmax=vmax)
 
 
 @dataclass(frozen=True)
@@ -242,42 +251,23 @@ _MOST_PROBABLE = "Most probable token at each step, with the edits and without, 
 WITHOUT_EDITS = "the model without the edits"
 
 
-def compared(look: Look, plain: Look) -> Look:
-    """An edited look beside a look without the edits at the same input and output, with their differences.
-
-    Maps are subtracted where their axes agree; steps are compared by their most probable tokens.
-    """
-    before = {one.title: one for one in plain.maps}
-    beside = tuple(
-        Beside(n, replace(other, of=WITHOUT_EDITS), SignedMap.between(one, other))
-        for n, one in enumerate(look.maps)
-        if (other := before.get(one.title)) is not None and (one.query, one.key) == (other.query, other.key)
-    )
-    shadings = look.shadings
-    steps = list(zip(look.decoder, plain.decoder, strict=False))
-    if steps and all(a.top and b.top and a.so_far == b.so_far for a, b in steps):
-        first = [a.top[0] for a, _ in steps]
-        others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
-        axis = Axis("step", "token", tuple(token for token, _ in first))
-        shares = tuple(probability for _, probability in first)
-        shadings = (*shadings, Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True))
-    return replace(look, shadings=shadings, beside=beside)
-
-
-def laid_beside(look: Look, other: Look, name: str, untrained: bool = False, differences: bool = True) -> Look:
+def compare_looks(look: Look, other: Look, name: str, untrained: bool = False, differences: bool = True) -> Look:
     """A look with the maps of another network at the same input and output, their differences, and notes.
 
     Maps are matched by mechanism, layer and head, the others of a mechanism by position. Those of different tokens are
     subtracted on the words that both are made of. Attention that a look shows as a shading becomes a map of one row.
+    Beside the same network without edits, shadings stay, and steps are compared by their most probable tokens.
 
     Args:
         look: Of the run.
         other: Of the other network.
-        name: Of the other network.
+        name: Of the other network, or `WITHOUT_EDITS`.
         untrained: The other network is the untrained one, so the distance belongs to the run's own map.
         differences: Whether the differences are drawn.
     """
-    own, others = [*look.maps, *([] if look.beside else _rows(look))], [*other.maps, *_rows(other)]
+    edited = name == WITHOUT_EDITS
+    own = [*look.maps, *([] if look.beside or edited else _rows(look))]
+    others = [*other.maps, *([] if edited else _rows(other))]
     pairs, notes = _matched(own, others, name)
     beside = []
     for i, j in sorted(pairs.items()):
@@ -288,8 +278,22 @@ def laid_beside(look: Look, other: Look, name: str, untrained: bool = False, dif
             notes.append(f"{one.title}: nothing is subtracted: {found}")
         elif untrained and difference is not None:
             own[i] = replace(one, untrained=difference.distance)
-        beside.append(Beside(i, replace(there, of=name), difference if differences else None))
-    return replace(look, maps=tuple(own), beside=(*look.beside, *beside), notes=(*look.notes, *notes))
+        beside.append(Comparison(i, replace(there, of=name), difference if differences else None))
+    shadings = (*look.shadings, *(_steps_compared(look, other) if edited else ()))
+    beside, notes = [*look.beside, *beside], [*look.notes, *notes]
+    return replace(look, maps=tuple(own), beside=tuple(beside), notes=tuple(notes), shadings=shadings)
+
+
+def _steps_compared(look: Look, plain: Look) -> list[Shading]:
+    """The most probable tokens of each step with the edits and without, after the same tokens."""
+    steps = list(zip(look.decoder, plain.decoder, strict=False))
+    if not steps or not all(a.top and b.top and a.so_far == b.so_far for a, b in steps):
+        return []
+    first = [a.top[0] for a, _ in steps]
+    others = tuple(f"{_listed(a.top)}; without: {_listed(b.top)}" for a, b in steps)
+    axis = Axis("step", "token", tuple(token for token, _ in first))
+    shares = tuple(probability for _, probability in first)
+    return [Shading(_MOST_PROBABLE, axis, shares, others=others, listed=True)]
 
 
 def _alike(axis: Axis, other: Axis) -> bool:
@@ -350,13 +354,13 @@ def _on_common_units(one: Map, other: Map) -> tuple[Map, Map] | str:
     return made[0], made[1]
 
 
-def _difference(one: Map, other: Map, name: str) -> SignedMap:
+def _difference(one: Map, other: Map, name: str) -> Map:
     """The weights of a map minus those of another network's, with the agreement and the distance of their rows."""
     caption = f"{one.unit.capitalize()} minus that of {name}, for the same input and output."
     caption += f" {MERGED}" if MERGED in f"{one.caption}{other.caption}" else ""
     rows = counted_rows(one) & counted_rows(other)
     agreement = distance = None
-    if one.shares and bool(rows.any()):
+    if one.is_distribution and bool(rows.any()):
         a, b = (drawn.weights.detach().double()[rows] for drawn in (one, other))
         agreement = float((a.argmax(-1) == b.argmax(-1)).double().mean())
         distance = float((a - b).abs().sum(-1).mean()) / 2
@@ -365,7 +369,7 @@ def _difference(one: Map, other: Map, name: str) -> SignedMap:
             f"{distance:.2f}, the mean total variation of the rows."
         )
     title = f"{one.title}: minus that of {name}"
-    return SignedMap.between(one, other, title, caption, agreement=agreement, distance=distance)
+    return difference_of(one, other, title, caption, agreement=agreement, distance=distance)
 
 
 def _listed(top: tuple[tuple[str, float], ...]) -> str:

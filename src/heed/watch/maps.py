@@ -76,10 +76,10 @@ def unmasked(values: Tensor, mask: Tensor | None) -> list[float | None]:
     return [v if may else None for v, may in zip(values.detach().double().tolist(), allowed, strict=True)]
 
 
-class Opens(Protocol):
-    """Has what the weights of a map came from (`heed.watch.numbers.Opener`)."""
+class WeightSource(Protocol):
+    """Has what the weights of a map came from (`heed.watch.numbers.RecordedSource`)."""
 
-    def over(self, query: Sequence[range], key: Sequence[range]) -> Opens:
+    def over(self, query: Sequence[range], key: Sequence[range]) -> WeightSource:
         """The same for words, given as ranges of tokens."""
 
     def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Any:
@@ -125,11 +125,21 @@ class Map(Tried):
     caption: str = ""  # how to read the map
     links: Tensor | None = None  # `(query, key)`, True where the true alignment links them; None if it is not known
     name: str = ""  # the title; empty for one of mechanism, layer and head
-    opens: Opens | None = field(default=None, compare=False)  # what the weights came from; None if it is not kept
+    opens: WeightSource | None = field(
+        default=None, compare=False
+    )  # what the weights came from; None if it is not kept
     of: str = ""  # the network, in a look at several; "" for the run's own
     # distance from the same map of the untrained network, the mean total variation of the rows; None if not computed
     untrained: float | None = None
     effect: Effect | None = None  # what the output does under other weights; None if nothing was tried
+    unit: str = "weight"  # name of the numbers: "weight", "value" (of gates and states), "difference", "probability"
+    signed: bool = False  # True if numbers may be below 0: they are drawn on two ramps that meet there
+    vmax: float = 1.0  # the number, or the absolute value, that is drawn darkest
+    tokens: tuple[tuple[str, ...], ...] = ()  # a token before the number in each cell, or none
+    # of a difference from another network: the share of the rows whose largest weights are on the same key, and the
+    # mean total variation of the rows; None for other maps
+    agreement: float | None = None
+    distance: float | None = None
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f" head {self.head}"
@@ -146,6 +156,8 @@ class Map(Tried):
                     f"axes have {expected[0]} {self.query.kind}s ({self.query.name}) and {expected[1]} "
                     f"{self.key.kind}s ({self.key.name})"
                 )
+        if self.tokens and [*map(len, self.tokens)] != [len(self.key)] * len(self.query):
+            raise ShapeError(f"there is not one token for each of the {len(self.query)} x {len(self.key)} cells")
 
     @property
     def has_masked(self) -> bool:
@@ -162,6 +174,8 @@ class Map(Tried):
         """Short name: by default of mechanism, layer and head."""
         if self.name:
             return f"{self.name}{self.whose}"
+        if not self.is_distribution:
+            return f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}{self.whose}"
         head = "" if self.head is None else f", head {self.head}"
         return f"{self.mechanism} attention, layer {self.layer}{head}{self.whose}"
 
@@ -173,164 +187,56 @@ class Map(Tried):
     @property
     def panel(self) -> str:
         """Its name for `--panels`."""
-        return "beside" if self.of else "map"
+        of_unit = {"difference": "difference", "value": "gates", "state": "vector"}
+        return of_unit.get(self.unit, "beside" if self.of else "map")
 
     @property
-    def unit(self) -> str:
-        """Name of the numbers."""
-        return "weight"
-
-    @property
-    def most(self) -> float:
-        """The number that is drawn darkest."""
-        return 1.0
-
-    @property
-    def least(self) -> float:
+    def vmin(self) -> float:
         """The number at the other end of the scale."""
-        return 0.0
+        return -self.vmax if self.signed else 0.0
 
     @property
-    def shares(self) -> bool:
+    def is_distribution(self) -> bool:
         """True if rows are shares of one whole: for attention, not for gates and differences."""
-        return True
+        return self.unit == "weight"
 
     def color(self, value: float, dark: bool = False) -> str:
         """The colour of a number, for a white or a dark ground; grey if the output is the same under other weights."""
-        return palette.shade(value, palette.DARK if dark else palette.LIGHT, self.still)
+        return self.colors(value)[dark]
 
     def colors(self, value: float) -> tuple[str, str]:
         """The colours of a number, for both grounds."""
-        return self.color(value), self.color(value, dark=True)
+        return palette.shades(value / self.vmax, self.signed, self.still)
 
     def css(self, value: float) -> str:
         """The CSS class of a number."""
-        return f"w{palette.level(value)}"
+        return palette.css_level(value / self.vmax, self.signed)
 
     def number(self, value: float, digits: int = 2) -> str:
         """A number as text."""
-        return f"{value:.{digits}f}"
+        rounded = round(value, digits) or 0.0
+        return f"{rounded:+.{digits}f}" if self.signed and rounded else f"{rounded:.{digits}f}"
 
     @property
     def token_width(self) -> int:
         """Characters of the longest `token`."""
-        return 0
+        return max((len(self.token(i, j)) for i, row in enumerate(self.tokens) for j in range(len(row))), default=0)
 
     def token(self, row: int, column: int, longest: int = 14) -> str:
         """What stands before the number in a cell: nothing, or a token and a space."""
-        return ""
+        return cut(visible(self.tokens[row][column]), longest) + " " if self.tokens else ""
 
     def best(self) -> list[int]:
         """For each query, the position of its largest weight (the first of equal ones)."""
         return [int(i) for i in torch.argmax(self.weights, dim=-1)]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Traces(Map):
-    """Numbers of a recurrent network over a text: a row for each gate or unit, a column for each position.
-
-    `mechanism` is the network ("forward", "backward"); the weights are numbers in 0..1 that need not sum to 1.
-    """
-
-    @property
-    def title(self) -> str:
-        gates = self.name or f"{self.mechanism} network, layer {self.layer}: gates over the {self.key.name}"
-        return f"{gates}{self.whose}"
-
-    @property
-    def panel(self) -> str:
-        return "gates"
-
-    @property
-    def unit(self) -> str:
-        return "value"
-
-    @property
-    def shares(self) -> bool:
-        return False
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SignedMap(Map):
-    """Numbers on both sides of 0, drawn on two ramps that meet there: differences of maps, states."""
-
-    quantity: str = "difference"
-    darkest: float = 1.0  # the absolute value that is drawn darkest
-    # of a difference from another network: the share of the rows whose largest weights are on the same key, and the
-    # mean total variation of the rows; None for other maps
-    agreement: float | None = None
-    distance: float | None = None
-
-    @classmethod
-    def between(cls, after: Map, before: Map, name: str = "", caption: str = "", **numbers: Any) -> SignedMap:
-        """The weights of one map minus those of another on the same axes; by default those without edits."""
-        name = name or f"{after.title}: with the edits minus without"
-        caption = caption or "Weight with the edits minus weight without them, for the same input and output."
-        masks = after.mask, before.mask
-        mask = None if masks[0] is None or masks[1] is None else masks[0] | masks[1]
-        parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
-        return cls(*parts, None, mask, caption, name=name, **numbers)
-
-    @property
-    def panel(self) -> str:
-        return {"difference": "difference", "value": "gates"}.get(self.quantity, "map")
-
-    @property
-    def unit(self) -> str:
-        return self.quantity
-
-    @property
-    def shares(self) -> bool:
-        return False
-
-    @property
-    def most(self) -> float:
-        return self.darkest
-
-    @property
-    def least(self) -> float:
-        return -self.darkest
-
-    def color(self, value: float, dark: bool = False) -> str:
-        return palette.signed_shade(value / self.darkest, dark)
-
-    def css(self, value: float) -> str:
-        return palette.signed_level(value / self.darkest)
-
-    def number(self, value: float, digits: int = 2) -> str:
-        rounded = round(value, digits)
-        return f"{rounded:+.{digits}f}" if rounded else f"{0:.{digits}f}"
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Tokens(Map):
-    """A token with its probability in each cell."""
-
-    tokens: tuple[tuple[str, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        Map.__post_init__(self)
-        if [*map(len, self.tokens)] != [len(self.key)] * len(self.query):
-            raise ShapeError(f"there is not one token for each of the {len(self.query)} x {len(self.key)} cells")
-
-    @property
-    def title(self) -> str:
-        return self.mechanism
-
-    @property
-    def unit(self) -> str:
-        return "probability"
-
-    @property
-    def shares(self) -> bool:
-        return False
-
-    @property
-    def token_width(self) -> int:
-        return max((len(self.token(i, j)) for i, row in enumerate(self.tokens) for j in range(len(row))), default=0)
-
-    def token(self, row: int, column: int, longest: int = 14) -> str:
-        return cut(visible(self.tokens[row][column]), longest) + " "
+def difference_of(after: Map, before: Map, name: str = "", caption: str = "", **numbers: Any) -> Map:
+    """The weights of one map minus those of another on the same axes."""
+    name = name or f"{after.title}: difference"
+    mask = None if after.mask is None or before.mask is None else after.mask | before.mask
+    parts = after.mechanism, after.layer, after.head, after.query, after.key, after.weights - before.weights
+    return Map(*parts, None, mask, caption, name=name, unit="difference", signed=True, **numbers)
 
 
 LONG = 64
@@ -347,7 +253,7 @@ class Shades(NamedTuple):
 def shades(map: Map) -> Shades:
     """The weights, or for maps of more than `LONG` keys their shares of the largest weight of their row."""
     values = map.weights.detach().double().cpu().numpy()
-    by_row = len(map.key) > LONG and map.shares
+    by_row = len(map.key) > LONG and map.is_distribution
     if by_row:
         values = values / np.maximum(values.max(1, keepdims=True), 1e-12)
     if map.mask is not None:

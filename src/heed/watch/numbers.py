@@ -16,7 +16,7 @@ from torch import Tensor
 
 from heed.errors import ConfigError
 from heed.visible import visible
-from heed.watch.maps import Axis, Opens
+from heed.watch.maps import Axis, WeightSource
 from heed.watch.records import AttentionRecord, SelfCheckError, Series
 
 
@@ -87,7 +87,7 @@ def _array(values: Tensor) -> str:
 
 
 @dataclass(frozen=True)
-class Opened:
+class WeightBreakdown:
     """A drawn weight: one `Number`, or the mean over heads and tokens of the row of sums over tokens of the column."""
 
     title: str
@@ -122,7 +122,7 @@ class Opened:
 
 
 @dataclass(frozen=True)
-class Opener:
+class RecordedSource:
     """The calls that a map was recorded from, with the tokens of its rows and columns.
 
     `within` is for pooling in parts: for each column the entry (sentence) that it belongs to, and the part's weight.
@@ -136,7 +136,7 @@ class Opener:
     key: Sequence[range] | None = None
     within: Sequence[tuple[int, float]] | None = None
 
-    def over(self, query: Sequence[range], key: Sequence[range]) -> Opener:
+    def over(self, query: Sequence[range], key: Sequence[range]) -> RecordedSource:
         """The same for words, given as ranges of tokens."""
         return replace(self, query=query, key=key)
 
@@ -154,7 +154,9 @@ class Opener:
         keys = range(column, column + 1) if self.key is None else self.key[column]
         return [query - self.before for query in queries], [*keys]
 
-    def opened(self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None) -> Opened:
+    def opened(
+        self, title: str, axes: tuple[Axis, Axis], row: int, column: int, drawn: float | None = None
+    ) -> WeightBreakdown:
         """The weight of a cell, both counted from 0; `drawn` is what the map shows, by default what the model used.
 
         Raises:
@@ -190,17 +192,17 @@ class Opener:
             raise SelfCheckError(f"{title}: the weight {whole:.9f} of cell {row}, {column} is drawn as {drawn:.9f}")
         labels = tuple(one.strip() for one in rows), tuple(f"token {k}" for k in keys)
         sides = axes[0].labels[row], axes[1].labels[column]
-        return Opened(title, row, column, *sides, drawn, parts, labels, number)
+        return WeightBreakdown(title, row, column, *sides, drawn, parts, labels, number)
 
     def _numbers(
         self, title: str, axes: tuple[Axis, Axis], query: int, key: int, row: int, column: int, share: float
     ) -> list[Number]:
         """The weight of a query token and a key token in each head."""
         entry = self.entry if self.within is None else self.within[column][0]
-        place = self.series.place(entry, query - self.before)
+        place = self.series.place(query - self.before)
         if place is None:
             raise ConfigError(f"row {row} of {title} is empty: '{visible(axes[0].labels[row])}' has nothing to look at")
-        record, index, at = place
+        (record, at), index = place, entry
         places = [*range(record.prepared.shape[2])] if record.places is None else record.places[index].tolist()
         if key not in places:
             raise ConfigError(
@@ -224,12 +226,12 @@ class Opener:
         return f"key {token}"
 
 
-Openable = tuple[str, tuple[Axis, Axis], Opens | None, Tensor]
+ShownAttention = tuple[str, tuple[Axis, Axis], WeightSource | None, Tensor]
 """An attention by name, its axes, queries first, what its weights came from, and its weights `(query, key)`."""
 
 
-def open_one(found: Sequence[Openable], query: int | str, key: int | str) -> Opened:
-    """The weight of a cell of the only attention that is shown; see `Opener.opened`.
+def open_one(found: Sequence[ShownAttention], query: int | str, key: int | str) -> WeightBreakdown:
+    """The weight of a cell of the only attention that is shown; see `RecordedSource.opened`.
 
     Raises:
         ConfigError: There is no such row or column; or no attention is shown, or several are.
@@ -245,7 +247,7 @@ def open_one(found: Sequence[Openable], query: int | str, key: int | str) -> Ope
     ((title, axes, opener, weights),) = may
     row, column = (_position(given, name) for given, name in ((query, "row"), (key, "column")))
     inside = 0 <= row < weights.shape[0] and 0 <= column < weights.shape[1]
-    opened: Opened = opener.opened(title, axes, row, column, float(weights[row, column]) if inside else None)
+    opened: WeightBreakdown = opener.opened(title, axes, row, column, float(weights[row, column]) if inside else None)
     return opened
 
 

@@ -83,8 +83,10 @@ def level(weight: float) -> int:
     return round(min(max(weight, 0.0), 1.0) * LEVELS)
 
 
-def signed_level(weight: float) -> str:
-    """The CSS class of a number in -1..1: "a0" to "a10" from 0 upwards, "b1" to "b10" below 0."""
+def css_level(weight: float, signed: bool = False) -> str:
+    """The CSS class of a weight, "w0" to "w20"; signed: "a0" to "a10", below 0 "b1" to "b10"."""
+    if not signed:
+        return f"w{level(weight)}"
     size = round(min(abs(weight), 1.0) * SIGNED_LEVELS)
     return f"{'b' if weight < 0 and size else 'a'}{size}"
 

@@ -19,7 +19,7 @@ from heed.data.pictures.decode import Array
 from heed.data.pictures.sizing import Box
 from heed.errors import ShapeError
 from heed.watch.effects import Effect
-from heed.watch.maps import Opens, Tried
+from heed.watch.maps import Map, Tried, WeightSource
 
 
 def centre_distances(rows: int, columns: int, step: tuple[float, float]) -> Tensor:
@@ -93,7 +93,9 @@ class PictureMap(Tried):
     # the part of the picture over which the map is drawn, its outer cells extended to the edges; `area` by default
     reach: Box | None = None
     signed: bool = False  # True if numbers may be below 0; those are drawn in another colour
-    opens: Opens | None = field(default=None, compare=False)  # what weights of attention came from; None for others
+    opens: WeightSource | None = field(
+        default=None, compare=False
+    )  # what weights of attention came from; None for others
     effect: Effect | None = None  # what the label does under other weights; None if nothing was tried
     most: float | None = None  # the number drawn brightest, for maps on one scale; by default the largest
     panel: str = field(default="map", compare=False)  # its name for `--panels`
@@ -171,8 +173,12 @@ class Attentions:
 
     grid: GridPlace  # rows and columns of patches
     area: Box  # the part of the picture that the patches cover
-    # `(tokens, patches)` by name of layer and head; the class token, if any, is the first token
-    weights: dict[str, Tensor]
+    maps: tuple[Map, ...]  # over all tokens; the patches, row by row, are the last
+
+    @property
+    def leading(self) -> int:
+        """Number of tokens before the patches."""
+        return len(self.maps[0].key) - self.grid[0] * self.grid[1]
 
 
 @dataclass(frozen=True)

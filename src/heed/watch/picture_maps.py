@@ -17,7 +17,8 @@ from torch.nn.functional import interpolate
 from heed.data.pictures.sizing import Box
 from heed.errors import ConfigError
 from heed.watch.attribution import Picture
-from heed.watch.looks import Choice
+from heed.watch.looks import ROLLOUT, Choice
+from heed.watch.maps import Axis, Map
 from heed.watch.picture_looks import (
     Attentions,
     Distances,
@@ -179,16 +180,17 @@ class SeenAttention:
         return torch.cat([mean_distances(layer[None], *grid, step) for layer in self.weights])
 
     def every(self) -> Attentions:
-        """All weights, for a page: each head if the model is small enough, means of heads, and rollout."""
-        size = self.weights[0].numel() * len(self.weights)
-        found: dict[str, Tensor] = {}
-        for i, layer in reversed(list(zip(self.layers, self.weights, strict=True))):
-            found[f"layer {i}, {_MEAN.format(count=len(layer))}"] = layer.mean(0)
-            if size <= MOST_NUMBERS and len(layer) > 1:
-                found |= {f"layer {i}, head {head}": one for head, one in enumerate(layer)}
-        found |= {f"rolled out to layer {i}": one for i, one in zip(self.layers, self.rolled, strict=True)}
-        cut = {name: one[:, self.patches.leading :] for name, one in found.items()}
-        return Attentions(self.patches.grid, self.patches.area, cut)
+        """All maps, for a page: each head if the model is small enough, means of heads, and rollout."""
+        (rows, columns), names = self.patches.grid, ("class", "distillation")[: self.patches.leading]
+        places = (f"{row},{column}" for row in range(rows) for column in range(columns))
+        axis, maps = Axis("patches", "patch", (*names, *places)), list[Map]()
+        every_head = self.weights[0].numel() * len(self.weights) <= MOST_NUMBERS and self.num_heads > 1
+        for layer, weights in reversed([*zip(self.layers, self.weights, strict=True)]):
+            maps.append(Map(self.mechanism, layer, None, axis, axis, weights.mean(0)))
+            maps += [Map(self.mechanism, layer, n, axis, axis, one) for n, one in enumerate(weights) if every_head]
+        rolled = zip(self.layers, self.rolled, strict=True)
+        maps += [Map(ROLLOUT, layer, None, axis, axis, one, caption=_ROLLOUT) for layer, one in rolled]
+        return Attentions(self.patches.grid, self.patches.area, tuple(maps))
 
     def _looker(self, place: GridPlace | None) -> str:
         if place is not None:

@@ -3,10 +3,7 @@
 A record never reads live parameters. Activations are kept by reference (nothing in heed overwrites them in place); the
 few parameters that are still needed are copied when the call is recorded.
 
-A `Series` joins the calls of one pass, even if steps reorder rows, split them into beams, or drop those that finish
-early. An entry is a sequence that was read or written. Rows are traced back from the last call that has a descendant of
-their first row: greedy decoding of a batch gives one entry for each sequence, in order, whatever its length; beam
-search gives the hypotheses that were open at the last step of each source.
+A `Series` joins the calls of one pass: steps of the same rows over one growing or fixed set of keys.
 """
 
 from __future__ import annotations
@@ -19,10 +16,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from heed.attention.attend import full_mask, masked_softmax
-from heed.attention.keys import Origin, Rows, at_positions, key_positions
+from heed.attention.keys import Rows, at_positions, key_positions
 from heed.attention.scores import PairScore
 from heed.attention.watch import AttentionCall, RecurrentCall
+from heed.errors import HeedError
 from heed.layers.recurrent import replay_gates
+
+
+class ObserveError(HeedError):
+    """A second trace in one thread, or a request for something that was not recorded."""
 
 
 class SelfCheckError(RuntimeError):
@@ -52,11 +54,8 @@ class AttentionRecord:
     edited: bool  # True if an edit changed the weights, which then cannot be recomputed
     dropout: float  # probability with which weights were dropped
     pair_score: PairScore  # scores from projected queries and prepared keys, with copied parameters
-    # identity of the keys: the same object for calls over one growing or fixed set of keys
-    origin: Origin | None = field(repr=False)
-    # identity of the rows: the same object for calls in which row i is the same sequence; derived from it for selected
-    # rows
-    row_order: Rows | None = field(repr=False)
+    origin: object = field(repr=False)  # identity of the keys: the same object for calls over one growing or fixed set
+    row_order: Rows | None = field(repr=False)  # the same object for calls in which row i is the same sequence
     # `(R, K)`, absolute position of each key, negative for padding; None if key k is at position k
     places: Tensor | None = None
     seen: Tensor | None = None  # `(R, K)`, True = the row may attend, in addition to the mask, or None
@@ -178,42 +177,10 @@ class AttentionRecord:
         projected, context = (torch.cat([getattr(r, name) for r in both], dim=2) for name in ("projected", "context"))
         return replace(self, projected=projected, context=context, output=None)
 
-    def continues(self, earlier: AttentionRecord) -> Tensor | None:
-        """The row of an earlier call that each row continues, `(R,)`: later positions over the same growing keys.
-
-        None if this call does not continue that one.
-        """
-        keys = _entries(self.origin, earlier.origin, len(self.prepared), self.prepared.device)
-        rows = keys if self.row_order is None else _entries_of_rows(self.row_order, earlier.row_order)
-        if keys is None or rows is None or (self.row_order is None) != (earlier.row_order is None):
-            return None
-        before = earlier.offset[rows]
-        # The call may also have read padding of a prompt, which has no position.
-        follows = (self.offset > before) & (self.offset <= before + earlier.projected.shape[2])
-        return rows if bool(follows.all()) else None
-
-
-def _entries(later: Origin | None, earlier: Origin | None, count: int, device: torch.device) -> Tensor | None:
-    """For each of the `count` entries of later keys, the entry of earlier keys that it continues; None if unrelated."""
-    index: Tensor | None = None
-    while later is not None and later is not earlier:
-        if later.rows is not None:
-            index = later.rows if index is None else later.rows[index]
-        later = later.of
-    if later is None:
-        return None
-    return torch.arange(count, device=device) if index is None else index
-
-
-def _entries_of_rows(later: Rows, earlier: Rows | None) -> Tensor | None:
-    """For each later row, the earlier row that it continues; None if the later rows were not selected from these."""
-    index = torch.arange(len(later), device=later.source_of.device)
-    while later is not earlier:
-        if later.of is None:
-            return None
-        later, rows = later.of
-        index = rows[index]
-    return index
+    def continues(self, earlier: AttentionRecord) -> bool:
+        """True if the rows are those of an earlier call, at later positions over the same growing keys."""
+        same = self.origin is earlier.origin and self.row_order is earlier.row_order
+        return same and torch.equal(self.offset, earlier.offset + earlier.projected.shape[2])
 
 
 TAPE = ("tape hidden", "tape cell")
@@ -298,50 +265,39 @@ class TensorRecord:
 
 @dataclass(frozen=True)
 class Series:
-    """Successive calls of one attention."""
+    """Successive calls of one attention; row i of every call is entry i, a sequence that was read or written."""
 
     records: list[AttentionRecord]  # the calls, in order
-    # for each call the row of each entry, `(entries,)`, -1 if an entry has none; None if row i of every call is entry
-    # i and each call continues where the previous one ended
-    rows: list[Tensor] | None
 
     @classmethod
     def last(cls, calls: Sequence[AttentionRecord]) -> Series:
-        """The last of the given calls of one attention, with the earlier calls that it continues."""
-        earlier = list(calls)
-        records, parents = [earlier.pop()], []
-        while earlier and (found := records[-1].continues(earlier[-1])) is not None:
-            parents.append(found)
-            records.append(earlier.pop())
-        records, parents = records[::-1], parents[::-1]
-        plain = all(
-            len(p) == len(r.projected) and torch.equal(p, torch.arange(len(p), device=p.device))
-            and torch.equal(later.offset, r.offset + r.projected.shape[2])
-            for r, later, p in zip(records, records[1:], parents, strict=False)
-        )  # fmt: skip
-        return cls(records, None if plain else _followed(len(records[0].projected), parents))
+        """The last of the given calls of one attention, with the earlier calls that it continues.
+
+        Raises:
+            ObserveError: It continues calls whose rows were reordered, dropped or padded since.
+        """
+        start = len(calls) - 1
+        while start and calls[start].continues(calls[start - 1]):
+            start -= 1
+        if start and bool((calls[start].offset > 0).any()):
+            raise ObserveError(
+                f"the steps of {calls[start].mechanism} attention have other rows from one step to the next, as where "
+                "some are finished, or are beams; look at what was written, or trace one pass over source and output"
+            )
+        return cls([*calls[start:]])
 
     @property
     def num_entries(self) -> int:
         """Number of sequences."""
-        return len(self.records[0].projected if self.rows is None else self.rows[0])
+        return len(self.records[0].projected)
 
-    def place(self, entry: int, query: int) -> tuple[AttentionRecord, int, int] | None:
-        """The call that has a query of an entry, counted as `laid` has them, with its row and query; None if none has.
-
-        The place of each query is laid out as its numbers would be.
-        """
-        numbers = {id(record): n for n, record in enumerate(self.records)}
-
-        def places(record: AttentionRecord, rows: Tensor | None) -> Tensor:
-            own = torch.arange(len(record.projected)) if rows is None else rows.cpu()
-            queries = torch.arange(record.projected.shape[2])
-            parts = torch.broadcast_tensors(torch.tensor(numbers[id(record)]), own[:, None, None], queries)
-            return torch.stack(parts, dim=-1).to(record.offset.device)  # (rows, 1, Q, 3)
-
-        laid = self.laid(places, -1, torch.tensor([entry], device=self.records[0].offset.device))[0, 0]
-        number, row, at = laid[query].tolist() if 0 <= query < len(laid) else (-1, -1, -1)
-        return None if number < 0 else (self.records[number], row, at)
+    def place(self, query: int) -> tuple[AttentionRecord, int] | None:
+        """The call that has a query, counted as `laid` has them, and its number in that call; None if none has."""
+        for record in self.records if query >= 0 else ():
+            if query < record.projected.shape[2]:
+                return record, query
+            query -= record.projected.shape[2]
+        return None
 
     def laid(
         self, of: Callable[[AttentionRecord, Tensor | None], Tensor], fill: float, entries: Tensor | None
@@ -350,59 +306,10 @@ class Series:
 
         Args:
             of: Computes `(rows, heads, query, ...)` of a call for the given rows; None means all rows.
-            fill: Value for missing queries of a sequence, and for missing keys of a call in the last dimension.
+            fill: Value for missing keys of a call in the last dimension.
             entries: Which entries; None for all.
         """
         with torch.autocast("cuda", enabled=False):  # scores in bf16 look, too
-            if self.rows is None:
-                return _concatenated([of(record, entries) for record in self.records], fill)
-            chosen = [rows if entries is None else rows[entries] for rows in self.rows]
-            first = int(self.records[0].offset.min()) if self.records[0].offset.numel() else 0
-            parts, places = [], []
-            for i, (record, rows) in enumerate(zip(self.records, chosen, strict=True)):
-                present = (rows >= 0).nonzero().squeeze(1)
-                own = rows[present]
-                offset, count = record.offset[own], torch.full_like(own, record.projected.shape[2])
-                if i + 1 < len(chosen):  # from the next call's first position on, this call has padding
-                    after = chosen[i + 1][present]
-                    then = self.records[i + 1].offset[after.clamp_min(0)] - offset
-                    count = torch.where(after >= 0, then, count)
-                step = torch.arange(record.projected.shape[2], device=own.device)
-                real = step < count.unsqueeze(1)  # (rows, Q)
-                at = present.unsqueeze(1).expand_as(real), (offset - first).unsqueeze(1) + step
-                parts.append(of(record, own).transpose(1, 2)[real])  # (queries, heads, ...)
-                places.append((at[0][real], at[1][real]))
-            width = max((part.shape[-1] for part in parts), default=0)
-            parts = [pad(part, (0, width - part.shape[-1]), value=fill) for part in parts]
-            entry, query = (torch.cat(side) for side in zip(*places, strict=True))
-            longest = int(query.max()) + 1 if query.numel() else 0
-            whole = torch.cat(parts)
-            result = whole.new_full((len(chosen[0]), longest, *whole.shape[1:]), fill)
-            return result.index_put((entry, query), whole).transpose(1, 2)
-
-
-def _followed(count: int, parents: Sequence[Tensor]) -> list[Tensor]:
-    """The row of each entry in each call, from the rows that each later call continues; the first call has `count`."""
-    roots = [torch.arange(count, device=parents[0].device)]
-    for rows in parents:
-        roots.append(roots[-1][rows])
-    last = torch.zeros(count, dtype=torch.long, device=roots[0].device)  # the last call with rows of each first row
-    for i, root in enumerate(roots):
-        last[root] = i
-    ends = [(int(r), i, row) for i, root in enumerate(roots) for row, r in enumerate(root.tolist()) if last[r] == i]
-    ends.sort()
-    end = torch.tensor([i for _, i, _ in ends], device=last.device)
-    row = torch.tensor([row for _, _, row in ends], device=last.device)
-    found = [torch.full_like(row, -1) for _ in roots]
-    for i in reversed(range(len(roots))):
-        if i + 1 < len(roots):
-            after = found[i + 1]
-            found[i] = torch.where(after >= 0, parents[i][after.clamp_min(0)], found[i])
-        found[i] = torch.where(end == i, row, found[i])
-    return found
-
-
-def _concatenated(steps: list[Tensor], fill: float) -> Tensor:
-    """Concatenate steps, `(rows, heads, query, key)`, padded with `fill` if earlier steps have fewer keys."""
-    num_keys = max(step.shape[-1] for step in steps)
-    return torch.cat([pad(step, (0, num_keys - step.shape[-1]), value=fill) for step in steps], dim=2)
+            steps = [of(record, entries) for record in self.records]
+        num_keys = max(step.shape[-1] for step in steps)
+        return torch.cat([pad(step, (0, num_keys - step.shape[-1]), value=fill) for step in steps], dim=2)

@@ -96,7 +96,7 @@ def remarks(map: Map, spread: float | None = None) -> list[Remark]:
             f"same as untrained: its rows differ from the untrained network's by {map.untrained:.2f} (total variation)"
         )
         found.append(Remark("same as untrained", map.untrained, said))
-    if not map.shares or number < FEWEST_ROWS:
+    if not map.is_distribution or number < FEWEST_ROWS:
         return found
     spread = entropy(map) if spread is None else spread
     if spread >= NEAR_UNIFORM:

@@ -20,15 +20,11 @@ from torch import Tensor, nn
 
 from heed.attention import watch
 from heed.attention.modules import Attends
-from heed.errors import ConfigError, HeedError
+from heed.errors import ConfigError
 from heed.watch.edits import Edit, Given, GivenEdit, attention_of, edits_of, listing
 from heed.watch.maps import Axis, Map
-from heed.watch.numbers import Opener
-from heed.watch.records import AttentionRecord, GateRecord, Series, TensorRecord
-
-
-class ObserveError(HeedError):
-    """A second trace in one thread, or a request for something that was not recorded."""
+from heed.watch.numbers import RecordedSource
+from heed.watch.records import AttentionRecord, GateRecord, ObserveError, Series, TensorRecord
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Maps:
     scores: Tensor  # as the weights, before the softmax
     mask: Tensor  # as the weights, True = may attend
     context: Tensor  # `(batch, heads, query, d_value)`, or without heads; as the model computed it
-    openers: tuple[Opener, ...] = ()  # for each entry, what its weights came from
+    openers: tuple[RecordedSource, ...] = ()  # for each entry, what its weights came from
 
     def map(self, query: Axis, key: Axis, *, entry: int = 0, head: int | None = None, caption: str = "") -> Map:
         """The map of one entry with named axes, cut to the axes' lengths (the rest is padding).
@@ -191,12 +187,10 @@ class Trace:
         """The maps of the last pass through one mechanism; steps of one sequence are joined.
 
         Column k is the key at absolute position k. The mechanism may be omitted if the model has only one; a negative
-        layer counts from the last. Only the requested `entries` of the batch are computed, all by default. If outputs
-        of unequal length were written, rows after the end of each are zero. After a beam search, the entries are the
-        hypotheses that were open at the last step of each source, in order of the sources.
+        layer counts from the last. Only the requested `entries` of the batch are computed, all by default.
 
         Raises:
-            ObserveError: The mechanism or layer was not seen; the message lists those that were.
+            ObserveError: The mechanism or layer was not seen, or steps have other rows from one to the next.
             SelfCheckError: The recomputed weights do not reproduce what the model computed.
         """
         series = self._series(*self._find(mechanism, layer))
@@ -217,7 +211,9 @@ class Trace:
             one_head(series.laid(lambda r, rows: r.at_positions(r.scores(rows), -torch.inf, rows), -torch.inf, chosen)),
             one_head(series.laid(mask, 0.0, chosen) > 0),
             one_head(series.laid(lambda r, rows: r.context if rows is None else r.context[rows], 0.0, chosen)),
-            tuple(Opener(series, entry) for entry in (range(series.num_entries) if entries is None else entries)),
+            tuple(
+                RecordedSource(series, entry) for entry in (range(series.num_entries) if entries is None else entries)
+            ),
         )
 
     def weights(self, mechanism: str | None = None, layer: int = -1) -> Tensor:
@@ -227,9 +223,9 @@ class Trace:
         """
         series = self._series(*self._find(mechanism, layer))
         first, *later = series.records
-        whole = None if series.rows is not None else first.joined(later)
+        whole = first.joined(later)
         if whole is not None:
-            series = Series([whole], None)
+            series = Series([whole])
         return series.laid(lambda r, rows: r.at_positions(r.weights(rows, check=False), 0.0, rows), 0.0, None)
 
     def gates(self) -> dict[str, dict[str, Tensor]]:

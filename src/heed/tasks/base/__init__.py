@@ -85,7 +85,6 @@ UNITS = Flag(
 )
 GATES = (Flag("look", "gates", bool, "Also draw the mean gates of recurrent networks.", default=False), UNITS)
 ATTRIBUTION = Flag("look", "attribution", ("ig", "grad", "gradxinput", "loo"), "Also show what each word adds.")
-WORDS = Flag("look", "words", bool, "Beside each map, show what the output loses without each word.", default=False)
 BESIDE = Flag(
     "look",
     "beside",

@@ -17,7 +17,7 @@ from heed.errors import ConfigError, RunError, nearest
 from heed.tasks import capability
 from heed.training.checkpoint import check_own, stored_steps
 from heed.training.weights import load_weights
-from heed.watch.looks import Look, laid_beside
+from heed.watch.looks import Look, compare_looks
 from heed.watch.maps import cut
 
 UNTRAINED = "untrained"
@@ -122,7 +122,7 @@ def look_beside(
             same = see(target=look.output if _tokens(run) == _tokens(other) else look.output.text)
     except ConfigError as error:
         raise ConfigError(f"--beside {name}: {error}") from None
-    found = laid_beside(look, same, name, name == UNTRAINED, differences)
+    found = compare_looks(look, same, name, name == UNTRAINED, differences)
     if len(found.beside) == len(look.beside):
         without = "this look" if not found.maps else name
         raise ConfigError(f"--beside compares attention maps, and {without} has none")

@@ -30,8 +30,8 @@ from heed.threads import sparing, threads_for
 from heed.visible import visible
 from heed.watch.edits import Edit, Given, edits_of
 from heed.watch.interventions import with_effects
-from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, View, compared
-from heed.watch.maps import Axis, Map, Part, SignedMap, Traces, axis_name, merge_subwords, repetition
+from heed.watch.looks import ROLLOUT, WITHOUT_EDITS, Choice, EncoderFrame, Look, View, compare_looks
+from heed.watch.maps import Axis, Map, Part, axis_name, merge_subwords, repetition
 from heed.watch.records import TAPE, GateRecord
 from heed.watch.trace import Maps, Trace, rollout, trace
 
@@ -77,8 +77,7 @@ def look(
         beside: Also the maps of another network for the same text and output, and the differences: "untrained" (the
             same architecture as the run's seed draws it), "step-N" (the weights kept at update N) or another run. Of
             several, in a list, the maps stand in a row, without differences.
-        words: Beside each map also the change without each word of the input; for a language model, maps then show
-            whole words, not tokens.
+        words: For a language model: maps show whole words, not tokens.
         options: For a translation or a response, `target`, a given output instead of the model's own, and `beam_size`;
             for a response, `speaker`, the one who responds; for labels and tags, `gates`: also draw the means of the
             gates of recurrent networks; `units`: also draw single units of their gates and states, the N of largest
@@ -99,15 +98,15 @@ def look(
     rolled = mechanism == ROLLOUT
     options["choice"] = Choice(None if rolled else mechanism, layer, head, rolled)
     changes = edits_of(edits)
+    if words and not run.looks.whole_words:
+        raise ConfigError("--words is for language models, whose maps show tokens; other maps show words already")
     whole = {"whole_words": words} if run.looks.whole_words else {}
     see = partial(run.looks.at, run.task, run.model, run.readable(text), title=run.title, **whole, **options)
     drawn: Look = see(edits=changes)
     if changes:
         drawn = _with_unedited(drawn, see, run.head.writes)
     if not overview:
-        drawn = with_effects(drawn, words, changes)
-    elif words:
-        raise ConfigError("--words stands beside maps drawn large: leave it out, or --overview and --sort")
+        drawn = with_effects(drawn, changes)
     for other in others:
         drawn = look_beside(run, drawn, other, text, {**whole, **options}, differences=len(others) == 1)
     if attribution is not None:
@@ -116,7 +115,7 @@ def look(
         attributed = run.attribute(text, method=attribution, edits=edits, **chosen)
         notes = [note for note in attributed.notes if note not in drawn.notes]
         drawn = replace(drawn, shadings=(*drawn.shadings, attributed.shading), notes=(*drawn.notes, *notes))
-    repeated = [str(repeats) for map in drawn.maps if map.shares and (repeats := repetition(map.query))]
+    repeated = [str(repeats) for map in drawn.maps if map.is_distribution and (repeats := repetition(map.query))]
     drawn = replace(drawn, notes=(*drawn.notes, *(f"the {repeats}" for repeats in dict.fromkeys(repeated))))
     if overview and not drawn.maps:
         raise ConfigError("there is no overview: this look has no attention maps")
@@ -133,7 +132,7 @@ def _with_unedited(look: Look, see: Callable[..., Look], writes: bool) -> Look:
         same = see(edits=(), **{"target": look.output or look.target})
     before = "; ".join(part for part in (plain.target, *plain.notes[:1]) if part)
     noted = replace(look, notes=(*look.notes, f"without the edits: {before}"), unedited=plain.target)
-    return compared(noted, same)
+    return compare_looks(noted, same, WITHOUT_EDITS)
 
 
 def text_line(run: Any, read: Any) -> str:
@@ -303,12 +302,12 @@ class Network:
         """The token of a word that it reads last."""
         return word.start if self.kind.endswith("backward") else word.stop - 1
 
-    def traces(self, words: Words) -> Traces:
+    def traces(self, words: Words) -> Map:
         """The mean of each gate over the units, and the mean size of the states, over the words."""
         rows = {**self.means, "state": self.hidden.abs().mean(-1)}
         matrix = words.mean(torch.stack(list(rows.values())))
         gates = Axis("gates", "gate", tuple(rows))
-        return Traces(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION)
+        return Map(self.kind, self.layer, None, gates, words.axis, matrix, caption=_GATE_CAPTION, unit="value")
 
     def units(self, words: Words, chosen: int | tuple[int, ...]) -> list[Map]:
         """A map of units and words for each gate and state: as many units as `chosen`, or those with these numbers.
@@ -333,14 +332,11 @@ class Network:
             title = f"{where}: {name}{' gate' * (name in _GATES)} over the {axis_name(words.axis)}"
             drawn, units = values[order], Axis("units", "unit", tuple(map(str, order)))
             parts = self.kind, self.layer, None, units, words.axis, drawn, None, None, caption
-            if name in _GATES:
-                maps.append(Traces(*parts, name=title))
-            else:
-                darkest = max(1.0, *drawn.abs().flatten().tolist())
-                maps.append(SignedMap(*parts, name=title, quantity="value", darkest=darkest))
+            signed, vmax = name not in _GATES, 1.0 if name in _GATES else max(1.0, *drawn.abs().flatten().tolist())
+            maps.append(Map(*parts, name=title, unit="value", signed=signed, vmax=vmax))
         return maps
 
-    def origin(self, words: Words, tape: Tensor) -> Traces:
+    def origin(self, words: Words, tape: Tensor) -> Map:
         """Where an LSTMN's cells came from: the cells of earlier tokens, or the token's own input.
 
         With c_t = f c~_t + i c^_t and c~_t = sum_j s_tj c_j, the share of token j in row t is the sum of |f s_tj c_j|
@@ -350,7 +346,8 @@ class Network:
         sizes = earlier + torch.diag((self.gates["input"] * self.gates["candidate"]).abs().sum(1))
         shares = words.mean(words.sum(sizes / sizes.sum(1, keepdim=True)).T).T
         mask = torch.ones_like(shares, dtype=torch.bool).tril()
-        return Traces("tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN, name=_ORIGINS)
+        parts = "tape", self.layer, None, words.axis, words.axis, shares, None, mask, _ORIGIN
+        return Map(*parts, name=_ORIGINS, unit="value")
 
 
 _ORIGINS = "tape: where the cell of each token came from"

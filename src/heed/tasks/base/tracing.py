@@ -23,7 +23,7 @@ from heed.tasks.base.looking import notes_on, text_line
 from heed.threads import sparing
 from heed.watch.edits import Given, edits_of
 from heed.watch.looks import Look
-from heed.watch.maps import Axis, Map, SignedMap, Tokens, plural
+from heed.watch.maps import Axis, Map, plural
 from heed.watch.patching import Patching, after_each_block, sites_of
 from heed.watch.trace import edit, trace
 
@@ -91,7 +91,7 @@ def patch(
     words, pairs = explained.words.axis, zip(explained.words.axis.labels, there.words.axis.labels, strict=True)
     labels = (*first, *(a if a == b else f"{a}/{b}" for a, b in pairs), *last)
     rows = Axis("layers", "layer", (plural(words.kind), *(f"layer {number}" for number in scores.layers)))
-    grid = SignedMap(
+    grid = Map(
         "states",
         0,
         None,
@@ -100,7 +100,8 @@ def patch(
         (scores.patched - scores.text) / difference,
         caption=_PATCHED,
         name=f"activation patching: {explained.name}",
-        quantity="share",
+        unit="share",
+        signed=True,
     )
     title = f"{run.title}: activation patching, states from another text"
     return _grid(title, grid, [*notes, *notes_on((), edits_of(edits))], text_line(run, text), text_line(run, other))
@@ -173,7 +174,8 @@ def lens(run: Any, text: Any, *, edits: Sequence[Given] = ()) -> ShownLook:
     rows = Axis("blocks", "block", tuple(f"block {number}" for number in range(len(best))))
     named = tuple(tuple(map(name, block.indices.tolist())) for block in best)
     values = torch.stack([block.values for block in best]).cpu()
-    grid = Tokens("next tokens", 0, None, rows, axis, values, caption=_LENS, tokens=named)
+    parts = "next tokens", 0, None, rows, axis, values
+    grid = Map(*parts, caption=_LENS, name="next tokens", unit="probability", tokens=named)
     return _grid(f"{run.title}: logit lens", grid, notes_on((), edits_of(edits)), text_line(run, text))
 
 

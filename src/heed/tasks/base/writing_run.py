@@ -365,9 +365,7 @@ def answer_of_output(
     seen: Reread,
     ended: bool,
     tokens: Sequence[int],
-    without: Callable[[list[int]], Any],
-    words: Sequence[range],
-    axis: str,
+    source: Any,
     greedy: bool,
 ) -> Answer:
     """An output, each of its tokens after those before it.
@@ -378,9 +376,7 @@ def answer_of_output(
         seen: The output, read again.
         ended: Whether the end token belongs to it.
         tokens: The tokens of the source.
-        without: From tokens with `LEFT_OUT` in some places to a source.
-        words: The tokens of each word of the source that may be left out.
-        axis: Name of the source's axis.
+        source: The source, as the input reads it.
         greedy: Whether the output was written greedily, so that equal most probable tokens are an equal output.
     """
     device, names = next(model.parameters()).device, boundaries(task.target_tokenizer)
@@ -390,7 +386,7 @@ def answer_of_output(
 
     def logits(rows: Tensor, mechanism: str) -> Tensor:
         count, once = len(rows), mechanism in written  # a source that is read alike is read once
-        memory = task.memory(model, [without(row) for row in rows[: 1 if once else None].tolist()], device)
+        memory = task.memory(model, [source] * (1 if once else count), device)
         copies = Rows.repeat(1, count, device=device) if once else Rows.repeat(count, device=device)
         hidden = model.step(before.expand(count, -1), model.start(memory, copies))[0]
         return model.logits(hidden)[:, : len(labels)]
@@ -400,7 +396,7 @@ def answer_of_output(
         return f'token {output + 1} "{visible(label)}"'
 
     compared, read = "output" if greedy else PROBABLE, torch.tensor(tokens, device=device)
-    return Answer(model, read, logits, named, labels, words, axis, compared=compared)
+    return Answer(model, read, logits, named, labels, compared=compared)
 
 
 def scores_beside_baselines(report: Mapping[str, Any]) -> Mapping[str, Any]:

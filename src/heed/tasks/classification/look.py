@@ -42,7 +42,7 @@ from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.effects import Answer
 from heed.watch.looks import ROLLOUT, Choice, EncoderFrame, Look, Shading, View, darkest_share
-from heed.watch.maps import Axis, Map, Opens, Part
+from heed.watch.maps import Axis, Map, Part, WeightSource
 from heed.watch.trace import Trace, edit
 
 MOST_WORDS = 200
@@ -79,9 +79,7 @@ def answer_of(work: Any, model: Classifier, encoded: Cut, words: Words, typed: I
         return model(**collated(work, texts, device).inputs)  # type: ignore[no-any-return]
 
     own = [range(word.start - first, word.stop - first) for word in words.tokens]
-    return answer_of_labels(
-        work.head, model, torch.tensor(ids, device=device), scores, words=own, axis="text", before=first
-    )
+    return answer_of_labels(work.head, model, torch.tensor(ids, device=device), scores, words=own)
 
 
 def contributions_of(work: Any, answer: Answer, axis: Axis, label: str) -> Shading | None:
@@ -364,7 +362,7 @@ def level_shadings(seen: Trace, choice: Choice, lengths: Sequence[int], words: W
 
 
 def of_shares(
-    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, Opens] | None = None
+    title: str, axis: Axis, shares: Tensor, listed: bool = False, opens: tuple[str, WeightSource] | None = None
 ) -> Shading:
     """A shading of shares of one whole; `opens` is the attention that they are weights of, by name."""
     weights = tuple(shares.tolist())

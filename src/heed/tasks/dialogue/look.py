@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, islice, pairwise
+from itertools import islice
 from typing import Any
 
 import torch
@@ -180,27 +180,12 @@ def _answer(
     ended: bool,
     greedy: bool,
 ) -> Answer:
-    """The response; a turn without words is left out whole."""
-    before = 0 if work.input.reads_turns else 1  # the token of the speaker
-    ends = [*accumulate((before + len(turn.ids) for turn in read), initial=0)]
-    turns = [range(*pair) for pair in pairwise(ends)]
+    """The response under other weights."""
     tags = [[] if work.input.reads_turns else [work.input.speakers.tags[turn.speaker]] for turn in read]
     tokens = [token for tag, turn in zip(tags, read, strict=True) for token in (*tag, *turn.ids)]
-    words = [
-        range(place.start + before + one.start, place.start + before + one.stop)
-        for place, turn in zip(turns, read, strict=True)
-        for one in work.input.tokenizer.words(turn.ids)
-    ]
-
-    def without(row: list[int]) -> History:
-        kept = [
-            TokenTurn([token for token in row[place.start + before : place.stop] if token != LEFT_OUT], turn.speaker)
-            for place, turn in zip(turns, read, strict=True)
-        ]
-        unknown = TokenTurn([work.input.tokenizer.special.unknown], read[-1].speaker)
-        return History([turn for turn in kept if turn.ids] or [unknown], asked.speaker)
-
-    return answer_of_output(work.input, model, seen, ended, tokens, without, words, "conversation", greedy)
+    unknown = TokenTurn([work.input.tokenizer.special.unknown], read[-1].speaker)
+    source = History([turn for turn in read if turn.ids] or [unknown], asked.speaker)
+    return answer_of_output(work.input, model, seen, ended, tokens, source, greedy)
 
 
 def explain(

@@ -27,7 +27,7 @@ SPEC = TaskSpec(
             "look",
             "words",
             bool,
-            "Show whole words, and the changes without each of the prompt.",
+            "Show whole words.",
             default=False,
         ),
         Flag("look beams", "length", int, "Largest number of tokens to generate; 20 by default.", least=1, most=1_000),

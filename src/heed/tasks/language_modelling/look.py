@@ -278,7 +278,7 @@ def look_at(
         ),
         shadings=_shadings(shown, bits, shown_words, () if whole_words else _chances(logits, shown, end)),
         output=best,
-        answer=answer_of(input, model, shown, given, shown_words, greedy),
+        answer=answer_of(input, model, shown, given, greedy),
         names=("text", "") if given else ("prompt", "written"),
         parts=(("prompt", "reads"), ("text", "next is") if given else ("output", "writes")),
     )
@@ -391,7 +391,7 @@ def explain(
     return Explained(scored, Words.counted(axis, [1] * len(ids)), name, tuple(notes))
 
 
-def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, words: Words, greedy: bool) -> Answer:
+def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, greedy: bool) -> Answer:
     """What a model wrote, each token after those before it; of a given text, each of its tokens but the first."""
     ids, special = text.ids, input.tokenizer.special
     first = 1 if given else max(1, text.first_written)
@@ -406,8 +406,7 @@ def answer_of(input: Stream, model: LanguageModel, text: LookedAt, given: bool, 
     def named(output: int, number: int) -> str:
         return f'token {output + 1 + given} "{visible(label_of(input, number))}"'
 
-    prompt = [] if given else [one for one in words.tokens if one.stop <= first and ids[one.start] not in special]
-    return Answer(model, tokens, logits, named, labels, prompt, "text", compared="output" if greedy else PROBABLE)
+    return Answer(model, tokens, logits, named, labels, compared="output" if greedy else PROBABLE)
 
 
 def contrast(work: Work, model: LanguageModel, text: str, other: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Pretraining: train an encoder on unlabelled text, by masked words and pairs of texts, for use in other tasks."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, CHOICE, JSON, NBEST, PIECES, WORDS, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, CHOICE, JSON, NBEST, PIECES, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="document",
@@ -17,7 +17,6 @@ SPEC = TaskSpec(
         Flag("predict", "next", bool, "Read pairs of texts: does the second follow the first?", default=False),
         PIECES,
         ATTRIBUTION,
-        WORDS,
         BESIDE,
         Flag("look attribute", "pair", str, "A second text: show both, and whether it follows the first."),
     ),

@@ -65,7 +65,7 @@ def look_at_row(
         (*notes, *notes_on(unknown, edits)),
         names=("text", "filled" if pair is None else "answer"),
         second=pair or "",
-        answer=_answer(work, model, ids, pair is not None, words),
+        answer=_answer(work, model, ids, pair is not None),
     )
 
 
@@ -87,10 +87,9 @@ def _framed_ids(work: Any, text: str, pair: str | None) -> list[int]:
     return frame(texts[0], texts[1] if pair is not None else None, work.input.double_separator, tokenizer.special)
 
 
-def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool, words: Words) -> Answer | None:
+def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool) -> Answer | None:
     """The words at masks, or whether the second of two texts follows; None where neither is asked."""
-    tokenizer = work.input.tokenizer
-    special, mask = tokenizer.special, tokenizer.mask
+    tokenizer, mask = work.input.tokenizer, work.input.tokenizer.mask
     places = [n for n, token in enumerate(ids) if token == mask]
     if model.order is None if pair else model.words is None or not places:
         return None
@@ -108,9 +107,7 @@ def _answer(work: Any, model: Pretrainer, ids: list[int], pair: bool, words: Wor
     def named(output: int, number: int) -> str:
         return f'"{ANSWERS[number]}"' if pair else f'{MASK} {output + 1} "{visible(tokenizer.label(number))}"'
 
-    held = {special.start, special.end, mask}
-    parts = [word for word in words.tokens if ids[word.start] not in held]
-    return Answer(model, tokens, logits, named, words=parts, axis="text")
+    return Answer(model, tokens, logits, named)
 
 
 def explain(

@@ -1,6 +1,6 @@
 """Summarisation: write a short text for a long one."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -17,7 +17,6 @@ SPEC = TaskSpec(
         *TARGET,
         ATTRIBUTION,
         BESIDE,
-        WORDS,
         LOOK_BEAM,
         *GATES,
     ),

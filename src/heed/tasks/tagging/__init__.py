@@ -1,6 +1,6 @@
 """Tagging: give each word of a sentence a tag."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, SORT, WORDS, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, ERRORS, GATES, JSON, PIECES, SORT, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="sentence",
@@ -15,7 +15,6 @@ SPEC = TaskSpec(
         Flag("predict", "columns", bool, "Read --input as a column file; write it with predicted tags.", default=False),
         ERRORS,
         ATTRIBUTION,
-        WORDS,
         BESIDE,
         *GATES,
         PIECES,

@@ -99,7 +99,7 @@ def look_at_tags(
         (*notes, *notes_on(reads.unknown_in(words), edits, read_as="")),
         shadings=(_shading(work.head, prediction, own),),
         names=("text", "tags"),
-        answer=answer_of(work, model, encoded[0], words, tagged.tags, len(ends) // 2),
+        answer=answer_of(work, model, encoded[0], words, tagged.tags),
         no_steps="" if frames else "no steps: this model reads the whole text at once",
     )
 
@@ -186,9 +186,7 @@ def _reading(work: Any, model: Tagger, encoded: TokenWords) -> Callable[[nn.Modu
     return scores
 
 
-def answer_of(
-    work: Any, model: Tagger, encoded: TokenWords, words: Sequence[str], tags: Sequence[int], framed: int
-) -> Answer:
+def answer_of(work: Any, model: Tagger, encoded: TokenWords, words: Sequence[str], tags: Sequence[int]) -> Answer:
     """The tags of a text with their probabilities, with a CRF the marginal ones."""
     reads, device, head = _reading(work, model, encoded), next(model.parameters()).device, model.head
 
@@ -203,9 +201,8 @@ def answer_of(
         return f'word {output + 1} "{visible(words[output])}" {visible(work.head.labels[number])}'
 
     tokens = torch.tensor(work.input.tokens_of(encoded), device=device)
-    parts = Words.counted(Axis("text", "word", tuple(words)), [*map(len, encoded.words)]).tokens
     compared = "choice of tags" if isinstance(head, CrfHead) else "output"  # a CRF chooses tags together
-    return Answer(model, tokens, logits, named, tags, parts, "text", framed, each=True, compared=compared)
+    return Answer(model, tokens, logits, named, tags, compared=compared)
 
 
 def contrast(work: Any, model: Tagger, text: str, other: str) -> dict[str, Any]:

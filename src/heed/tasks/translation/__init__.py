@@ -1,6 +1,6 @@
 """Translation: write a text for a text."""
 
-from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WORDS, WRITING, Flag, TaskSpec
+from heed.tasks.base import ATTRIBUTION, BESIDE, GATES, LOOK_BEAM, TARGET, WITH_BASELINE, WRITING, Flag, TaskSpec
 
 SPEC = TaskSpec(
     unit="pair",
@@ -32,7 +32,6 @@ SPEC = TaskSpec(
         *GATES,
         ATTRIBUTION,
         BESIDE,
-        WORDS,
         LOOK_BEAM,
     ),
 )

@@ -17,7 +17,6 @@ from heed.tasks.base.looking import InputSpans, Units, encoder_frames, gate_maps
 from heed.tasks.base.writing import WrittenText
 from heed.tasks.base.writing_run import Reread, answer_of_output, boundaries, explain_output, side_of, views_of_sides
 from heed.tasks.heads.alignment import known_links, replace_unknown
-from heed.watch.attribution import LEFT_OUT
 from heed.watch.edits import Edit
 from heed.watch.looks import Choice, Look
 from heed.watch.maps import Axis
@@ -86,12 +85,8 @@ def look_at(
     notes = notes_on(unknown, edits, choice.hidden([*encoder, *decoder]), replaced=replaced)
     nets = networks(seen.reading, len(tokens.axis))
     read_nets = [(replace(net, kind=f"encoder {net.kind}"), sides["source"][1]) for net in nets]
-    special, ended = boundaries(tokenizer), not isinstance(written, str) and written.finished
+    ended = not isinstance(written, str) and written.finished
 
-    def without(row: list[int]) -> list[int]:
-        return [token for token in row if token != LEFT_OUT] or [tokenizer.special.unknown]
-
-    words = [word for word in sides["source"][1].tokens if read[word.start] not in special]
     greedy = target is None and (beam_size or work.config.generation.beam_size) == 1
     return Look(
         title or work.title,
@@ -103,7 +98,7 @@ def look_at(
         (f"output: {seen.score}", *notes),
         seen.summary(model),
         output=None if isinstance(written, str) else written,
-        answer=answer_of_output(work.input, model, seen, ended, read, without, words, "source", greedy),
+        answer=answer_of_output(work.input, model, seen, ended, read, read, greedy),
     )
 
 
