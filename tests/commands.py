@@ -35,12 +35,12 @@ def failing(captured, *words):
 
 def compare_here(patch, reporter, trained=None):
     """Let `heed compare` train in this process; the names of the runs are added to `trained`."""
-    from heed.comparison.jobs import Here
+    from heed.comparison import jobs
     from heed.runs.train import train_config
 
     class Trained:
-        def __init__(self, planned, path, slot):
-            self.planned, self.slot = planned, slot
+        def __init__(self, planned, path, quiet, slot):
+            self.planned, self.slot, self.receiver = planned, slot, path
             if trained is not None:
                 trained.append(path.name)
             self._run, _ = train_config(planned.config, path, reporter(), resume=True)
@@ -48,5 +48,5 @@ def compare_here(patch, reporter, trained=None):
         def result(self):
             return self._run is not None
 
-    patch.setattr(Here, "begin", lambda here, *given: Trained(*given))
-    patch.setattr(Here, "ended", lambda here, running: [*running])
+    patch.setattr(jobs, "Apart", Trained)
+    patch.setattr(jobs, "wait", lambda receivers, timeout: receivers)

@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -626,25 +625,28 @@ def test_side_by_side_ctrl_c_twice_while_runs_begin_is_told_in_one_line(config, 
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, config, tmp_path):
+def test_a_run_that_ends_in_the_moment_of_ctrl_c_is_the_last(count, monkeypatch, tmp_path):
+    begun, told = [], []
+
     class Ends:
-        talks = count == 1
-        begun, told = [], []
+        def __init__(self, planned, path, quiet, slot):
+            begun.append(path.name)
+            self.planned, self.slot, self.receiver = planned, slot, path
 
-        def begin(self, planned, path, slot):
-            self.begun.append(path.name)
-            return SimpleNamespace(planned=planned, slot=slot, result=lambda: True, stop=self.told.append)
+        result, stop = lambda self: True, lambda self, number: told.append(number)
 
-        def ended(self, running):
-            if not self.told:
-                os.kill(os.getpid(), signal.SIGINT)
-            return running[:1]
+    def wait(receivers, timeout):
+        if not told:
+            os.kill(os.getpid(), signal.SIGINT)
+        return receivers[:1]
 
+    monkeypatch.setattr(jobs, "Apart", Ends)
+    monkeypatch.setattr(jobs, "wait", wait)
     words = [f"bahdanau{TINY}", f"bahdanau{TINY}:cell=rnn", f"bahdanau{TINY}:cell=lstm"]
-    planned, place = plan_runs(check_config(SETTINGS, "test"), words, 1), Ends()
-    assert not jobs.train_all(place, tmp_path, planned, Quiet(), count)
-    assert place.begun == [one.name for one in planned[:count]]
-    assert place.told == [signal.SIGINT] * (count - 1)  # once
+    planned = plan_runs(check_config(SETTINGS, "test"), words, 1)
+    assert not jobs.train_all(tmp_path, planned, Quiet(), count)
+    assert begun == [planned.name for planned in planned[:count]]
+    assert told == [signal.SIGINT] * (count - 1)  # once
 
 
 def test_side_by_side_each_run_sees_one_gpu(monkeypatch):

@@ -99,7 +99,7 @@ def test_commands_import_neither_torch_nor_models_nor_scores_before_they_need_th
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-OF_USERS = ("hub", "hf", "export", "pdf", "serve", "cluster")  # extras that the package itself can use
+OF_USERS = ("hub", "hf", "export", "pdf", "serve")  # extras that the package itself can use
 NOT_LISTED = {"jaxtyping", "pydantic-core"}  # shapes.py works without the first; pydantic requires the second itself
 
 
@@ -114,11 +114,7 @@ EXTRA = {normal(one): extra for extra in OF_USERS for one in PROJECT["optional-d
 
 def imported():
     """Packages, by their names in an index, that some file of heed imports at any place."""
-    places = {
-        "ray": ["ray"],
-        "cairosvg": ["cairosvg"],
-        **metadata.packages_distributions(),
-    }  # one is large, one needs a library
+    places = {"cairosvg": ["cairosvg"], **metadata.packages_distributions()}  # the first needs a library
     found = set()
     for path in Path(heed.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

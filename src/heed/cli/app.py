@@ -387,10 +387,6 @@ def compare(
         int | None,
         option("Training", metavar="N", help="Train N runs at a time, spread over the GPUs.", min=1, max=1_000),
     ] = None,
-    on: Annotated[
-        Literal["ray"] | None,
-        option("Training", metavar="ray", help="Train on a Ray cluster, in parallel; --out must be on shared storage."),
-    ] = None,
     valid: ValidOption = None,
     test: FilesOption = None,
     split: Annotated[
@@ -454,9 +450,7 @@ def compare(
         "data.test": split_files(test),
     }
     drawn = (resamples, sentences, open_it, as_json, look, force, figure)
-    options = CompareOptions(
-        models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn, jobs=jobs, on=on
-    )
+    options = CompareOptions(models, train_size, seeds, out, split, baseline, beam, threads, device, *drawn, jobs=jobs)
     run_compare(words, fields(given), options)
 
 

@@ -56,7 +56,6 @@ class CompareOptions:
     force: bool = False
     figure: dict[str, Any] = field(default_factory=dict)  # the options of a picture that were given
     jobs: int | None = None
-    on: str | None = None
 
 
 def run_compare(words: list[str], fields: list[str], options: CompareOptions) -> None:
@@ -90,7 +89,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
         new = [folder for folder in (out, *out.parents) if not os.path.lexists(folder)]
         check_folder(out)
         try:
-            trained = train_and_compare(planned, out, how, options.baseline, reporter, options.jobs, options.on)
+            trained = train_and_compare(planned, out, how, options.baseline, reporter, options.jobs)
         except HeedError:
             for folder in new:  # nothing is left of a comparison that could not begin
                 with suppress(OSError):
@@ -113,7 +112,7 @@ def run_compare(words: list[str], fields: list[str], options: CompareOptions) ->
 
 def _refuse_training_options(fields: list[str], options: CompareOptions) -> None:
     given = [field.split("=")[0] for field in fields] + (["--seeds"] if options.seeds != 1 else [])
-    given += ["--jobs"] * (options.jobs is not None) + ["--on"] * (options.on is not None)
+    given += ["--jobs"] * (options.jobs is not None)
     if given:
         raise ConfigError(
             f"{given[0]} is for training, but these runs are already trained; to train, give --models and, instead of "

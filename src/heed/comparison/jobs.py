@@ -1,8 +1,4 @@
-"""Training the runs of a comparison, one after the other or several at a time, each in a process of its own.
-
-`train_all` asks a place to `begin` them, and which of them have `ended`: `Here` is this machine; the other is a cluster
-(`comparison.cluster`). What it begins can `stop`, and tells its `progress` and at its end its `result`.
-"""
+"""Training the runs of a comparison, one after the other or several at a time, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -56,7 +52,7 @@ class Planned:
         return f"{self.described}, seed {self.config.training.seed}"
 
 
-def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
+def train_all(folder: Path, missing: Sequence[Planned], reporter: Reporter, jobs: int) -> bool:
     """Train runs in folders of their names, `jobs` at a time in this order; False if they were interrupted.
 
     Ctrl-C, SIGTERM and a closed terminal are handed on to the trainings, and no further one begins. An error stops the
@@ -65,33 +61,37 @@ def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Re
     Raises:
         HeedError: The first error of a training.
     """
-    waiting, running, whole = list(enumerate(missing, start=1)), list[Any](), True
+    alone = jobs == 1  # then the training prints what it does
+    quiet = not alone or isinstance(reporter, Quiet)
+    waiting, running, whole = list(enumerate(missing, start=1)), list[Apart](), True
     failure: HeedError | None = None
     asked, told = list[int](), 0  # signals received, and how many of them were handed on
     said = time.monotonic()
     with handled(asked.append):
         while running or (waiting and not asked and failure is None):
             while waiting and not asked and failure is None and len(running) < jobs:
-                number, one = waiting.pop(0)
-                reporter.say(f"{chr(10) * place.talks}{number} of {len(missing)}: {one.named}")
+                number, planned = waiting.pop(0)
+                reporter.say(f"{chr(10) * alone}{number} of {len(missing)}: {planned.named}")
                 slot = min({*range(jobs)} - {other.slot for other in running})
-                running.append(place.begin(one, folder / one.name, slot))
+                with seeing_one(planned.config.training.device, None if alone else slot):
+                    running.append(Apart(planned, folder / planned.name, quiet, slot))
             for signalled in asked[told:]:
                 told += 1
                 for job in running:
                     job.stop(signal.SIGINT if signalled == signal.SIGINT else signal.SIGTERM)
-            for job in place.ended(running):
+            ended = wait([job.receiver for job in running], timeout=_POLL)
+            for job in [job for job in running if job.receiver in ended]:
                 running.remove(job)
                 try:
                     if not job.result():
                         whole = False
-                    elif not place.talks:
+                    elif not alone:
                         reporter.say(f"{job.planned.named}: finished")
                 except HeedError as error:
                     failure = failure or error
                     for other in running:
                         other.stop(signal.SIGTERM)
-            if running and not place.talks and time.monotonic() - said >= _OFTEN:
+            if running and not alone and time.monotonic() - said >= _OFTEN:
                 said = time.monotonic()
                 width = max(len(job.planned.named) for job in running)
                 reporter.say("\n".join(f"{job.planned.named:<{width}}  {job.progress()}" for job in running))
@@ -102,43 +102,15 @@ def train_all(place: Any, folder: Path, missing: Sequence[Planned], reporter: Re
 
 _OFTEN = 20.0
 """Seconds between tables of the progress of trainings side by side."""
-POLL = 0.5
+_POLL = 0.5
 """Seconds after which a signal is handed on at the latest."""
-
-
-def progress_of(folder: Path) -> str:
-    """The last update and validation that a run has logged."""
-    with suppress(RunError, OSError):
-        log = Log.read(folder)
-        if log.updates:
-            last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
-            shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
-            return ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
-    return "no update yet"
-
-
-class Here:
-    """This machine: a process for each run; of several GPUs, each of several trainings side by side has one."""
-
-    def __init__(self, jobs: int, quiet: bool) -> None:
-        # Its trainings print what they do if there is one at a time.
-        self.talks, self._quiet = jobs == 1, quiet or jobs > 1
-
-    def begin(self, planned: Planned, path: Path, slot: int) -> Apart:
-        """Begin to train a run in the folder `path`; `slot` is its number among the trainings side by side."""
-        with seeing_one(planned.config.training.device, None if self.talks else slot):
-            return Apart(planned, path, self._quiet, slot)
-
-    def ended(self, running: Sequence[Apart]) -> list[Apart]:
-        """The jobs that have ended; waits for one, but not long."""
-        found = wait([one.receiver for one in running], timeout=POLL)
-        return [one for one in running if one.receiver in found]
 
 
 class Apart:
     """The training of a run in a new process."""
 
-    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int = 0) -> None:
+    def __init__(self, planned: Planned, path: Path, quiet: bool, slot: int) -> None:
+        """`slot` is its number among the trainings side by side."""
         context = multiprocessing.get_context("spawn")
         self.planned, self.slot, self._path = planned, slot, path
         self.receiver, sender = context.Pipe(duplex=False)
@@ -175,8 +147,14 @@ class Apart:
             os.kill(self._process.pid, number)
 
     def progress(self) -> str:
-        """Its last update and validation."""
-        return progress_of(self._path)
+        """The last update and validation that it has logged."""
+        with suppress(RunError, OSError):
+            log = Log.read(self._path)
+            if log.updates:
+                last, scores = log.updates[-1], log.validations[-1] if log.validations else {}
+                shown = [f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in log.scores if name in scores]
+                return ", ".join([f"update {last['step']:,}", f"loss {last['loss']:.4g}", *shown])
+        return "no update yet"
 
 
 def _train(values: dict[str, Any], path: Path, quiet: bool, sender: Connection, until: Connection) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -18,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from heed import folder as folders
-from heed.comparison.cluster import Cluster, settle
 from heed.comparison.comparison import Comparison, compare_entries
 from heed.comparison.entries import ComparisonOptions, Entry, group_by_seed, open_runs
-from heed.comparison.jobs import Here, Planned, train_all
+from heed.comparison.jobs import Planned, train_all
 from heed.config import RunConfig, apply_overrides, read_config, set_field
 from heed.errors import ConfigError, RunError, whole_number
 from heed.evaluation.significance import SEED
@@ -66,7 +64,6 @@ def compare(
     seed: int = SEED,
     look: str | None = None,
     jobs: int | None = None,
-    on: str | None = None,
     say: Callable[[str], None] = lambda message: None,
 ) -> Comparison:
     """Score runs on their common examples, and test their differences; with `models`, train them first.
@@ -101,8 +98,7 @@ def compare(
             that both have the same intervals.
         seed: Seed of the resamples; the reports use 1.
         look: A text whose attention in every run is shown too.
-        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine (1 by default) or a cluster.
-        on: With `models`, "ray" to train on a Ray cluster, where `out` must be on storage that all machines see.
+        jobs: With `models`, trainings side by side, on the cores or GPUs of this machine; 1 by default.
         say: Called with progress messages.
 
     Raises:
@@ -113,8 +109,6 @@ def compare(
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}, expected at least 1")
-    if on not in (None, "ray"):
-        raise ConfigError(f"on is {on!r}, expected 'ray'")
     options = ComparisonOptions(split, beam_size, threads, device, resamples, seed, look=look)
     sizes = read_sizes(train_size) if isinstance(train_size, str | int) or train_size else []
     several = not isinstance(runs, str | os.PathLike)
@@ -129,7 +123,7 @@ def compare(
             "minutes": minutes,
             "steps": steps,
         }
-        training |= {"size": size, "settings": settings, "jobs": jobs, "on": on, "seeds": None if seeds == 1 else seeds}
+        training |= {"size": size, "settings": settings, "jobs": jobs, "seeds": None if seeds == 1 else seeds}
         if meant := [name for name, value in training.items() if value is not None and value != ()]:
             what = "runs" if several else f"the comparison '{runs}'"
             raise ConfigError(f"{meant[0]} is for training; give a task or a YAML file instead of {what}")
@@ -151,7 +145,7 @@ def compare(
     config = _common(str(runs), {**fields, **(settings or {})})
     planned = plan_runs(config, split_models(models) if isinstance(models, str) else list(models), seeds, sizes)
     reporter = Quiet() if quiet else usual_reporter()
-    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs, on)
+    made = train_and_compare(planned, Path(out or default_folder(config)), options, baseline, reporter, jobs)
     if made is None:
         raise KeyboardInterrupt("interrupted; saved. Resume with the same call")
     made.save(out or default_folder(config))
@@ -170,10 +164,9 @@ def train_and_compare(
     baseline: str | None,
     reporter: Reporter,
     jobs: int | None = None,
-    on: str | None = None,
 ) -> Comparison | None:
     """Train the runs missing in a folder, and compare the planned ones; None if training was interrupted."""
-    if not train_missing(out, planned, reporter, jobs, on):
+    if not train_missing(out, planned, reporter, jobs):
         return None
     return compare_entries(finished_entries(out, planned), options, baseline, reporter.say)
 
@@ -336,34 +329,24 @@ def is_comparison(path: Path) -> bool:
     return (path / _PLAN).is_file()
 
 
-def train_missing(
-    folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int | None = None, on: str | None = None
-) -> bool:
+def train_missing(folder: Path, planned: Sequence[Planned], reporter: Reporter, jobs: int | None = None) -> bool:
     """Train the missing runs, `jobs` at a time in the planned order; unfinished ones are resumed.
 
-    Each has a separate process, so that its memory is measured by itself and no run inherits another's state. `on`
-    "ray", they are trained on a Ray cluster, by default all at a time as far as it has room.
+    Each has a separate process, so that its memory is measured by itself and no run inherits another's state.
 
     Returns:
         False if it was interrupted.
 
     Raises:
-        ConfigError: A model cannot be built (checked before any training), the folder has a run of that name with
-            other settings, or there is no cluster.
+        ConfigError: A model cannot be built (checked before any training), or the folder has a run of that name with
+            other settings.
         RunError, TrainingError: A run failed, or another process is training in the folder.
     """
-    with ExitStack() as stack:
-        ownership = stack.enter_context(Ownership())
+    with Ownership() as ownership:
         if is_comparison(folder):
             ownership.take(folder)
         _agree(folder, planned)
-        for one in planned:
-            settle(folder / one.name)
         missing = [one for one in planned if not _is_finished(folder / one.name)]
-        cluster = None
-        if on is not None and missing:
-            cluster = stack.enter_context(Cluster(partial(_next_attempt, folder), reporter.say))
-            cluster.check(missing)
         labels: set[str] = set()
         sizes: set[int | None] = set()
         for one in missing:
@@ -380,17 +363,7 @@ def train_missing(
         budget = f", about {duration(60 * sum(m or 0 for m in minutes))}" if len(minutes) == len(missing) > 0 else ""
         there = len(planned) - len(missing)
         reporter.say(f"{folder}: {there} of {len(planned)} runs exist; {len(missing)} to train{budget}")
-        if cluster is not None:
-            return train_all(cluster, folder, missing, reporter, jobs or len(missing))
-        return train_all(Here(jobs or 1, isinstance(reporter, Quiet)), folder, missing, reporter, jobs or 1)
-
-
-def _next_attempt(folder: Path, name: str) -> int:
-    """A number for an attempt at a run that no attempt before it had; the plan keeps it."""
-    plan = _read_plan(folder)
-    plan[name]["attempts"] = plan[name].get("attempts", 0) + 1
-    _write_plan(folder, plan)
-    return int(plan[name]["attempts"])
+        return train_all(folder, missing, reporter, jobs or 1)
 
 
 def finished_entries(folder: Path, only: Sequence[Planned] | None = None, force: bool = False) -> list[Entry]:
@@ -434,7 +407,7 @@ def _agree(folder: Path, planned: Sequence[Planned]) -> dict[str, Any]:
                 f"'{folder / one.name}' was planned with {found.name} {found.before}, but now {found.name} is "
                 f"{found.after}; give another --out"
             )
-        plan[one.name] = {**plan.get(one.name, {}), "label": one.label, "config": asked}
+        plan[one.name] = {"label": one.label, "config": asked}
     first = next(iter(plan.values()))["config"]
     for name, entry in plan.items():
         for section in ("task", "data", "tokenizer"):
@@ -456,7 +429,6 @@ def _is_planned(run: Any) -> bool:
         isinstance(run, dict)
         and isinstance(run.get("label"), str)
         and isinstance(run.get("config"), dict)
-        and type(run.get("attempts", 0)) is int
         and {"task", "data", "tokenizer"} <= run["config"].keys()
     )
 
